@@ -16,6 +16,7 @@
 #include "base/options.h"
 #include "base/pool.h"
 #include "base/start.h"
+#include "comm/row_ranks.h"
 #include "kernels/kernels.h"
 #include "kernels/product_weights.h"
 #include "parts/rows/view.h"
@@ -29,6 +30,8 @@ struct problem_shape {
     bool streamed;                /* rows come in chunks: later rows are unknown */
     enum precision precision;     /* operands of products may be rounded to this; sums stay float32 */
     size_t workers;               /* threads of problem.pool: scratch_size includes memory for each; >= 1 */
+    size_t ranks;      /* that share the rows of the sequence; 0 and 1: none. See sequence_parallel */
+    size_t total_rows; /* with ranks: rows of the sequence on all of them */
 };
 
 /* One head of one sequence, with at least one query and one key. All pointers are the caller's. */
@@ -56,6 +59,7 @@ struct problem {
     /* Numbers may be large enough for float32 sums to overflow. A softmax mechanism then checks, and
        computes in double where they could (parts/tiles/double_attention.h). */
     bool large;
+    struct row_ranks *ranks; /* that share the rows; NULL: none */
 };
 
 /* The argument of preparation_facet.prepare. */
@@ -143,6 +147,21 @@ struct stream_facet {
     void (*merge)(const void *options, const struct problem_shape *shape, void *into, const void *from);
 };
 
+/* Attention whose rows ranks share (--sequence-parallel; comm/row_ranks.h): queries and keys are the same
+   rows, and a rank has one span of them, at least one row. forward and backward are those of the mechanism,
+   for shapes with ranks: every rank calls them for the same heads in the same order, and they exchange what
+   they need through problem.ranks. The problem has all threads to itself, no mask, and neither not_finite nor
+   large. */
+struct sequence_parallel_facet {
+    /* As the mechanism's own, which is called too. */
+    const char *(*refuse)(const void *options, const struct problem_shape *shape);
+    size_t (*saved_size)(const void *options, const struct problem_shape *shape);
+    size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
+    void (*forward)(const struct problem *problem, struct view out);
+    void (*backward)(const struct problem *problem, struct view out, struct view dout,
+                     const struct problem_gradients *gradients);
+};
+
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
 struct mechanism {
@@ -206,6 +225,7 @@ struct mechanism {
     const struct own_loss_facet *own_loss;
     const struct inspection_facet *inspection;
     const struct stream_facet *stream;
+    const struct sequence_parallel_facet *sequence_parallel;
 };
 
 /* As `refuse`; NULL if the mechanism refuses nothing. */

@@ -239,3 +239,97 @@ void case_ask_oracle(struct yoso_case *c, bool sampled)
     c->oracle.chosen_hashes = (size_t)c->options.num_hashes;
     oracle_yoso_backward(&c->oracle, (enum oracle_gradient)c->options.gradient, c->dy, c->dq, c->dk, c->dv);
 }
+
+/* ---- bounds -------------------------------------------------------------------------------------------- */
+
+#define PI  3.14159265358979323846
+#define EPS 0x1p-24
+
+static double length(const double *x, size_t n)
+{
+    double sum = 0;
+    for (size_t c = 0; c < n; c++)
+        sum += x[c] * x[c];
+    return sqrt(sum);
+}
+
+struct case_sizes case_sizes_of(const struct yoso_case *c)
+{
+    const struct oracle_yoso *o = &c->oracle;
+    size_t n_q = o->n_q, n_k = o->n_k, d = o->d, d_v = o->d_v;
+    struct case_sizes s = {calloc(n_q * d_v, 8), calloc(n_q * d, 8), calloc(n_k * d, 8),
+                           calloc(n_k * d_v, 8)};
+    for (size_t i = 0; i < n_q; i++) {
+        double *x_size = s.y + i * d_v, sum = 0;
+        for (size_t j = 0; j < n_k; j++) {
+            sum += oracle_weight(o, i, j);
+            for (size_t e = 0; e < d_v; e++)
+                x_size[e] += oracle_weight(o, i, j) * fabs(o->v[j * d_v + e]);
+        }
+        if (sum == 0)
+            continue; /* no collision: everything is exactly 0 */
+        double x_length = length(c->x + i * d_v, d_v), g_length = length(c->dy + i * d_v, d_v);
+        double divisor = o->normalize == ORACLE_L2 ? x_length : o->normalize == ORACLE_SUM ? sum : 1;
+        double cancelled = length(x_size, d_v) / x_length; /* how much larger X's terms are than X */
+        double dx_size = g_length / divisor * (o->normalize == ORACLE_NONE ? 1 : 3 * cancelled);
+        for (size_t e = 0; e < d_v; e++)
+            x_size[e] = (x_size[e] + cancelled * fabs(c->x[i * d_v + e])) / divisor;
+        for (size_t j = 0; j < n_k; j++) {
+            double weight = oracle_weight(o, i, j), v_length = length(o->v + j * d_v, d_v), slope;
+            double p = oracle_collision(o->q + i * d, o->k + j * d, d), tau = o->hash_bits;
+            /* true: the tangent is bounded; an angle error of a few eps costs about 1 / sine of relative
+               error */
+            slope = c->options.gradient == YOSO_GRADIENT_LOWER
+                        ? tau / 2
+                        : tau / PI / fmax(p, 1e-3) * (2 + 1 / fmax(sin(PI * (1 - p)), 1e-6));
+            double times = weight;
+            if (c->options.gradient == YOSO_GRADIENT_RELEASED) {
+                /* The largest effect of a relative eps of the cosine at 0.99 of it: its sine is above
+                   0.14. */
+                double cosine = 0.99 * cos(PI * (1 - p)), sine = sqrt(1 - cosine * cosine);
+                double shrunk = 1 - acos(cosine) / PI;
+                slope = tau * pow(shrunk, tau - 1) / (PI * sine) *
+                        (2 + tau / (shrunk * PI * sine) + 1 / (sine * sine));
+                times = weight > 0;
+            }
+            double size = times * slope * dx_size * (v_length + (o->normalize == ORACLE_SUM));
+            for (size_t e = 0; e < d_v; e++)
+                s.dv[j * d_v + e] += weight * dx_size;
+            for (size_t e = 0; e < d; e++) {
+                s.dq[i * d + e] += size / fmax(length(o->q + i * d, d), 1e-12);
+                s.dk[j * d + e] += size / fmax(length(o->k + j * d, d), 1e-12);
+            }
+        }
+    }
+    return s;
+}
+
+static double worst_ratio;
+
+void case_check_view(struct view got, const double *want, const double *size, double factor, const char *what,
+                     const struct yoso_case *c)
+{
+    for (size_t i = 0; i < got.rows; i++)
+        for (size_t e = 0; e < got.cols; e++) {
+            double is = (double)case_row(got, i)[e], should = want[i * got.cols + e];
+            double allowed = factor * EPS * size[i * got.cols + e];
+            worst_ratio = fmax(worst_ratio, fabs(is - should) / (allowed + 1e-300));
+            if (!(fabs(is - should) <= allowed))
+                fail_msg("%s %s[%zu, %zu] (tau %d, normalize %d, gradient %d, causal %d): got %.9g, want "
+                         "%.9g, allowed "
+                         "%.3g",
+                         c->problem.kernels->name, what, i, e, (int)c->options.hash_bits,
+                         c->options.normalize, c->options.gradient, c->problem.shape.causal, is, should,
+                         allowed);
+        }
+}
+
+void case_sizes_free(struct case_sizes *sizes)
+{
+    free(sizes->y), free(sizes->dq), free(sizes->dk), free(sizes->dv);
+}
+
+double case_worst_ratio(void)
+{
+    return worst_ratio;
+}

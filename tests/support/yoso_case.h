@@ -50,4 +50,18 @@ void case_to_oracle(struct yoso_case *c, bool sampled);
 /* Runs the oracle's forward and backward on them. */
 void case_ask_oracle(struct yoso_case *c, bool sampled);
 
+/* Sums of |terms| for every element of Y and of the gradients, which the rounding error is a multiple of, for
+   any order of the sums. */
+struct case_sizes {
+    double *y, *dq, *dk, *dv;
+};
+/* After case_ask_oracle. */
+struct case_sizes case_sizes_of(const struct yoso_case *c);
+void case_sizes_free(struct case_sizes *sizes);
+/* Fails unless |got - want| <= factor * 2^-24 * size for all elements. */
+void case_check_view(struct view got, const double *want, const double *size, double factor, const char *what,
+                     const struct yoso_case *c);
+/* The largest error over its bound so far. */
+double case_worst_ratio(void);
+
 #endif

@@ -76,11 +76,7 @@ static struct worker_memory worker_memory(const struct attention_call *call,
         memory.dkey = arena_take(&arena, keys, sizeof(float));
         memory.dvalue = arena_take(&arena, values, sizeof(float));
     }
-    const struct mechanism *mechanism = call->mechanism;
-    memory.mechanism = arena_take(&arena,
-                                  (call->inspects ? mechanism->inspection->scratch_size
-                                                  : mechanism->scratch_size)(call->options, shape),
-                                  1);
+    memory.mechanism = arena_take(&arena, call_scratch_size(call, shape), 1);
     memory.bytes = arena.used;
     return memory;
 }
@@ -106,7 +102,7 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
         struct problem_shape shape = call_shape(call, s);
         if (plan.start != NULL)
             plan.start[s] = keep.used;
-        arena_take(&keep, call->num_heads, padded(mechanism->saved_size(call->options, &shape)));
+        arena_take(&keep, call->num_heads, padded(call_saved_size(call, &shape)));
         size_t bytes = worker_memory(call, &shape, NULL).bytes;
         if (bytes > plan.worker_bytes)
             plan.worker_bytes = bytes;
@@ -118,7 +114,7 @@ static struct plan plan_of(const struct attention_call *call, void *saved, void 
     if (plan.start != NULL)
         plan.start[call->num_sequences] = keep.used;
     size_t threads = (size_t)pool_threads(call->pool);
-    size_t worker_area = size_product(threads, plan.worker_bytes);
+    size_t worker_area = plan.num_spread == units ? 0 : size_product(threads, plan.worker_bytes);
     if (spread_bytes > worker_area)
         worker_area = spread_bytes;
     if (preparation != NULL) { /* not needed after the first unit starts */
@@ -291,6 +287,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         .pool = spread ? call->pool : NULL,
         .not_finite = call->not_finite,
         .large = call->large,
+        .ranks = call->ranks,
     };
     if (run->dparams != NULL) {
         unit.gradients.params = run->plan.slices + (sequence * call->num_heads + head) * run->param_count;
@@ -338,7 +335,8 @@ static void forward_unit(const struct run *run, size_t index, int worker)
         write_zeros(view_of_head(call, &run->out, call->query_offsets, unit.sequence, unit.head));
     if (unit.empty)
         return;
-    call->mechanism->forward(&unit.problem, unit.out);
+    const struct sequence_parallel_facet *across = call_across(call);
+    (across != NULL ? across->forward : call->mechanism->forward)(&unit.problem, unit.out);
     put_back(run, unit.out, unit.gathered_queries, unit.own_out);
 }
 
@@ -347,7 +345,9 @@ static void backward_unit(const struct run *run, size_t index, int worker)
     struct unit unit = open_unit(run, index, worker);
     if (unit.empty)
         return;
-    run->call->mechanism->backward(&unit.problem, unit.out, unit.dout, &unit.gradients);
+    const struct sequence_parallel_facet *across = call_across(run->call);
+    (across != NULL ? across->backward : run->call->mechanism->backward)(&unit.problem, unit.out, unit.dout,
+                                                                         &unit.gradients);
     put_back(run, unit.gradients.query, unit.gathered_queries, unit.own_dquery);
     put_back(run, unit.gradients.key, unit.gathered, unit.own_dkey);
     put_back(run, unit.gradients.value, unit.gathered, unit.own_dvalue);

@@ -49,6 +49,11 @@ struct attention_call {
     /* NULL, or set by forward if a mechanism with checks_rows finds NaN or infinity in a unit that has
        queries and kept keys. The output is then invalid. */
     atomic_bool *not_finite;
+    /* NULL, or the ranks that share every sequence (comm/row_ranks.h). The rows of the call are then this
+       rank's spans, totals (num_sequences) the rows of the whole sequences. Self-attention of floats, without
+       mask, not_finite, inspects and large. A call is collective. */
+    struct row_ranks *ranks;
+    const size_t *totals;
 };
 
 /* All mechanisms in the order of lists, ended by NULL. */
@@ -64,6 +69,9 @@ const struct option_row *attention_option(const struct mechanism *mechanism, con
 /* Number of learned floats per head. */
 size_t attention_param_count(const struct mechanism *mechanism, const void *options,
                              const struct parameter_sizes *sizes);
+
+/* Writes the names of the mechanisms that ranks can share the rows of to list, as "softmax, yoso". */
+void attention_shared_names(char *list, size_t size);
 
 /* Checks widths, causal and the mechanism's refusal; the message has the numbers. Offsets must start at 0
    and never fall: the API checks that. */

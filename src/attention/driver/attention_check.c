@@ -19,6 +19,24 @@ static hashattn_status check_rows(struct host *host, const char *what, const str
     return HASHATTN_OK;
 }
 
+/* The part of check_sequence about ranks that share it. */
+static hashattn_status check_ranks(struct host *host, const struct attention_call *call, size_t sequence)
+{
+    const struct mechanism *mechanism = call->mechanism;
+    size_t ranks = row_ranks_count(call->ranks), rows = call->totals[sequence];
+    char list[200];
+    attention_shared_names(list, sizeof list);
+    FAIL_IF(rows < ranks, host, HASHATTN_REFUSED,
+            "sequence %zu has %zu rows, too few for sequence_parallel %zu: each rank needs one", sequence,
+            rows, ranks);
+    FAIL_IF(mechanism->mixes && mechanism->sequence_parallel == NULL, host, HASHATTN_REFUSED,
+            "%s cannot share a sequence: sequence_parallel is %zu, which is for: %s", mechanism->name, ranks,
+            list);
+    assert(call->query_offsets == call->key_offsets && call->key_mask == NULL && call->not_finite == NULL);
+    assert(call->dtype == DTYPE_FLOAT32 && !call->inspects && !call->large);
+    return HASHATTN_OK;
+}
+
 static hashattn_status check_sequence(struct host *host, const struct attention_call *call, size_t sequence)
 {
     const struct mechanism *mechanism = call->mechanism;
@@ -34,6 +52,10 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
     if (masked)
         shape.num_queries = shape.num_keys;
     const char *why = mechanism_refuses(mechanism, call->options, &shape);
+    if (call->ranks != NULL)
+        TRY(check_ranks(host, call, sequence));
+    if (why == NULL && call_across(call) != NULL)
+        why = call_across(call)->refuse(call->options, &shape);
     if (why == NULL)
         return HASHATTN_OK;
     char longest[40] = "", sentence[200];
@@ -53,7 +75,8 @@ static bool is_as_before(const struct attention_call *call, size_t sequence)
     if (sequence == 0 || call->key_mask != NULL)
         return false;
     struct problem_shape shape = call_shape(call, sequence), before = call_shape(call, sequence - 1);
-    return shape.num_queries == before.num_queries && shape.num_keys == before.num_keys;
+    return shape.num_queries == before.num_queries && shape.num_keys == before.num_keys &&
+           shape.total_rows == before.total_rows;
 }
 
 hashattn_status attention_check_shapes(struct host *host, const struct attention_call *call)

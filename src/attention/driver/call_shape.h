@@ -23,7 +23,30 @@ static inline struct problem_shape call_shape(const struct attention_call *call,
         .causal = call->causal,
         .precision = call->precision,
         .workers = 1,
+        .ranks = row_ranks_count(call->ranks),
+        .total_rows = call->ranks == NULL ? 0 : call->totals[sequence],
     };
+}
+
+/* The functions that compute a sequence whose rows ranks share; NULL: every rank computes its rows by itself.
+ */
+static inline const struct sequence_parallel_facet *call_across(const struct attention_call *call)
+{
+    return call->ranks == NULL ? NULL : call->mechanism->sequence_parallel;
+}
+
+static inline size_t call_saved_size(const struct attention_call *call, const struct problem_shape *shape)
+{
+    const struct sequence_parallel_facet *across = call_across(call);
+    return (across != NULL ? across->saved_size : call->mechanism->saved_size)(call->options, shape);
+}
+
+static inline size_t call_scratch_size(const struct attention_call *call, const struct problem_shape *shape)
+{
+    const struct sequence_parallel_facet *across = call_across(call);
+    if (call->inspects)
+        return call->mechanism->inspection->scratch_size(call->options, shape);
+    return (across != NULL ? across->scratch_size : call->mechanism->scratch_size)(call->options, shape);
 }
 
 /* Without rows nothing is done and no memory is needed, for any number of heads and columns: an array

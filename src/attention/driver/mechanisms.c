@@ -36,6 +36,16 @@ hashattn_status attention_named(struct host *host, const char *name, const struc
                      name == NULL ? "NULL" : name, list);
 }
 
+void attention_shared_names(char *list, size_t size)
+{
+    list[0] = '\0';
+    for (const struct mechanism *const *all = mechanism_table; *all != NULL; all++) {
+        size_t used = strlen(list);
+        if ((*all)->sequence_parallel != NULL || !(*all)->mixes)
+            snprintf(list + used, size - used, "%s%s", used == 0 ? "" : ", ", (*all)->name);
+    }
+}
+
 const struct option_row *attention_option(const struct mechanism *mechanism, const char *name)
 {
     size_t size = strlen(mechanism->name);

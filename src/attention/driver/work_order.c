@@ -1,13 +1,15 @@
 /* A unit runs on one thread beside others, or uses all threads, which costs a few wake-ups per step. The
    most expensive unit is spread over all threads if it would otherwise finish last (it costs more than an
    equal share of the remaining work), or if a remainder of equal units would leave threads idle: of 3 heads
-   on 2 threads one, of 12 none, of 16 sequences with a long one the long one. The rest runs most expensive
-   first, so that the last unit to end is small. Cost: a few passes over the lengths, and a sort.
-   SPDX-License-Identifier: Apache-2.0 */
+   on 2 threads one, of 12 none, of 16 sequences with a long one the long one. All units are spread if ranks
+   share their rows, because one thread exchanges them. The rest runs most expensive first, so that the last
+   unit to end is small. Cost: a few passes over the lengths, and a sort. SPDX-License-Identifier: Apache-2.0
+ */
 #include "attention/driver/work_order.h"
 
 #include <stdbool.h>
 
+#include "attention/driver/call_shape.h"
 #include "base/memory.h"
 
 /* Below these costs of a unit, waking threads does not pay: at n 2,048 yoso's backward wakes them 40 times
@@ -47,6 +49,8 @@ size_t work_order_spread(const struct attention_call *call)
     size_t threads = (size_t)pool_threads(call->pool),
            worth = mechanism->quadratic ? SPREAD_PAIRS : SPREAD_ROWS;
     struct units all = units_within(call, SIZE_MAX), left = all;
+    if (call_across(call) != NULL)
+        return all.count;
     if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
         return 0;
     /* Spread the units that would finish last, one cost at a time. */
@@ -89,6 +93,8 @@ void work_order_sort(const struct attention_call *call, size_t *order)
     size_t count = call->num_sequences;
     for (size_t i = 0; i < count; i++)
         order[i] = i;
+    if (call_across(call) != NULL) /* ranks have other lengths, but need the same order */
+        return;
     for (size_t i = count / 2; i-- > 0;)
         sift(call, order, i, count);
     for (size_t i = count; i-- > 1;) {

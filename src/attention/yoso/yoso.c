@@ -110,7 +110,8 @@ static struct head head_open(const struct problem *problem, bool backward)
     struct head head = head_of(problem);
     yoso_lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
     yoso_lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
-    head.scratch.tables.visible = problem->visible;
+    if (problem->shape.ranks <= 1)
+        head.scratch.tables.visible = problem->visible;
     if (head.options->recompute) {
         head.saved.query_codes = head.scratch.query_codes;
         head.saved.key_codes = head.scratch.key_codes;
@@ -215,6 +216,31 @@ static struct view in_scratch(struct view rows, float *data, size_t ld)
     return (struct view){.data = data, .rows = rows.rows, .cols = rows.cols, .stride = ld};
 }
 
+/* X += the sums of V by bucket, and with normalize sum the collisions / m of each query. */
+static void carry_values(struct head *head)
+{
+    const struct problem *problem = head->problem;
+    struct tables *tables = &head->scratch.tables;
+    struct view value = head->value, x = head->x;
+    float *sums = head->options->normalize == YOSO_NORMALIZE_SUM ? head->saved.kept : NULL;
+    if (sums != NULL)
+        memset(sums, 0, head->queries.n * sizeof *sums);
+    if (problem->shape.ranks > 1) {
+        const struct yoso_rows from = {&head->keys, value.data, value.stride},
+                               to = {&head->queries, x.data, x.stride};
+        yoso_ranks_carry(problem, &head->scratch.ranks, &from, &to, sums);
+        return;
+    }
+    if (!tables_carry_fixed(head->kernels, problem->pool, tables, &head->queries, &head->keys, value.data,
+                            value.stride, x.data, x.stride, x.cols))
+        tables_carry(head->kernels, problem->pool, tables, &head->queries, &head->keys, KEYS_TO_QUERIES,
+                     value.data, value.stride, x.data, x.stride, x.cols);
+    const float per_hash = 1 / (float)head->hashing.num_hashes;
+    if (sums != NULL)
+        tables_carry(head->kernels, problem->pool, tables, &head->queries, &head->keys, KEYS_TO_QUERIES,
+                     &per_hash, 0, sums, 1, 1);
+}
+
 static void forward(const struct problem *problem, struct view out)
 {
     struct head head = head_open(problem, false);
@@ -230,17 +256,7 @@ static void forward(const struct problem *problem, struct view out)
     over_queries_and_keys(&head, begin_block);
     if (problem->not_finite != NULL && atomic_load_explicit(problem->not_finite, memory_order_relaxed))
         return; /* in this head or another: out will not be used */
-    if (!tables_carry_fixed(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
-                            head.value.data, head.value.stride, head.x.data, head.x.stride, out.cols))
-        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
-                     KEYS_TO_QUERIES, head.value.data, head.value.stride, head.x.data, head.x.stride,
-                     out.cols);
-    if (head.options->normalize == YOSO_NORMALIZE_SUM) {
-        const float per_hash = 1 / (float)head.hashing.num_hashes;
-        memset(head.saved.kept, 0, head.queries.n * sizeof *head.saved.kept);
-        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
-                     KEYS_TO_QUERIES, &per_hash, 0, head.saved.kept, 1, 1);
-    }
+    carry_values(&head);
     normalize_rows(head.kernels, problem->pool, head.options->normalize, out.data, out.stride, out.dtype,
                    head.x.data, head.x.stride, 1 / (float)head.hashing.num_hashes, head.saved.kept, out.rows,
                    out.cols);
@@ -352,6 +368,20 @@ static struct pairs pairs_of(struct head *head)
     return pairs;
 }
 
+/* Sums of dX by bucket, for dV, in place of the keys' V. */
+static void carry_gradients(struct head *head)
+{
+    const struct problem *problem = head->problem;
+    const struct pair_rows *queries = &head->scratch.backward.queries, *keys = &head->scratch.backward.keys;
+    const struct yoso_rows from = {&head->queries, queries->value, queries->ld},
+                           to = {&head->keys, keys->value, keys->ld};
+    if (problem->shape.ranks > 1)
+        yoso_ranks_carry(problem, &head->scratch.ranks, &from, &to, NULL);
+    else
+        tables_carry(head->kernels, problem->pool, &head->scratch.tables, &head->queries, &head->keys,
+                     QUERIES_TO_KEYS, from.rows, from.ld, to.rows, to.ld, head->dout.cols);
+}
+
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
@@ -366,13 +396,15 @@ static void backward(const struct problem *problem, struct view out, struct view
     over_queries_and_keys(&head, take_block);
     const struct pairs pairs = pairs_of(&head);
     if (!pairs.near) {
-        tables_carry(head.kernels, problem->pool, &scratch->tables, &head.queries, &head.keys,
-                     QUERIES_TO_KEYS, scratch->backward.queries.value, scratch->backward.queries.ld,
-                     scratch->backward.keys.value, scratch->backward.keys.ld, dout.cols);
+        carry_gradients(&head);
         over_keys(&head, give_values);
     }
     over_keys(&head, lay_values);
-    pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
+    if (problem->shape.ranks > 1)
+        yoso_ranks_pairs(problem, &scratch->ranks, &pairs, &scratch->backward.pairs, &head.queries,
+                         &head.keys);
+    else
+        pairs_add(head.kernels, problem->pool, &pairs, &scratch->backward.pairs, &head.queries, &head.keys);
     if (pairs.near)
         over_keys(&head, give_values);
     over_queries_and_keys(&head, finish_block);
@@ -397,4 +429,6 @@ const struct mechanism mechanism_yoso = {
     .backward = backward,
     .preparation = &(const struct preparation_facet){yoso_planes_size, yoso_planes_work_size, prepare},
     .stream = &yoso_stream,
+    .sequence_parallel = &(const struct sequence_parallel_facet){yoso_ranks_refuse, yoso_saved_size,
+                                                                 yoso_scratch_size, forward, backward},
 };

@@ -37,8 +37,12 @@ size_t yoso_lay_out_scratch(struct yoso_scratch *scratch, const struct yoso_opti
     size_t n_q = shape->num_queries, n_k = shape->num_keys, float_size = sizeof(float);
     size_t width = unit_map_width(options, shape->head_dim);
     size_t ld_value = scratch->ld_value = unit_padded(shape->value_dim);
-    tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
-                   shape->causal, !backward && !shape->causal && rounds_values(options, shape));
+    bool shared = shape->ranks > 1, sums = options->normalize == YOSO_NORMALIZE_SUM;
+    if (shared)
+        yoso_ranks_lay_out(&scratch->ranks, &arena, options, shape, !backward && sums, backward);
+    else
+        tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
+                       shape->causal, !backward && !shape->causal && rounds_values(options, shape));
     if (options->recompute) {
         scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
         scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);
@@ -53,10 +57,11 @@ size_t yoso_lay_out_scratch(struct yoso_scratch *scratch, const struct yoso_opti
         return arena.used;
     }
     /* With fewer hashes in the gradient, the sums of dX, which need all of them, come from tables. */
-    bool near = options->gradient_hashes == 0 && pairs_are_near(n_q, n_k, width, shape->value_dim);
+    bool near = !shared && options->gradient_hashes == 0 && pairs_are_near(n_q, n_k, width, shape->value_dim);
     pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, width, shape->value_dim, false, near);
     pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, width, shape->value_dim, true, near);
-    pair_work_lay_out(&scratch->backward.pairs, &arena, &hashing, n_q, n_k, width, shape->value_dim,
+    size_t met = shared ? scratch->ranks.most : n_k;
+    pair_work_lay_out(&scratch->backward.pairs, &arena, &hashing, n_q, met, width, shape->value_dim,
                       shape->workers);
     scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
     scratch->backward.key_norm = arena_take(&arena, n_k, float_size);

@@ -4,6 +4,7 @@
 #define ATTENTION_YOSO_MEMORY_H
 
 #include "attention/mechanism.h"
+#include "attention/yoso/yoso_ranks.h"
 #include "parts/collisions/hash_tables.h"
 #include "parts/collisions/pairs.h"
 #include "parts/hashing/hasher.h"
@@ -16,6 +17,7 @@ struct yoso_saved {
 struct yoso_scratch {
     size_t ld_value; /* stride of value rows */
     struct tables tables;
+    struct yoso_ranks ranks;       /* of shapes with ranks, in place of tables */
     struct hasher hasher;          /* no memory in backward without recompute */
     void *query_codes, *key_codes; /* with recompute only */
     union {

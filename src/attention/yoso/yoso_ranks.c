@@ -1,0 +1,144 @@
+/* Bytes that a rank of R sends for a head of n rows, with N = n / R rounded up and c bytes per code (2, and 4
+   from 17 bits on); arrays are rounded up to cache lines:
+     a sum of tables: 8 (R - 1) / R m 2^tau d_v (comm_sum.h), in forward and once more in backward;
+     with normalize sum, tables of 1 / m in forward, one column more;
+     the ring: (R - 1) N (4 d + 4 d_v + c m), and R N 4 d for the gradients, which return to their rank.
+   Sums of K V^T and of Q G^T by bucket, with a column each for the bias, could take the place of the ring:
+   16 (R - 1) / R m 2^tau d (d_v + 1) bytes. At tau 9, m 32 and d 64 that is more than the ring below 1.0
+   (2 ranks) to 1.3 million rows (many), and 545 MB a head, so there are none.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "attention/yoso/yoso_ranks.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "comm/row_ranks.h"
+#include "parts/hashing/hasher.h"
+#include "parts/hashing/unit_map.h"
+
+static struct yoso_visit visit_on(struct arena *arena, const struct yoso_ranks *ranks, size_t value_dim)
+{
+    size_t start = arena->used;
+    struct yoso_visit visit = {
+        .unit = arena_take(arena, ranks->most, size_product(ranks->width, sizeof(float))),
+        .value = arena_take(arena, ranks->most, size_product(value_dim, sizeof(float))),
+        .codes = arena_take(arena, codes_size(&ranks->hashing, ranks->most), 1),
+    };
+    visit.bytes = arena->used - start;
+    return visit;
+}
+
+void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
+                        const struct problem_shape *shape, bool weighted, bool backward)
+{
+    struct hashing hashing = hashing_of(options);
+    size_t value_floats = table_state_floats(&hashing, shape->value_dim);
+    size_t weight_floats = table_state_floats(&hashing, weighted ? 1 : 0);
+    *ranks = (struct yoso_ranks){.hashing = hashing,
+                                 .most = row_ranks_most(shape->ranks, shape->total_rows),
+                                 .width = unit_map_width(options, shape->head_dim),
+                                 .values = {.hashing = hashing, .dim = shape->value_dim},
+                                 .weights = {.hashing = hashing, .dim = weighted ? 1 : 0}};
+    ranks->values.tables = arena_take(arena, size_sum(value_floats, weight_floats), sizeof(float));
+    ranks->weights.tables = ranks->values.tables == NULL ? NULL : ranks->values.tables + value_floats;
+    ranks->sum_room =
+        arena_take(arena, row_ranks_sum_room(shape->ranks, size_sum(value_floats, weight_floats)), 1);
+    if (!backward)
+        return;
+    ranks->here = visit_on(arena, ranks, shape->value_dim);
+    ranks->next = visit_on(arena, ranks, shape->value_dim);
+    ranks->gradient = arena_take(arena, ranks->most, size_product(ranks->width, sizeof(float)));
+    ranks->next_gradient = arena_take(arena, ranks->most, size_product(ranks->width, sizeof(float)));
+    pair_rows_lay_out(&ranks->visitors, arena, ranks->most, ranks->width, shape->value_dim, true, false);
+}
+
+void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
+                      const struct yoso_rows *from, const struct yoso_rows *to, float *sums)
+{
+    const struct kernels *kernels = problem->kernels;
+    const float per_hash = 1 / (float)ranks->hashing.num_hashes;
+    struct table_state weights = ranks->weights;
+    weights.dim = sums == NULL ? 0 : weights.dim;
+    size_t floats = table_state_floats(&ranks->hashing, ranks->values.dim + weights.dim);
+    memset(ranks->values.tables, 0, floats * sizeof(float));
+    const struct table_rows given = {.codes = from->codes, .values = from->rows, .ld_values = from->ld};
+    const struct table_rows ones = {.codes = from->codes, .values = &per_hash};
+    table_state_add(kernels, problem->pool, &ranks->values, &given);
+    table_state_add(kernels, problem->pool, &weights, &ones);
+    row_ranks_sum(problem->ranks, problem->pool, ranks->values.tables, floats, ranks->sum_room);
+    const struct table_rows taken = {.codes = to->codes, .out = to->rows, .ld_out = to->ld};
+    const struct table_rows counted = {.codes = to->codes, .out = sums, .ld_out = 1};
+    table_state_read(kernels, problem->pool, &ranks->values, &taken);
+    table_state_read(kernels, problem->pool, &weights, &counted);
+}
+
+/* ---- the ring ------------------------------------------------------------------------------------------ */
+
+/* Copies rows between arrays of another stride. */
+static void copy_rows(float *to, size_t ld_to, const float *from, size_t ld_from, size_t rows, size_t cols)
+{
+    for (size_t i = 0; i < rows; i++)
+        memcpy(to + i * ld_to, from + i * ld_from, cols * sizeof *to);
+}
+
+/* The queries of this rank meet the keys that visit it, `n` of them. */
+static void meet(const struct problem *problem, struct yoso_ranks *ranks, struct pairs pairs,
+                 struct pair_work *work, const struct codes *queries, size_t n)
+{
+    const struct pair_rows *visitors = &ranks->visitors;
+    size_t width = ranks->width, d_v = problem->shape.value_dim;
+    const struct codes codes = codes_at(&ranks->hashing, ranks->here.codes, n);
+    copy_rows(visitors->unit, visitors->ld, ranks->here.unit, width, n, width);
+    copy_rows(visitors->value, visitors->ld, ranks->here.value, d_v, n, d_v);
+    copy_rows(visitors->gradient, visitors->ld, ranks->gradient, width, n, width);
+    pairs.keys = *visitors;
+    pairs_add(problem->kernels, problem->pool, &pairs, work, queries, &codes);
+    copy_rows(ranks->gradient, width, visitors->gradient, visitors->ld, n, width);
+}
+
+static void swap(float **a, float **b)
+{
+    float *kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, const struct pairs *pairs,
+                      struct pair_work *work, const struct codes *queries, const struct codes *keys)
+{
+    struct row_ranks *across = problem->ranks;
+    const struct pair_rows *own = &pairs->keys;
+    size_t width = ranks->width, d_v = problem->shape.value_dim, count = problem->shape.ranks;
+    size_t gradient_bytes = ranks->most * width * sizeof(float);
+    copy_rows(ranks->here.unit, width, own->unit, own->ld, keys->n, width);
+    copy_rows(ranks->here.value, d_v, own->value, own->ld, keys->n, d_v);
+    memcpy(ranks->here.codes, keys->data, codes_size(&ranks->hashing, keys->n));
+    memset(ranks->gradient, 0, gradient_bytes);
+    for (size_t step = 0; step < count; step++) {
+        size_t n = row_ranks_rows(across, row_ranks_owner(across, step), problem->shape.total_rows);
+        meet(problem, ranks, *pairs, work, queries, n);
+        row_ranks_ring(across, ranks->gradient, ranks->next_gradient, gradient_bytes);
+        swap(&ranks->gradient, &ranks->next_gradient);
+        if (step + 1 == count)
+            break;
+        row_ranks_ring(across, ranks->here.unit, ranks->next.unit, ranks->here.bytes);
+        struct yoso_visit gone = ranks->here;
+        ranks->here = ranks->next;
+        ranks->next = gone;
+    }
+    copy_rows(own->gradient, own->ld, ranks->gradient, width, keys->n, width);
+}
+
+const char *yoso_ranks_refuse(const void *of, const struct problem_shape *shape)
+{
+    const struct yoso_options *options = of;
+    if (shape->causal)
+        return "ranks cannot share causal sequences yet: sequence_parallel must be 1";
+    if (options->max_partners > 0)
+        return "max_partners is {max_partners}; it must be 0 if ranks share a sequence, because keys come in "
+               "parts";
+    if (!unit_map_is_l2(options) && options->max_norm <= 0)
+        return "map neyshabur needs max_norm if ranks share a sequence, because a rank sees its own rows "
+               "only";
+    return NULL;
+}

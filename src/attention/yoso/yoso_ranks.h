@@ -1,0 +1,54 @@
+/* yoso over rows that ranks share. The sums of V per bucket are sums over tokens, so forward, and dV in
+   backward, add the tables of the ranks: m 2^tau d_v floats a head for any number of rows. The gradients of
+   queries and keys come from pairs, for which the keys pass through all ranks in a ring: every rank meets its
+   queries with the keys that visit it, and the keys collect their gradients on the way.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTENTION_YOSO_RANKS_H
+#define ATTENTION_YOSO_RANKS_H
+
+#include "attention/mechanism.h"
+#include "parts/collisions/pairs.h"
+#include "parts/collisions/table_state.h"
+#include "parts/hashing/yoso_options.h"
+
+/* What a message of the ring has of each key. */
+struct yoso_visit {
+    float *unit, *value; /* (most, width), (most, d_v): unit rows and V */
+    void *codes;
+    size_t bytes;
+};
+
+struct yoso_ranks {
+    struct hashing hashing;
+    size_t most, width;                 /* keys of a rank, at most; columns of a unit row */
+    struct table_state values, weights; /* of V or G; of 1 / m, in forward with normalize sum. Adjacent */
+    void *sum_room;
+    /* backward */
+    struct yoso_visit here, next;
+    float *gradient, *next_gradient; /* (most, width), of the keys that visit */
+    struct pair_rows visitors;
+};
+
+/* Takes the memory from the arena. weighted: forward needs the sums of 1 / m. */
+void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
+                        const struct problem_shape *shape, bool weighted, bool backward);
+
+/* Rows that are added to the tables, or read from them. */
+struct yoso_rows {
+    const struct codes *codes;
+    float *rows;
+    size_t ld;
+};
+/* to->rows += the sums of from->rows of all ranks in the buckets of each row. sums: (rows of to) += the
+   number of collisions / m; NULL: not wanted. */
+void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
+                      const struct yoso_rows *from, const struct yoso_rows *to, float *sums);
+/* As pairs_add, with the keys of all ranks. pairs: with this rank's queries and keys, without sums. work: for
+   `most` keys. */
+void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, const struct pairs *pairs,
+                      struct pair_work *work, const struct codes *queries, const struct codes *keys);
+
+/* Slot of the facet. */
+const char *yoso_ranks_refuse(const void *options, const struct problem_shape *shape);
+
+#endif

@@ -1,0 +1,281 @@
+/* Attention whose rows ranks share, through the driver: several sequences and heads, 2 to 4 ranks with one
+   and two threads each. softmax is compared with its definition in double precision, the others with one
+   process. A rank's bits do not depend on its threads. Shapes and mechanisms that cannot be shared are
+   refused by name. Bugs planted and caught: outputs of the last group of keys only; outputs merged without
+   the sums, or without the maxima; the sum of the last group kept for backward; gradients of keys that stay a
+   rank behind; units in the order of this rank's lengths; units on several threads at once.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/driver/attention.h"
+#include "oracle/oracle_softmax.h"
+#include "support/attention_case.h"
+#include "support/check.h"
+#include "support/thread_ranks.h"
+
+/* What the ranks compute, in the places of the whole. */
+struct team {
+    const struct attention_case *whole;
+    int threads;
+    struct attention_result result;
+    uint64_t bytes_sent; /* of rank 0 */
+};
+
+/* The rows of this rank in every sequence: of an array of the whole to its own, or back. */
+static void move_rows(const struct attention_case *whole, const struct attention_case *own,
+                      const struct comm *comm, float *part, float *all, size_t row, bool back)
+{
+    for (size_t s = 0; s < whole->num_sequences; s++) {
+        size_t first, end, here = attention_case_rows(own->keys, s),
+                           there = attention_case_rows(whole->keys, s);
+        comm_share(comm, whole->keys[s], &first, &end);
+        if (back)
+            attention_case_take_rows(all, there + first, part, here, end - first, row);
+        else
+            attention_case_take_rows(part, here, all, there + first, end - first, row);
+    }
+}
+
+static struct packed packed_rows(const struct attention_case *problem, float *data, size_t width)
+{
+    return (struct packed){
+        .data = data, .width = width, .row_stride = problem->num_heads * width, .head_stride = width};
+}
+
+static void compute(struct comm *comm, void *argument)
+{
+    struct team *team = argument;
+    const struct attention_case *whole = team->whole;
+    struct attention_case own = *whole;
+    struct host host;
+    struct pool *pool;
+    size_t offsets[2 * (CASE_SEQUENCES + 1)];
+    host_init(&host);
+    rank_require(pool_new(&host, team->threads, &pool) == HASHATTN_OK);
+    for (size_t s = 0; s < whole->num_sequences; s++) {
+        size_t first, end;
+        comm_share(comm, whole->keys[s], &first, &end);
+        own.queries[s] = own.keys[s] = end - first;
+    }
+    size_t rows = attention_case_rows(own.keys, own.num_sequences), d = own.num_heads * own.head_dim,
+           d_v = own.num_heads * own.value_dim;
+    float *arrays[8];
+    size_t widths[] = {d, d, d_v, d_v, d_v, d, d, d_v};
+    float *sources[] = {whole->query, whole->key, whole->value, whole->dout};
+    for (size_t i = 0; i < 8; i++) {
+        arrays[i] = guard_floats(rows * widths[i]);
+        memset(arrays[i], i < 5 ? 0xff : 0, rows * widths[i] * sizeof(float));
+        if (i < 4)
+            move_rows(whole, &own, comm, arrays[i], sources[i], widths[i], false);
+    }
+    own.query = arrays[0], own.key = arrays[1], own.value = arrays[2];
+    struct row_ranks ranks = {.host = &host, .comm = comm};
+    struct attention_call call = attention_case_call(&own, pool, offsets);
+    call.key_offsets = call.query_offsets;
+    call.ranks = &ranks;
+    call.totals = whole->keys;
+    rank_require(attention_check(&host, &call) == HASHATTN_OK);
+    size_t saved_floats = attention_saved_size(&call) / sizeof(float),
+           scratch_floats = attention_scratch_size(&call) / sizeof(float);
+    float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats);
+    struct packed out = packed_rows(&own, arrays[4], own.value_dim),
+                  dout = packed_rows(&own, arrays[3], own.value_dim);
+    memset(scratch, 0xff, scratch_floats * sizeof(float));
+    attention_forward(&call, out, saved, scratch);
+    memset(scratch, 0xff, scratch_floats * sizeof(float));
+    attention_backward(&call, out, dout, packed_rows(&own, arrays[5], own.head_dim),
+                       packed_rows(&own, arrays[6], own.head_dim),
+                       packed_rows(&own, arrays[7], own.value_dim), NULL, saved, scratch);
+    rank_require(ranks.status == HASHATTN_OK);
+    float *results[] = {team->result.out, team->result.dquery, team->result.dkey, team->result.dvalue};
+    for (size_t i = 4; i < 8; i++)
+        move_rows(whole, &own, comm, arrays[i], results[i - 4], widths[i], true);
+    if (comm_rank(comm) == 0)
+        team->bytes_sent = comm->bytes_sent;
+    guard_free(saved, saved_floats);
+    guard_free(scratch, scratch_floats);
+    for (size_t i = 0; i < 8; i++)
+        guard_free(arrays[i], rows * widths[i]);
+    pool_free(&host, pool);
+}
+
+static struct team team_of(const struct attention_case *whole, int ranks, int threads)
+{
+    size_t rows = attention_case_rows(whole->keys, whole->num_sequences) * whole->num_heads;
+    struct team team = {.whole = whole, .threads = threads, .result = {.query_rows = rows, .key_rows = rows}};
+    float **const arrays[] = {&team.result.out, &team.result.dquery, &team.result.dkey, &team.result.dvalue};
+    for (size_t i = 0; i < 4; i++) {
+        *arrays[i] = calloc(rows * (whole->head_dim + whole->value_dim), sizeof(float));
+        assert_non_null(*arrays[i]);
+    }
+    assert_string_equal(run_ranks(ranks, 60, compute, &team), "");
+    return team;
+}
+
+static struct attention_case several(const char *mechanism, const void *options)
+{
+    struct attention_case problem = {
+        .mechanism = attention_find(mechanism),
+        .options = options,
+        .num_sequences = 4,
+        .num_heads = 3,
+        .head_dim = 9,
+        .value_dim = 5,
+        .queries = {5, 130, 6, 47}, /* 5 and 6: other orders of length on other ranks */
+        .keys = {5, 130, 6, 47},
+        .call_key = 4};
+    const char *why;
+    problem.kernels = kernels_named(NULL, &why);
+    attention_case_fill(&problem, 11, false);
+    return problem;
+}
+
+static void check_against_one(const char *mechanism, const void *options, double bound)
+{
+    struct attention_case problem = several(mechanism, options);
+    struct attention_result one = attention_case_run(&problem);
+    size_t rows = attention_case_rows(problem.keys, problem.num_sequences) * problem.num_heads;
+    for (int ranks = 2; ranks <= 4; ranks++) {
+        struct team alone = team_of(&problem, ranks, 1), together = team_of(&problem, ranks, 2);
+        const float *got[] = {alone.result.out, alone.result.dquery, alone.result.dkey, alone.result.dvalue};
+        const float *again[] = {together.result.out, together.result.dquery, together.result.dkey,
+                                together.result.dvalue};
+        const float *want[] = {one.out, one.dquery, one.dkey, one.dvalue};
+        static const char *const names[] = {"out", "dquery", "dkey", "dvalue"};
+        for (size_t i = 0; i < 4; i++) {
+            size_t count = rows * (i == 1 || i == 2 ? problem.head_dim : problem.value_dim);
+            check_same_bits(got[i], again[i], count * sizeof(float), "two threads");
+            for (size_t k = 0; k < count; k++)
+                check_near((double)got[i][k], (double)want[i][k], bound, names[i]);
+        }
+        attention_result_free(&alone.result);
+        attention_result_free(&together.result);
+    }
+    attention_result_free(&one);
+    attention_case_free(&problem);
+}
+
+static void ranks_compute_what_one_process_does(void **state)
+{
+    (void)state;
+    const struct mechanism *yoso = attention_find("yoso");
+    void *options = calloc(1, yoso->options_size);
+    options_preset(yoso->options, options);
+    check_against_one("softmax", NULL, 4e-6);
+    check_against_one("none", NULL, 0);
+    check_against_one("yoso", options, 4e-5);
+    free(options);
+}
+
+/* The bounds hold for any order of the sums; merging rounds a few times more. */
+static void softmax_is_exact(void **state)
+{
+    (void)state;
+    static const size_t lengths[] = {4, 33, 200, 401};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int ranks = 2; ranks <= 4; ranks++) {
+            size_t n = lengths[i], d = 16, d_v = 7;
+            const char *why;
+            struct attention_case problem = attention_case_of_head("softmax", NULL, 0, n, n, d, d_v);
+            problem.kernels = kernels_named(NULL, &why);
+            attention_case_fill(&problem, 3, false);
+            for (size_t k = 0; k < n * d; k++) /* maxima that differ between groups of keys */
+                problem.key[k] *= k < n * d / 2 ? 1 : 6;
+            struct oracle_softmax o = oracle_softmax_new(n, n, d, d_v);
+            for (size_t k = 0; k < n * d; k++) {
+                o.query[k] = (double)problem.query[k];
+                o.key[k] = (double)problem.key[k];
+            }
+            for (size_t k = 0; k < n * d_v; k++) {
+                o.value[k] = (double)problem.value[k];
+                o.dout[k] = (double)problem.dout[k];
+            }
+            oracle_softmax_run(&o);
+            struct team team = team_of(&problem, ranks, 1);
+            for (size_t k = 0; k < n * d; k++) {
+                check_near((double)team.result.dquery[k], o.dquery[k], 2 * o.dquery_bound[k], "dquery");
+                check_near((double)team.result.dkey[k], o.dkey[k], 2 * o.dkey_bound[k], "dkey");
+            }
+            for (size_t k = 0; k < n * d_v; k++) {
+                check_near((double)team.result.out[k], o.out[k], 2 * o.out_bound[k], "out");
+                check_near((double)team.result.dvalue[k], o.dvalue[k], 2 * o.dvalue_bound[k], "dvalue");
+            }
+            attention_result_free(&team.result);
+            oracle_softmax_free(&o);
+            attention_case_free(&problem);
+        }
+}
+
+/* The formula in the head of softmax.c: all lengths here are whole cache lines. */
+static void softmax_sends_the_bytes_of_its_formula(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 4; ranks += 2) {
+        struct attention_case problem = attention_case_of_head("softmax", NULL, 0, 64, 64, 16, 32);
+        const char *why;
+        problem.kernels = kernels_named(NULL, &why);
+        attention_case_fill(&problem, 3, false);
+        struct team team = team_of(&problem, ranks, 1);
+        size_t rows = 64 / (size_t)ranks, steps = (size_t)ranks - 1 + 2 * (size_t)ranks - 1;
+        assert_int_equal(team.bytes_sent, steps * rows * (16 + 32) * sizeof(float));
+        attention_result_free(&team.result);
+        attention_case_free(&problem);
+    }
+}
+
+static void refuse(struct comm *comm, void *argument)
+{
+    (void)argument;
+    struct host host;
+    size_t offsets[] = {0, 1, 3}, totals[] = {2, 6};
+    host_init(&host);
+    struct row_ranks ranks = {.host = &host, .comm = comm};
+    struct attention_call call = {.kernels = kernels_all()[0],
+                                  .mechanism = attention_find("linear"),
+                                  .num_sequences = 2,
+                                  .num_heads = 1,
+                                  .head_dim = 4,
+                                  .value_dim = 4,
+                                  .query_offsets = offsets,
+                                  .key_offsets = offsets,
+                                  .ranks = &ranks,
+                                  .totals = totals};
+    void *options = calloc(1, call.mechanism->options_size + 1);
+    options_preset(call.mechanism->options, options);
+    call.options = options;
+    totals[0] = 3;
+    rank_require(attention_check_shapes(&host, &call) == HASHATTN_REFUSED);
+    rank_require(strstr(host.message,
+                        "linear cannot share a sequence: sequence_parallel is 3, which is for: ") != NULL);
+    rank_require(strstr(host.message, "softmax") != NULL && strstr(host.message, "yoso") != NULL &&
+                 strstr(host.message, "none") != NULL);
+    free(options);
+    call.mechanism = attention_find("softmax");
+    rank_require(attention_check_shapes(&host, &call) == HASHATTN_OK);
+    call.causal = true;
+    rank_require(attention_check_shapes(&host, &call) == HASHATTN_REFUSED);
+    rank_require(strstr(host.message, "softmax: ranks cannot share causal sequences") != NULL);
+    call.causal = false;
+    totals[1] = 2;
+    rank_require(attention_check_shapes(&host, &call) == HASHATTN_REFUSED);
+    rank_require(strstr(host.message, "sequence 1 has 2 rows, too few for sequence_parallel 3") != NULL);
+}
+
+static void what_cannot_be_shared_is_refused(void **state)
+{
+    (void)state;
+    assert_string_equal(run_ranks(3, 60, refuse, NULL), "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_compute_what_one_process_does),
+        cmocka_unit_test(softmax_is_exact),
+        cmocka_unit_test(softmax_sends_the_bytes_of_its_formula),
+        cmocka_unit_test(what_cannot_be_shared_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
