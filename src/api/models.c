@@ -152,11 +152,14 @@ static bool tell_done(void *user, const struct train_event *event)
     return model->callback(model->user, (size_t)event->step, (size_t)event->steps) != 0;
 }
 
+/* Ranks share sequences as in training if their number allows it. */
 static struct train_setup setup_of(struct hashattn_model *model)
 {
+    int64_t shared = model->config.training.sequence_parallel, ranks = comm_size(&model->context->comm);
     return (struct train_setup){.kernels = model->context->kernels,
                                 .pool = model->context->pool,
                                 .comm = &model->context->comm,
+                                .sequence_parallel = ranks % shared == 0 ? shared : 1,
                                 .callback = model->callback == NULL ? NULL : tell_done,
                                 .user = model};
 }

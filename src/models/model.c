@@ -151,6 +151,7 @@ static struct pass open_pass(const struct model *model, const struct model_batch
     struct arena arena = arena_on(workspace);
     pass.trunk.rows.profile = batch->profile;
     pass.trunk.rows.inspector = batch->inspector;
+    pass.trunk.rows.cut = batch->cut;
     pass.trunk.memory = arena_take(&arena, trunk_memory_size(&pass.trunk), 1);
     for (size_t i = 0; i < model->num_goals; i++) {
         const struct goal *goal = &model->goals[i];
@@ -164,8 +165,9 @@ static struct pass open_pass(const struct model *model, const struct model_batch
 
 hashattn_status model_check(struct host *host, const struct model *model, const struct model_batch *batch)
 {
-    const struct rows rows =
+    struct rows rows =
         rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
+    rows.cut = batch->cut;
     for (size_t i = 0; i < model->trunk.num_lists; i++)
         TRY(self_attention_check(host, &model->trunk.blocks[i].attention, &rows));
     return HASHATTN_OK;
@@ -220,6 +222,13 @@ static struct objective_pass goal_pass(const struct pass *pass, size_t index, co
     };
 }
 
+/* true if this rank counts what an objective finds: a rank that shares sequences counts its own rows, and the
+   first one the examples. */
+static bool counts_here(const struct pass *pass, const struct objective *objective)
+{
+    return objective->place == TARGET_ROW || row_ranks_first(rows_ranks(&pass->trunk.rows));
+}
+
 /* Sets the weight of each own loss so that its sum becomes the mean over the heads that have it and over
    examples, times its share. */
 static void fill_own(const struct pass *pass, struct own_loss own[PLAN_MECHANISMS])
@@ -245,7 +254,8 @@ double model_forward(const struct model *model, const struct model_batch *batch,
     double loss = 0;
     for (size_t i = 0; i < model->num_goals; i++) {
         struct objective_pass goal = goal_pass(&pass, i, x);
-        loss += goal.weight * (model->goals[i].objective->forward(&goal) / goal.count);
+        double found = goal.weight * (model->goals[i].objective->forward(&goal) / goal.count);
+        loss += counts_here(&pass, model->goals[i].objective) ? found : 0;
     }
     for (size_t i = 0; i < model->num_own && batch->targets != NULL; i++) {
         pass.own_sums[i] = own[i].sum;
@@ -279,7 +289,8 @@ void model_count(const struct model *model, const struct model_batch *batch, voi
     assert(batch->targets != NULL);
     for (size_t i = 0; i < model->num_goals; i++) {
         struct objective_pass goal = goal_pass(&pass, i, x);
-        model->goals[i].objective->count(&goal, sums);
+        if (counts_here(&pass, model->goals[i].objective))
+            model->goals[i].objective->count(&goal, sums);
         sums += objective_sums(model->goals[i].objective);
     }
     for (size_t i = 0; batch->training && i < model->num_own; i++) {
@@ -321,7 +332,8 @@ void model_confuse(const struct model *model, const struct model_batch *batch, v
     size_t i = model_predicting(model);
     assert(model_confused(model) > 0 && batch->targets != NULL);
     struct objective_pass goal = goal_pass(&pass, i, trunk_rows(&pass.trunk));
-    model->goals[i].objective->confuse(&goal, counts);
+    if (counts_here(&pass, model->goals[i].objective))
+        model->goals[i].objective->confuse(&goal, counts);
 }
 
 /* ---- rows and scores ---------------------------------------------------------------------------------- */

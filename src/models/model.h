@@ -42,6 +42,11 @@ struct model_batch {
     bool training;                     /* applies dropout, and keeps what backward needs */
     struct profile *profile;           /* or NULL */
     const struct inspector *inspector; /* or NULL; see nn/rows.h */
+    /* NULL, or the rows of each sequence that this rank has: then offsets, input and the targets of rows are
+       those of these rows, targets of examples are those of all, and forward and backward are collective. A
+       loss is this rank's part: that of an example is the first rank's. So are gradients, metrics and
+       confusion. Predictions are on all ranks. */
+    const struct rows_cut *cut;
 };
 
 /* REFUSED, with the numbers, if a mechanism cannot handle a sequence of this batch. Call it before

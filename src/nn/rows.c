@@ -27,6 +27,8 @@ static struct span span_at(const struct rows *rows, size_t sequence, size_t row,
         span.sequence++;
     size_t stop = rows->offsets[span.sequence + 1];
     span.position = row - rows->offsets[span.sequence];
+    if (rows->cut != NULL)
+        span.position += rows->cut->starts[span.sequence];
     span.count = (stop < end ? stop : end) - row;
     return span;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/pool.h"
+#include "comm/row_ranks.h"
 #include "kernels/kernels.h"
 #include "nn/profile.h"
 
@@ -24,6 +25,14 @@ struct attention_call;
 struct inspector {
     void (*see)(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch);
     void *argument;
+};
+
+/* The rows of each sequence that this rank holds, if ranks share sequences: one span of each, at least one
+ * row. */
+struct rows_cut {
+    struct row_ranks *ranks; /* more than one */
+    const size_t *totals;    /* (num_sequences) rows of the whole sequence */
+    const size_t *starts;    /* (num_sequences) index in it of the first row here */
 };
 
 /* The batch as the layers see it. */
@@ -38,6 +47,7 @@ struct rows {
     struct profile *profile;     /* or NULL; set by callers that have one */
     const struct inspector *inspector; /* or NULL; set by callers that have one */
     size_t layer;                      /* index of the layer that mixes now, for the inspector */
+    const struct rows_cut *cut; /* NULL: all rows of every sequence are here; set by callers that have one */
 };
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
                     const size_t *offsets, const uint64_t *sample_ids);
@@ -46,12 +56,24 @@ struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num
    (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)). Every row below
    rows->count is visited once, in order; rows after the last token belong to no span. */
 struct span {
-    size_t sequence, position; /* of its first row: index of the sequence, index in it */
+    size_t sequence, position; /* of its first row: index of the sequence, index in the whole of it */
     size_t row, count;         /* its first packed row, number of rows */
     size_t end;                /* of the range */
 };
 struct span rows_span(const struct rows *rows, size_t first, size_t n);
 struct span rows_next(const struct rows *rows, struct span span);
+
+/* Rows of a sequence on all ranks. */
+static inline size_t rows_length(const struct rows *rows, size_t sequence)
+{
+    return rows->cut != NULL ? rows->cut->totals[sequence]
+                             : rows->offsets[sequence + 1] - rows->offsets[sequence];
+}
+/* The ranks that share the sequences; NULL: none. */
+static inline struct row_ranks *rows_ranks(const struct rows *rows)
+{
+    return rows->cut == NULL ? NULL : rows->cut->ranks;
+}
 
 /* The number of partial sums of `width` floats, one per chunk of tiles: limited by a budget of memory, at
    least 8 (or the number of tiles), at most 32. */

@@ -186,6 +186,8 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .value = columns(attention, mixing, space->value),
         .call_key = call_key,
         .sample_ids = rows->sample_ids,
+        .ranks = rows_ranks(rows),
+        .totals = rows->cut == NULL ? NULL : rows->cut->totals,
         .params = mixing->own_count > 0 ? own : NULL,
     };
 }
@@ -195,6 +197,11 @@ static const struct attention_space nowhere;
 hashattn_status self_attention_check(struct host *host, const struct self_attention *attention,
                                      const struct rows *rows)
 {
+    FAIL_IF(rows->cut != NULL && attention->convolution.taps > 0, host, HASHATTN_REFUSED,
+            "conv_window is %zu: ranks cannot share sequences with a convolution yet (sequence_parallel is "
+            "%zu; 0 for "
+            "no convolution)",
+            attention->convolution.taps, row_ranks_count(rows_ranks(rows)));
     for (size_t g = 0; g < attention->num_groups; g++) {
         struct attention_call call = call_of(attention, &attention->mixings[g], rows, &nowhere, NULL, 0);
         TRY(attention_check_shapes(host, &call));

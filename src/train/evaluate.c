@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "comm/comm.h"
+#include "comm/rank_grid.h"
 #include "train/packing.h"
 
 hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size)
@@ -160,10 +160,17 @@ struct evaluating {
     float *kept;                 /* (count, model_outputs), for overall metrics; or NULL */
     float *outputs;              /* the caller's, or `kept` */
     double *sums;                /* (num_batches, MODEL_SUMS) the caller's; or NULL */
-    struct batch_outcome *found; /* (num_batches) */
+    struct batch_outcome *found; /* (ranks that share sequences, num_batches) */
     size_t confused;             /* classes, 0: no confusion */
     size_t *confusion;           /* (ranks, confused, confused) */
+    struct rank_grid grid;
 };
+
+/* What batch `index` adds, on the rank of number `rank` among those that share sequences. */
+static struct batch_outcome *found_of(const struct evaluating *e, int rank, size_t index)
+{
+    return e->found + (size_t)rank * e->num_batches + index;
+}
 
 static size_t *confusion_of(const struct evaluating *e, int rank)
 {
@@ -195,7 +202,8 @@ static hashattn_status evaluating_new(struct evaluating *e)
                    "predictions", &block));
     e->kept = block;
     e->outputs = e->outputs == NULL ? e->kept : e->outputs;
-    TRY(memory_new_zeroed(host, e->num_batches, sizeof *e->found, "results of batches", &block));
+    TRY(memory_new_zeroed(host, size_product(row_ranks_count(&e->grid.ranks), e->num_batches),
+                          sizeof *e->found, "results of batches", &block));
     e->found = block;
     e->confused = model_confused(model);
     TRY(memory_new_zeroed(host, (size_t)comm_size(e->setup->comm) * e->confused * e->confused,
@@ -221,14 +229,23 @@ static hashattn_status ask(const struct evaluating *e, size_t done, const double
     return HASHATTN_OK;
 }
 
+/* Of ranks that share sequences, a failure of one is one of all, before they wait for it in a pass. */
+static hashattn_status agree_on_rows(struct evaluating *e, hashattn_status status)
+{
+    return comm_agree(e->host, &e->grid.row, status == HASHATTN_OK ? e->grid.ranks.status : status);
+}
+
 /* Forward of the packed batch. */
 static hashattn_status run_batch(struct evaluating *e, const struct model_batch *batch, size_t index)
 {
-    TRY(model_check(e->host, e->model, batch));
-    TRY(workspace_fit(e->host, e->workspace, model_workspace_size(e->model, batch)));
+    struct batch_outcome *found = found_of(e, comm_rank(&e->grid.row), index);
+    hashattn_status status = model_check(e->host, e->model, batch);
+    if (status == HASHATTN_OK)
+        status = workspace_fit(e->host, e->workspace, model_workspace_size(e->model, batch));
+    TRY(agree_on_rows(e, status));
     model_forward(e->model, batch, e->values, e->workspace->block);
-    model_count(e->model, batch, e->workspace->block, e->found[index].sums);
-    e->found[index].tokens = batch->offsets[batch->num_sequences];
+    model_count(e->model, batch, e->workspace->block, found->sums);
+    found->tokens = batch->offsets[batch->num_sequences];
     if (e->confused > 0)
         model_confuse(e->model, batch, e->workspace->block, confusion_of(e, comm_rank(e->setup->comm)));
     if (e->outputs != NULL)
@@ -248,20 +265,23 @@ static hashattn_status run_share(struct evaluating *e)
 {
     double sums[MODEL_SUMS] = {0}; /* of this rank so far */
     size_t first, end, done = 0, tokens = 0;
-    comm_share(e->setup->comm, e->num_batches, &first, &end);
+    comm_share(&e->grid.data, e->num_batches, &first, &end);
     for (size_t index = 0; index < e->num_batches; index++) {
         size_t from = index * e->batch, n = size_min(e->count - from, e->batch);
         packing_range(&e->packed, e->dataset, from, n);
         struct model_batch batch = packed_batch(&e->packed, e->setup->kernels, e->setup->pool, true);
-        batch.sample_ids = NULL; /* the same hashing for every sequence */
-        batch.random_key = random_key(e->seed, RANDOM_EVALUATION, 0);
         model_baseline_count(e->model, &batch, e->counts);
         if (index < first || index >= end)
             continue;
+        packing_cut(&e->packed, &e->grid.ranks);
+        batch = packed_batch(&e->packed, e->setup->kernels, e->setup->pool, true);
+        batch.sample_ids = NULL; /* the same hashing for every sequence */
+        batch.random_key = random_key(e->seed, RANDOM_EVALUATION, 0);
         TRY(run_batch(e, &batch, index));
-        add_sums(sums, e->found[index].sums);
-        done += n, tokens += e->found[index].tokens;
-        TRY(ask(e, done, sums, tokens));
+        const struct batch_outcome *found = found_of(e, comm_rank(&e->grid.row), index);
+        add_sums(sums, found->sums);
+        done += n, tokens += found->tokens;
+        TRY(agree_on_rows(e, ask(e, done, sums, tokens)));
     }
     return HASHATTN_OK;
 }
@@ -283,15 +303,21 @@ static hashattn_status overall_metrics(struct host *host, const struct model *mo
 /* Results and predictions of all ranks. */
 static hashattn_status gather_share(struct evaluating *e)
 {
-    struct comm *comm = e->setup->comm;
+    struct comm *comm = e->setup->comm, *data = &e->grid.data, *across = &e->grid.row;
     size_t row = model_outputs(e->model) * sizeof *e->outputs,
-           counts = e->confused * e->confused * sizeof *e->confusion;
-    TRY(comm_gather(e->host, comm, e->found, e->num_batches * sizeof *e->found, sizeof *e->found));
+           counts = e->confused * e->confused * sizeof *e->confusion,
+           bytes = e->num_batches * sizeof *e->found;
+    TRY(comm_gather(e->host, data, found_of(e, comm_rank(across), 0), bytes, sizeof *e->found));
+    TRY(comm_gather(e->host, across, e->found, (size_t)comm_size(across) * bytes, bytes));
+    for (size_t i = e->num_batches; i < row_ranks_count(&e->grid.ranks) * e->num_batches; i++) {
+        add_sums(e->found[i % e->num_batches].sums, e->found[i].sums);
+        e->found[i % e->num_batches].tokens += e->found[i].tokens;
+    }
     if (counts > 0)
         TRY(comm_gather(e->host, comm, e->confusion, (size_t)comm_size(comm) * counts, counts));
     if (e->outputs == NULL || row == 0)
         return HASHATTN_OK;
-    return comm_gather(e->host, comm, e->outputs, e->count * row, e->batch * row);
+    return comm_gather(e->host, data, e->outputs, e->count * row, e->batch * row);
 }
 
 /* The metrics, from sums of batches in order. */
@@ -329,7 +355,9 @@ static hashattn_status run_all(struct evaluating *e, const float *values, struct
     e->batch = size_min(e->batch, e->count);
     e->num_batches = e->batch == 0 ? 0 : (e->count + e->batch - 1) / e->batch;
     e->start = clock_seconds();
-    hashattn_status status = evaluating_new(e);
+    int64_t shared = e->setup->sequence_parallel;
+    TRY(rank_grid_open(e->host, e->setup->comm, shared == 0 ? 1 : shared, &e->grid));
+    hashattn_status status = agree_on_rows(e, evaluating_new(e));
     if (status == HASHATTN_OK) {
         e->values =
             params_lay(model_params(e->model), e->setup->kernels, e->setup->pool, values, false, e->room);

@@ -77,6 +77,10 @@ hashattn_status packed_examples_new(struct host *host, const struct dataset *dat
     data->offsets = block;
     TRY_DONE(memory_new(host, sequences, sizeof *packed->sample_ids, "ids of a batch", &block));
     packed->sample_ids = block;
+    TRY_DONE(memory_new(host, sequences, sizeof *packed->totals, "lengths of a batch", &block));
+    packed->totals = block;
+    TRY_DONE(memory_new(host, sequences, sizeof *packed->starts, "first rows of a batch", &block));
+    packed->starts = block;
     for (size_t i = 0; i < data->num_targets; i++)
         packed->targets[i] =
             (struct targets){data->targets[i].ids, data->targets[i].floats, data->targets[i].weights};
@@ -88,6 +92,8 @@ done:
 
 void packed_examples_free(struct host *host, struct packed_examples *packed)
 {
+    memory_free(host, packed->starts);
+    memory_free(host, packed->totals);
     memory_free(host, packed->sample_ids);
     dataset_free(host, &packed->data);
     memset(packed, 0, sizeof *packed);
@@ -96,6 +102,7 @@ void packed_examples_free(struct host *host, struct packed_examples *packed)
 void packing_begin(struct packed_examples *packed)
 {
     packed->data.count = 0;
+    packed->cut.ranks = NULL;
 }
 
 /* Copies elements [from, from + count) of one array to index `to` of another. */
@@ -150,14 +157,51 @@ void packing_add(struct packed_examples *packed, const struct dataset *dataset, 
     data->count++;
 }
 
-void packing_end(struct packed_examples *packed)
+/* Float rows are read in whole tiles. */
+static void clear_last_tile(struct dataset *data)
 {
-    struct dataset *data = &packed->data;
     size_t rows = data->offsets[dataset_sequences(data)],
            padded = (rows + ROW_TILE - 1) / ROW_TILE * ROW_TILE;
     if (data->floats != NULL)
         memset(data->floats + rows * data->row_width, 0,
                (padded - rows) * data->row_width * sizeof *data->floats);
+}
+
+void packing_end(struct packed_examples *packed)
+{
+    clear_last_tile(&packed->data);
+}
+
+/* Moves the rows that stay to the front of every array. */
+static void keep_rows(struct dataset *data, size_t to, size_t from, size_t count)
+{
+    struct dataset_column columns[DATASET_COLUMNS];
+    size_t num_columns = dataset_columns(data, columns);
+    for (size_t i = 0; i < num_columns; i++) {
+        char *array = *(char **)columns[i].array;
+        if (columns[i].of_rows)
+            memmove(array + to * columns[i].size, array + from * columns[i].size, count * columns[i].size);
+    }
+}
+
+void packing_cut(struct packed_examples *packed, struct row_ranks *ranks)
+{
+    struct dataset *data = &packed->data;
+    size_t kept = 0, offset = 0;
+    if (row_ranks_count(ranks) == 1)
+        return;
+    for (size_t s = 0; s < dataset_sequences(data); s++) {
+        size_t first, end, total = data->offsets[s + 1] - offset;
+        comm_share(ranks->comm, total, &first, &end);
+        keep_rows(data, kept, offset + first, end - first);
+        packed->totals[s] = total;
+        packed->starts[s] = first;
+        kept += end - first;
+        offset = data->offsets[s + 1];
+        data->offsets[s + 1] = kept;
+    }
+    packed->cut = (struct rows_cut){ranks, packed->totals, packed->starts};
+    clear_last_tile(data);
 }
 
 void packing_range(struct packed_examples *packed, const struct dataset *dataset, size_t first, size_t count)
@@ -180,5 +224,6 @@ struct model_batch packed_batch(const struct packed_examples *packed, const stru
         .input = {.ids = data->ids, .floats = data->floats, .segments = data->segments},
         .targets = targeted ? packed->targets : NULL,
         .sample_ids = packed->sample_ids,
+        .cut = packed->cut.ranks == NULL ? NULL : &packed->cut,
     };
 }

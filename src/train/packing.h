@@ -11,6 +11,8 @@ struct packed_examples {
     struct dataset data; /* the examples; targets of TARGETS_NEXT and TARGETS_MASKED become TARGETS_ROW */
     struct targets targets[TASK_OBJECTIVES]; /* pointers into `data` */
     uint64_t *sample_ids;                    /* (sequences) */
+    size_t *totals, *starts;                 /* (sequences) of packing_cut */
+    struct rows_cut cut;                     /* ranks NULL: the batch is whole */
     uint64_t mask_key; /* with the id of an example it determines the masks; at first that of evaluation */
 };
 
@@ -31,6 +33,10 @@ void packing_add(struct packed_examples *packed, const struct dataset *dataset, 
 void packing_end(struct packed_examples *packed);
 /* Packs examples first .. first + count - 1 in order, with their indices as ids. */
 void packing_range(struct packed_examples *packed, const struct dataset *dataset, size_t first, size_t count);
+
+/* After packing_end: keeps only this rank's rows of each sequence, and their targets. ranks: those that share
+   the sequences; nothing happens if they are one. */
+void packing_cut(struct packed_examples *packed, struct row_ranks *ranks);
 
 /* The batch as a model reads it, except random keys, counts and flags. targeted: with its targets. */
 struct model_batch packed_batch(const struct packed_examples *packed, const struct kernels *kernels,

@@ -65,15 +65,17 @@ static hashattn_status make_blocks(struct stepper *s)
 static hashattn_status make_shards(struct stepper *s)
 {
     struct host *host = s->host;
-    const struct comm *comm = s->setup->comm;
+    const struct comm *comm = &s->grid.data;
     size_t shards = (size_t)s->options->shards, total = s->params->total;
+    size_t row = row_ranks_count(&s->grid.ranks);
     void *block;
     comm_share(comm, shards, &s->first_shard, &s->end_shard);
     size_t arrays = tree_room(shards, s->first_shard, s->end_shard);
     TRY(memory_new(host, size_product(arrays - 1, total), sizeof(float), "gradients of shards", &block));
     s->more = block;
-    TRY(memory_new(host, comm_sum_room(comm, shards, total), 1, "gradients of other ranks", &s->sum_room));
-    TRY(memory_new_zeroed(host, shards, sizeof *s->outcomes, "results of shards", &block));
+    TRY(memory_new(host, size_max(comm_sum_room(comm, shards, total), row_ranks_sum_room(row, total)), 1,
+                   "gradients of other ranks", &s->sum_room));
+    TRY(memory_new_zeroed(host, row * shards, sizeof *s->outcomes, "results of shards", &block));
     s->outcomes = block;
     return HASHATTN_OK;
 }
@@ -90,6 +92,20 @@ static size_t examples_of(const struct stepper *s, size_t shard, size_t *first)
     size_t end;
     comm_share_of((int)shard, (int)s->options->shards, (size_t)s->options->batch, first, &end);
     return end - *first;
+}
+
+/* What a shard finds, on the rank of number `rank` among those that share sequences. */
+static struct shard_outcome *outcome_of(const struct stepper *s, int rank, size_t shard)
+{
+    return s->outcomes + (size_t)rank * (size_t)s->options->shards + shard;
+}
+
+/* Packs this rank's rows of examples of a batch. */
+static const struct packed_examples *pack(struct stepper *s, uint64_t batch, size_t first, size_t number)
+{
+    batches_get_part(&s->batches, batch, first, number);
+    packing_cut(&s->batches.packed, &s->grid.ranks);
+    return &s->batches.packed;
 }
 
 /* State shared by the micro-batches of a step. */
@@ -123,8 +139,8 @@ static hashattn_status reserve(struct stepper *s)
         if (number == 0)
             continue;
         uint64_t largest = batches_largest(&s->batches, count, first, number);
-        const struct packed_examples *packed = batches_get_part(&s->batches, largest, first, number);
-        const struct model_batch batch = batch_of(s, packed, &(struct frame){0});
+        const struct model_batch batch = batch_of(s, pack(s, largest, first, number), &(struct frame){0});
+        TRY(model_check(s->host, s->model, &batch));
         TRY(workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch)));
     }
     return HASHATTN_OK;
@@ -153,6 +169,7 @@ hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
                            &s->train));
     TRY(evaluate_fit(host, s->model, &s->train));
     TRY(train_options_settle(host, &config->training, s->train.count));
+    TRY(rank_grid_open(host, setup->comm, options->sequence_parallel, &s->grid));
     TRY(train_options_settle_shards(host, &config->training, setup->comm));
     TRY(check_warmup(host, options));
     TRY(batches_new(host, &s->train, (size_t)options->batch, seed, &s->batches));
@@ -171,24 +188,30 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
         isnan(value) ? "nan" : "infinite", (long long)step + 1, (long long)s->options->steps);
 }
 
+/* Of ranks that share sequences, a failure of one is one of all, before they wait for it in a pass. */
+static hashattn_status agree_on_rows(struct stepper *s, hashattn_status status)
+{
+    return comm_agree(s->host, &s->grid.row, status == HASHATTN_OK ? s->grid.ranks.status : status);
+}
+
 /* A shard of micro-batch number `part` of the step: its part of the loss, and of the gradient, which it
    adds. */
 static hashattn_status run_part(struct stepper *s, const struct frame *frame, size_t shard, int64_t part,
                                 float *gradients)
 {
-    struct shard_outcome *outcome = &s->outcomes[shard];
+    struct shard_outcome *outcome = outcome_of(s, comm_rank(&s->grid.row), shard);
     size_t first, number = examples_of(s, shard, &first);
     uint64_t step = (uint64_t)(frame->step * s->options->accumulate + part);
     if (number == 0)
         return HASHATTN_OK;
-    const struct packed_examples *packed = batches_get_part(&s->batches, step, first, number);
-    const struct model_batch batch = batch_of(s, packed, frame);
-    TRY(model_check(s->host, s->model, &batch));
-    TRY(workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch)));
+    const struct model_batch batch = batch_of(s, pack(s, step, first, number), frame);
+    hashattn_status status = model_check(s->host, s->model, &batch);
+    if (status == HASHATTN_OK)
+        status = workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch));
+    TRY(agree_on_rows(s, status));
     profile_lap(batch.profile, PROFILE_DATA);
     double loss = model_forward(s->model, &batch, frame->values, s->workspace.block);
-    if (!isfinite(loss))
-        return fail_not_finite(s, "the loss", loss, frame->step);
+    TRY(agree_on_rows(s, isfinite(loss) ? HASHATTN_OK : fail_not_finite(s, "the loss", loss, frame->step)));
     model_backward(s->model, &batch, frame->values, s->workspace.block, gradients);
     model_count(s->model, &batch, s->workspace.block, outcome->sums);
     size_t saved = model_saved_size(s->model, &batch);
@@ -196,7 +219,7 @@ static hashattn_status run_part(struct stepper *s, const struct frame *frame, si
     outcome->tokens += batch.offsets[batch.num_sequences];
     outcome->loss += loss;
     profile_lap(batch.profile, PROFILE_HEAD);
-    return HASHATTN_OK;
+    return s->grid.ranks.status;
 }
 
 /* All micro-batches of this rank's shards. Leaves the gradients of tree_nodes of the shards in the arrays. */
@@ -207,7 +230,7 @@ static hashattn_status run_shards(struct stepper *s, const struct frame *frame)
     for (size_t shard = s->first_shard; shard < s->end_shard; shard++) {
         float *gradients = shard_gradients(s, stack.depth);
         memset(gradients, 0, total * sizeof *gradients);
-        s->outcomes[shard] = (struct shard_outcome){0};
+        *outcome_of(s, comm_rank(&s->grid.row), shard) = (struct shard_outcome){0};
         profile_lap(s->setup->profile, PROFILE_SUMS);
         for (int64_t part = 0; part < s->options->accumulate; part++)
             TRY(run_part(s, frame, shard, part, gradients));
@@ -223,34 +246,38 @@ static hashattn_status run_shards(struct stepper *s, const struct frame *frame)
 /* Adds what the shards of all ranks found, in order. */
 static void add_outcomes(const struct stepper *s, double *sums, struct step_outcome *outcome)
 {
-    size_t num_sums = model_num_sums(s->model);
-    for (size_t shard = 0; shard < (size_t)s->options->shards; shard++) {
-        const struct shard_outcome *of = &s->outcomes[shard];
+    size_t num_sums = model_num_sums(s->model), row = row_ranks_count(&s->grid.ranks);
+    for (size_t i = 0; i < row * (size_t)s->options->shards; i++) {
+        const struct shard_outcome *of = &s->outcomes[i];
         outcome->loss += of->loss;
         outcome->tokens += of->tokens;
         outcome->saved_bytes = size_max(outcome->saved_bytes, of->saved_bytes);
-        for (size_t i = 0; i < num_sums; i++)
-            sums[i] += of->sums[i];
+        for (size_t k = 0; k < num_sums; k++)
+            sums[k] += of->sums[k];
     }
 }
 
 /* Gradients and outcomes of all shards. A failure on any rank is one of all, before they wait for more. */
 static hashattn_status share(struct stepper *s, hashattn_status status)
 {
-    struct comm *comm = s->setup->comm;
-    size_t shards = (size_t)s->options->shards, total = s->params->total;
+    struct comm *data = &s->grid.data, *row = &s->grid.row;
+    size_t shards = (size_t)s->options->shards, total = s->params->total,
+           bytes = shards * sizeof *s->outcomes;
     struct tree_node unused[TREE_NODES];
     float *nodes[TREE_NODES];
-    if (comm_size(comm) == 1)
+    if (comm_size(s->setup->comm) == 1)
         return status;
-    TRY(comm_agree(s->host, comm, status));
-    TRY(comm_gather(s->host, comm, s->outcomes, shards * sizeof *s->outcomes, sizeof *s->outcomes));
+    TRY(comm_agree(s->host, s->setup->comm, status));
+    TRY(comm_gather(s->host, data, outcome_of(s, comm_rank(row), 0), bytes, sizeof *s->outcomes));
+    TRY(comm_gather(s->host, row, s->outcomes, (size_t)comm_size(row) * bytes, bytes));
     size_t count = tree_nodes(shards, s->first_shard, s->end_shard, unused);
     for (size_t i = 0; i < count; i++)
         nodes[i] = shard_gradients(s, i);
-    status = comm_sum(s->host, comm, s->setup->pool, shards, nodes, s->gradients, total, s->sum_room);
+    TRY(comm_sum(s->host, data, s->setup->pool, shards, nodes, s->gradients, total, s->sum_room));
+    if (comm_size(row) > 1)
+        row_ranks_sum(&s->grid.ranks, s->setup->pool, s->gradients, total, s->sum_room);
     profile_lap(s->setup->profile, PROFILE_RANKS);
-    return status;
+    return s->grid.ranks.status;
 }
 
 hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struct step_outcome *outcome)

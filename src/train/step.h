@@ -6,15 +6,16 @@
    Each batch is cut into `shards` parts by sequences, and the ranks share the shards. Every shard has a
    gradient of its own; they are added in a fixed tree (comm/sum_tree.h). So the bits depend on the number of
    shards, and not on the number of ranks. One shard is the plain sum.
-   Memory: the blocks of values, gradients and two moments, for S shards on R ranks up to log2(S / R) + 2 more
-   gradients, the training set, and one workspace, allocated at once for the shard with the most rows. On one
-   rank a step allocates nothing, unless a batch with as many or fewer rows in more sequences needs a little
-   more.
-   SPDX-License-Identifier: Apache-2.0 */
+   With sequence_parallel R, the ranks are a grid (comm/rank_grid.h): R ranks share the rows of each sequence
+   of a shard. A gradient is then first summed over shards, then over these R; the bits depend on R, and not
+   on the number of ranks. Memory: the blocks of values, gradients and two moments, for S shards on R ranks up
+   to log2(S / R) + 2 more gradients, the training set, and one workspace, allocated at once for the shard
+   with the most rows. On one rank a step allocates nothing, unless a batch with as many or fewer rows in more
+   sequences needs a little more. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_STEP_H
 #define TRAIN_STEP_H
 
-#include "comm/comm.h"
+#include "comm/rank_grid.h"
 #include "nn/profile.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
@@ -37,10 +38,11 @@ struct stepper {
     struct optim optim;
     double *chunk_sums;
     struct workspace workspace;
+    struct rank_grid grid;
     size_t first_shard, end_shard;  /* of this rank */
     float *more;                    /* gradients of shards after the first */
     void *sum_room;                 /* comm_sum_room */
-    struct shard_outcome *outcomes; /* (shards) */
+    struct shard_outcome *outcomes; /* (ranks that share sequences, shards) */
 };
 
 /* What a step finds in one shard of its batches. */

@@ -24,6 +24,10 @@ const struct option_row train_rows[] = {
     {"shards", OPTION_INT, FIELD(shards), 0, 0, 256, NULL,
      "parts of a batch that ranks share; their gradients are added in a fixed tree, so results depend on "
      "shards and not on ranks; 0: 8 under mpirun, otherwise 1"},
+    {"sequence_parallel", OPTION_INT, FIELD(sequence_parallel), 1, 1, 4096, NULL,
+     "ranks that share each sequence: each has a span of its rows, and keys or sums of them are exchanged; "
+     "the "
+     "number of ranks must be a multiple of it"},
     {"warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
      "steps over which the learning rate rises, at most steps"},
     {"eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between evaluations"},
@@ -102,10 +106,11 @@ hashattn_status train_options_settle_shards(struct host *host, struct train_opti
 {
     if (options->shards == 0)
         options->shards = comm_is_given(comm) ? SHARDS_OF_RANKS : 1;
+    int64_t rows = comm_size(comm) / options->sequence_parallel;
     FAIL_IF(
-        options->shards < comm_size(comm), host, HASHATTN_INVALID,
-        "training: a batch has %lld shards, too few for %d ranks: at most %lld can share it, unless a new "
+        options->shards < rows, host, HASHATTN_INVALID,
+        "training: a batch has %lld shards, too few for %lld ranks: at most %lld can share it, unless a new "
         "run has more shards",
-        (long long)options->shards, comm_size(comm), (long long)options->shards);
+        (long long)options->shards, (long long)rows, (long long)options->shards);
     return HASHATTN_OK;
 }

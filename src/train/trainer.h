@@ -20,7 +20,8 @@ enum { RUN_PATH = 4096, RUN_FREEZE = 1024 };
 
 /* The "training" part of config.json. */
 struct train_options {
-    int64_t steps, batch, accumulate, shards, warmup, eval_every, eval_examples, save_every, seed;
+    int64_t steps, batch, accumulate, shards, sequence_parallel, warmup, eval_every, eval_examples,
+        save_every, seed;
     double epochs; /* 0: `steps` counts; otherwise steps follow from it (train_options_settle) */
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
     int schedule;       /* enum schedule_kind */
@@ -40,7 +41,7 @@ hashattn_status train_options_set(struct host *host, struct train_options *optio
    unless they were set, evaluations at the end of every epoch. INVALID: more than 1e9 steps. */
 hashattn_status train_options_settle(struct host *host, struct train_options *options, size_t examples);
 /* Sets the shards if they are 0. A communicator, even of one rank, means SHARDS_OF_RANKS. INVALID: there are
-   fewer shards than ranks. */
+   fewer shards than rows of ranks (comm/rank_grid.h). */
 enum { SHARDS_OF_RANKS = 8 };
 hashattn_status train_options_settle_shards(struct host *host, struct train_options *options,
                                             const struct comm *comm);
@@ -66,8 +67,9 @@ typedef bool train_callback(void *user, const struct train_event *event);
 struct train_setup {
     const struct kernels *kernels;
     struct pool *pool;
-    struct comm *comm;        /* the ranks that share the work; NULL: one process */
-    train_callback *callback; /* or NULL */
+    struct comm *comm;         /* the ranks that share the work; NULL: one process */
+    int64_t sequence_parallel; /* of evaluate(): as the option of a run; 0: 1 */
+    train_callback *callback;  /* or NULL */
     void *user;
     struct profile *profile; /* or NULL */
 };

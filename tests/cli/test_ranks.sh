@@ -1,6 +1,7 @@
 #!/bin/sh
 # Ranks of MPI through the tool: the same bits on 1, 2, 3, 4 and 8 of them, resuming on others, eval and predict, refusals, and
 # faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM.
+# Ranks that share sequences: one pair, two pairs, resuming, eval and refusals.
 # Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
 # that one rank has not computed.
 # Covers: ranks.c
@@ -74,6 +75,34 @@ ranks 2 predict words texts/train.tsv --threads 1 --out file
 holds predictions_in_a_file cmp file predicted
 ranks 2 predict words - --threads 1
 holds standard_input_is_of_one_rank grep -q "standard input" err
+
+# Ranks that share the rows of sequences.
+run data needle --out n --train 40 --valid 10 --test 10 --seq-len 64 --seed 3
+rows="train needle --data n --steps 6 --batch 2 --eval-every 3 --save-every 3 --layers 1 --dim 16 --heads 1 --ffn 16 --threads 1"
+rows="$rows --seed 5"
+ranks 2 $rows --out rows2 --sequence-parallel 2
+[ "$code" = 0 ] || failed sequence_parallel "exit code $code: $(head -c 300 err)"
+holds it_is_recorded json rows2/config.json 'd["training"]["sequence_parallel"] == 2'
+ranks 4 $rows --out rows4 --sequence-parallel 2
+for file in last.safetensors optimizer.safetensors model.safetensors config.json; do
+    holds "two_pairs_$file" cmp rows2/$file rows4/$file
+done
+ranks 4 $rows --out parts4 --sequence-parallel 2 --max-seconds 0.000001
+ranks 2 train --resume parts4 --threads 1
+holds pairs_resume cmp rows2/last.safetensors parts4/last.safetensors
+run train --resume rows2
+holds one_process_cannot_resume test "$code" != 0 -a "$(grep -c 'sequence_parallel is 2 and the number of ranks 1' err)" = 1
+ranks 2 eval rows2 --json --threads 1
+cp out eval2.json
+run eval rows2 --json
+near='import json, sys; a, b = (json.load(open(f)) for f in sys.argv[1:]); sys.exit(0 if a["accuracy"] == b["accuracy"] and abs(a["loss"] - b["loss"]) < 1e-4 else f"{a} {b}")'
+holds eval_shares_sequences python3 -c "$near" eval2.json out
+ranks 2 $rows --out refused --sequence-parallel 2 --conv-window 5
+holds convolutions_are_refused test "$code" != 0 -a "$(grep -c 'conv_window is 5' err)" = 1 -a ! -e refused
+ranks 3 $rows --out refused --sequence-parallel 2
+holds ranks_are_a_multiple test "$code" != 0 -a "$(grep -c 'number of ranks 3; it must be a multiple' err)" = 1 -a ! -e refused
+ranks 2 $rows --out refused --sequence-parallel 2 --attention linear
+holds mechanisms_are_named test "$code" != 0 -a "$(grep -c 'linear cannot share a sequence.*softmax.*yoso' err)" = 1
 
 # Refusals.
 ranks 2 train listops --data d --out refused --steps 8 --shards 1 $tiny

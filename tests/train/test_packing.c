@@ -4,7 +4,8 @@
    the row only, or a tile too many; no room for them; rows of floats copied as if one wide; segments left
    out; targets of rows read from the index of the example; weights not copied; the id itself as the next one;
    pairs that share an id; weights of one sequence of a pair; the last row of a sequence counted though it is
-   a target only. SPDX-License-Identifier: Apache-2.0 */
+   a target only; cut: targets of rows left whole, rows of the first span on every rank, lengths of spans for
+   those of sequences, a batch that stays cut. SPDX-License-Identifier: Apache-2.0 */
 #include "train/packing.h"
 
 #include <string.h>
@@ -99,9 +100,9 @@ static void check_targets(const struct targets *got, const struct target_set *wa
     check_elements(got->weights, to, want->weights, from, count, sizeof(float), "weights");
 }
 
-/* Checks that the batch holds these examples of the data set. */
+/* Checks that the batch holds the rows of this rank of these examples of the data set. */
 static void check_batch(const struct packed_examples *packed, const struct dataset *dataset,
-                        const size_t *examples, const uint64_t *places, size_t count)
+                        const size_t *examples, const uint64_t *places, size_t count, const struct comm *comm)
 {
     const struct model_batch batch = packed_batch(packed, NULL, NULL, true);
     size_t each = dataset->pairs ? 2 : 1, at = 0;
@@ -110,7 +111,14 @@ static void check_batch(const struct packed_examples *packed, const struct datas
     assert_int_equal(batch.offsets[0], 0);
     for (size_t i = 0; i < count * each; i++) {
         size_t sequence = examples[i / each] * each + i % each, from = dataset->offsets[sequence];
-        size_t length = dataset->offsets[sequence + 1] - from - dataset->next;
+        size_t length = dataset->offsets[sequence + 1] - from - dataset->next, first, end;
+        comm_share(comm, length, &first, &end);
+        assert_true((batch.cut == NULL) == (comm_size(comm) == 1));
+        if (batch.cut != NULL) {
+            assert_true(batch.cut->totals[i] == length && batch.cut->starts[i] == first);
+            from += first;
+            length = end - first;
+        }
         assert_int_equal(batch.sample_ids[i], places[i / each] * each + i % each);
         assert_int_equal(batch.offsets[i + 1], at + length);
         check_elements(batch.input.ids, at, dataset->ids, from, length, sizeof(uint32_t), "ids");
@@ -145,10 +153,19 @@ static void check_packing(struct fixture *fixture)
         for (size_t i = 0; i < count; i++)
             packing_add(&packed, dataset, examples[i], places[i]);
         packing_end(&packed);
-        check_batch(&packed, dataset, examples, places, count);
+        check_batch(&packed, dataset, examples, places, count, NULL);
     }
-    packing_range(&packed, dataset, 2, 3);
-    check_batch(&packed, dataset, (const size_t[]){2, 3, 4}, (const uint64_t[]){2, 3, 4}, 3);
+    for (int rank = 0; rank < 4; rank++) {
+        struct comm comm = {.peer = {.rank = rank == 3 ? 0 : rank, .size = rank == 3 ? 1 : 3}};
+        struct row_ranks ranks = {.comm = &comm};
+        packing_range(&packed, dataset, 2, 3);
+        packing_cut(&packed, &ranks);
+        check_batch(&packed, dataset, (const size_t[]){2, 3, 4}, (const uint64_t[]){2, 3, 4}, 3, &comm);
+        const struct model_batch batch = packed_batch(&packed, NULL, NULL, true);
+        for (size_t k = batch.offsets[batch.num_sequences] * WIDTH;
+             batch.input.floats != NULL && k % ROW_TILE != 0; k++)
+            assert_true(batch.input.floats[k] == 0);
+    }
     packed_examples_free(&fixture->host, &packed);
 }
 
@@ -264,7 +281,8 @@ static void failing_allocations_leave_nothing(void **state)
             check_status(&failing.host, status, HASHATTN_NO_MEMORY, "no memory for");
         assert_int_equal(failing.outstanding, 0);
     }
-    assert_int_equal(n, 10); /* rows, segments, three targets, two of them weighted, offsets and sample ids */
+    assert_int_equal(n, 12); /* rows, segments, three targets, two of them weighted, offsets, sample ids, and
+                                the lengths and first rows of cut sequences */
 }
 
 int main(void)

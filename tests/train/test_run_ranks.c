@@ -17,119 +17,9 @@
 #include "base/memory.h"
 #include "support/check.h"
 #include "support/thread_ranks.h"
+#include "support/train_team.h"
 #include "support/trainer_case.h"
 #include "train/step.h"
-
-/* What every rank of a call does; each has a config and a host of its own, and all use the folder of the
-   first. */
-struct team {
-    struct small_run members[MOST_RANKS];
-    const char *run;
-    int threads, size;
-    bool resume;
-    int stopper; /* the rank whose callback asks to stop, at step 5; -1: none */
-    int poor;    /* the rank whose memory runs out at its allocation number `until`; -1: none */
-    long until;
-    hashattn_status status[MOST_RANKS];
-    int64_t last_step[MOST_RANKS];
-};
-
-static void team_init(struct team *team, const char *mechanism)
-{
-    memset(team, 0, sizeof *team);
-    team->threads = 1;
-    team->stopper = team->poor = -1;
-    for (int rank = 0; rank < MOST_RANKS; rank++) {
-        struct small_run *member = &team->members[rank];
-        small_run_init(member, mechanism, 24, 3);
-        strcpy(member->config.data, team->members[0].data);
-        small_run_set(member, "shards", "8");
-        small_run_set(member, "batch", "11");
-        small_run_set(member, "accumulate", "2");
-    }
-}
-
-static void team_free(struct team *team)
-{
-    for (int rank = 0; rank < MOST_RANKS; rank++)
-        small_run_free(&team->members[rank]);
-}
-
-static void team_set(struct team *team, const char *name, const char *value)
-{
-    for (int rank = 0; rank < MOST_RANKS; rank++)
-        small_run_set(&team->members[rank], name, value);
-}
-
-struct seen {
-    bool stops;
-    int64_t last;
-};
-
-static bool look(void *user, const struct train_event *event)
-{
-    struct seen *seen = user;
-    seen->last = event->step;
-    return seen->stops && event->step == 5;
-}
-
-static void work(struct comm *comm, void *argument)
-{
-    const char *why;
-    struct team *team = argument;
-    int rank = comm_rank(comm);
-    struct small_run *member = &team->members[rank];
-    struct failing_host poor;
-    struct host *host = &member->host;
-    struct seen seen = {.stops = rank == team->stopper};
-    struct train_setup setup = {
-        .kernels = kernels_named("auto", &why), .comm = comm, .callback = look, .user = &seen};
-    rank_require(pool_new(host, team->threads, &setup.pool) == HASHATTN_OK);
-    if (rank == team->poor) {
-        failing_host_init(&poor, team->until);
-        host = &poor.host;
-    }
-    team->status[rank] = team->resume ? train_resume(host, &setup, team->run)
-                                      : train_run(host, &setup, &member->config, team->run);
-    if (rank == team->poor)
-        memcpy(member->host.message, poor.host.message, sizeof poor.host.message);
-    rank_require(rank != team->poor || poor.outstanding == 0);
-    pool_free(&member->host, setup.pool);
-    team->last_step[rank] = seen.last;
-}
-
-/* All ranks train `run` of the folder, and end with the same status and message. */
-static hashattn_status train_team(struct team *team, int size, const char *name, bool resume)
-{
-    char run[80];
-    small_run_path(&team->members[0], name, run);
-    team->run = run;
-    team->size = size;
-    team->resume = resume;
-    const char *sentence = run_ranks(size, 60, work, team);
-    assert_string_equal(sentence, "");
-    for (int rank = 1; rank < size; rank++) {
-        assert_int_equal(team->status[rank], team->status[0]);
-        if (team->status[0] != HASHATTN_OK)
-            assert_string_equal(team->members[rank].host.message, team->members[0].host.message);
-    }
-    return team->status[0];
-}
-
-static void path_of(const struct team *team, const char *name, char path[80])
-{
-    small_run_path(&team->members[0], name, path);
-}
-
-/* config.json too: shards are recorded, ranks are not. */
-static void check_same_results(struct team *team, const char *one, const char *other)
-{
-    char a[80], b[80];
-    path_of(team, one, a);
-    path_of(team, other, b);
-    check_same_run(&team->members[0].host, a, b);
-    check_same_file(a, b, "config.json");
-}
 
 static void check_ranks_change_no_bit(const char *mechanism)
 {
@@ -142,7 +32,7 @@ static void check_ranks_change_no_bit(const char *mechanism)
         snprintf(name, sizeof name, "of%d", sizes[i]);
         team.threads = i == 0 ? 3 : 1;
         assert_int_equal(train_team(&team, sizes[i], name, false), HASHATTN_OK);
-        check_same_results(&team, "one", name);
+        team_check_same(&team, "one", name);
     }
     team_free(&team);
 }
@@ -171,15 +61,15 @@ static void shards_matter_and_ranks_need_them(void **state)
     assert_int_equal(train_team(&team, 1, "eight", false), HASHATTN_OK);
     team_set(&team, "shards", "1");
     assert_int_equal(train_team(&team, 1, "single", false), HASHATTN_OK);
-    path_of(&team, "eight", a);
-    path_of(&team, "single", b);
+    team_path(&team, "eight", a);
+    team_path(&team, "single", b);
     char *first = small_run_read(a, "last.safetensors", &size_a);
     char *second = small_run_read(b, "last.safetensors", &size_b);
     assert_true(size_a == size_b && memcmp(first, second, size_a) != 0);
     free(first), free(second);
     assert_int_equal(train_team(&team, 3, "refused", false), HASHATTN_INVALID);
     assert_non_null(strstr(team.members[2].host.message, "a batch has 1 shards, too few for 3 ranks"));
-    path_of(&team, "refused", a);
+    team_path(&team, "refused", a);
     assert_true(access(a, F_OK) != 0);
     team_free(&team);
 }
@@ -197,12 +87,12 @@ static void zero_shards_are_settled(void **state)
     team_set(&team, "steps", "3");
     assert_int_equal(train_team(&team, 1, "with", false), HASHATTN_OK);
     struct watcher watcher = {.stop_at = -1};
-    path_of(&team, "without", path);
+    team_path(&team, "without", path);
     struct host *host = &team.members[1].host;
     small_run_set(&team.members[1], "shards", "0");
     assert_int_equal(train(&team.members[1], path, 1, &watcher, false), HASHATTN_OK);
     for (int i = 0; i < 2; i++) {
-        path_of(&team, i == 0 ? "with" : "without", path);
+        team_path(&team, i == 0 ? "with" : "without", path);
         snprintf(file, sizeof file, "%s/config.json", path);
         check_status(host, json_read_file(host, file, &root), HASHATTN_OK, NULL);
         check_status(host, json_get_int(host, root, "training.shards", 0, 99, &shards), HASHATTN_OK, NULL);
@@ -247,7 +137,7 @@ static void a_run_resumes_on_other_ranks(void **state)
         assert_int_equal(team.last_step[rank], 5);
     team.stopper = -1;
     assert_int_equal(train_team(&team, 3, "parts", true), HASHATTN_OK);
-    check_same_results(&team, "whole", "parts");
+    team_check_same(&team, "whole", "parts");
     team_free(&team);
 }
 
@@ -270,7 +160,7 @@ static void a_rank_with_other_options_or_data_is_refused(void **state)
     small_run_generate(&team.members[1], counts, 3);
     assert_int_equal(train_team(&team, 2, "refused", false), HASHATTN_INVALID);
     assert_non_null(strstr(team.members[0].host.message, "rank 1: it differs from rank 0: '\"data\": "));
-    path_of(&team, "refused", path);
+    team_path(&team, "refused", path);
     assert_true(access(path, F_OK) != 0);
     team_free(&team);
 }
@@ -315,8 +205,8 @@ static void a_rank_without_memory_ends_all(void **state)
         small_run_path(&team.members[0], "poor", run);
         team.run = run;
         team.resume = false;
-        assert_string_equal(run_ranks(2, 60, work, &team), "");
-        path_of(&team, "poor", path);
+        assert_string_equal(run_ranks(2, 60, team_work, &team), "");
+        team_path(&team, "poor", path);
         if (team.status[1] == HASHATTN_OK)
             break;
         failures++;

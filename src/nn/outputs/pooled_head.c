@@ -36,6 +36,10 @@ struct pooled_space pooled_head_lay(const struct pooled_head *pooled, const stru
         .hidden = arena_take(&arena, size_product(examples, head_kept(head)), sizeof(float)),
         .logits = arena_take(&arena, logits, sizeof(float)),
     };
+    if (rows->cut != NULL) {
+        size_t floats = size_product(rows->num_sequences, pooled->dim);
+        s.sum_room = arena_take(&arena, row_ranks_sum_room(row_ranks_count(rows->cut->ranks), floats), 1);
+    }
     s.features = pooled->pairs ? arena_take(&arena, features, sizeof(float)) : s.pooled;
     if (training) {
         s.dpooled = arena_take(&arena, sequences, sizeof(float));
@@ -54,6 +58,9 @@ void pooled_head_forward(const struct pooled_head *pooled, const struct rows *ro
     size_t count = pooled_head_examples(pooled, rows), width = head->first.in;
     size_t spare = head_rows(count) - count; /* rows that pad the head's last tile */
     pooling_forward(pooled->pooling, pooled->max_len, rows, s->pooled, s->partial, x, pooled->dim);
+    if (rows->cut != NULL)
+        row_ranks_sum(rows->cut->ranks, rows->pool, s->pooled, rows->num_sequences * pooled->dim,
+                      s->sum_room);
     if (pooled->pairs)
         pair_forward(s->features, s->pooled, count, pooled->dim);
     memset(s->features + count * width, 0, spare * width * sizeof(float));
@@ -66,9 +73,13 @@ void pooled_head_backward(const struct pooled_head *pooled, const struct rows *r
                           struct slice gradients, const struct pooled_space *s, float *dx, bool add)
 {
     size_t count = pooled_head_examples(pooled, rows);
-    head_backward(&pooled->head, rows->kernels, values, gradients, s->dfeatures, s->dhidden, s->dlogits,
-                  s->hidden, s->features, count);
-    if (pooled->pairs)
-        pair_backward(s->dpooled, s->dfeatures, s->pooled, count, pooled->dim);
+    if (row_ranks_first(rows_ranks(rows))) {
+        head_backward(&pooled->head, rows->kernels, values, gradients, s->dfeatures, s->dhidden, s->dlogits,
+                      s->hidden, s->features, count);
+        if (pooled->pairs)
+            pair_backward(s->dpooled, s->dfeatures, s->pooled, count, pooled->dim);
+    }
+    if (rows->cut != NULL)
+        row_ranks_from_first(rows->cut->ranks, s->dpooled, rows->num_sequences * pooled->dim * sizeof(float));
     pooling_backward(pooled->pooling, pooled->max_len, rows, dx, add, s->dpooled, pooled->dim);
 }

@@ -32,6 +32,7 @@ struct pooled_space {
     float *pooled, *partial;           /* (head_rows of sequences): dim */
     float *features, *hidden, *logits; /* (head_rows of examples): 4 dim (`pooled` itself if an example is one
                                           sequence), head_kept, outputs */
+    void *sum_room;                    /* of ranks that share sequences */
     /* in training; otherwise NULL */
     float *dlogits, *dpooled, *dfeatures, *dhidden; /* as above */
     size_t bytes;
@@ -39,11 +40,13 @@ struct pooled_space {
 struct pooled_space pooled_head_lay(const struct pooled_head *pooled, const struct rows *rows, bool training,
                                     void *memory);
 
-/* Computes space->logits (examples, outputs) from x (padded rows, dim). */
+/* Computes space->logits (examples, outputs) from x (padded rows, dim). Ranks that share sequences add their
+   parts of the pooled rows; all of them have the logits. */
 void pooled_head_forward(const struct pooled_head *pooled, const struct rows *rows, const float *values,
                          const struct pooled_space *space, const float *x);
 /* From space->dlogits (examples, outputs): writes dx (padded rows, dim), or adds to it, with zeros after the
-   last row; adds the gradients of the head to gradients. */
+   last row; adds the gradients of the head to gradients. Of ranks that share sequences, the first computes
+   the head's gradients, and the others get those of the pooled rows from it. */
 void pooled_head_backward(const struct pooled_head *pooled, const struct rows *rows, const float *values,
                           struct slice gradients, const struct pooled_space *space, float *dx, bool add);
 

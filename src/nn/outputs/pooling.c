@@ -27,11 +27,11 @@ static void forward_sequence(void *argument, size_t sequence, int worker)
     const struct pooled *p = argument;
     const struct kernels *kernels = p->rows->kernels;
     size_t dim = p->dim, row = p->rows->offsets[sequence], end = p->rows->offsets[sequence + 1];
-    float weight = weight_of(p->pooling, p->max_len, end - row);
+    float weight = weight_of(p->pooling, p->max_len, rows_length(p->rows, sequence));
     float *y = p->y + sequence * dim, *partial = p->partial + sequence * dim;
     memset(y, 0, dim * sizeof *y);
     if (p->pooling == POOL_FIRST && end > row)
-        end = row + 1;
+        end = p->rows->cut == NULL || p->rows->cut->starts[sequence] == 0 ? row + 1 : row;
     for (; row < end; row += BLOCK_ROWS) {
         memset(partial, 0, dim * sizeof *partial);
         kernels->layers.add_bias_backward(partial, p->x + row * dim,
@@ -65,8 +65,7 @@ static void backward_tile(void *argument, size_t tile, int worker)
     if (!p->add)
         memset(p->dx + first * dim, 0, ROW_TILE * dim * sizeof *p->dx);
     for (struct span s = rows_span(rows, first, ROW_TILE); s.count > 0; s = rows_next(rows, s)) {
-        size_t len = rows->offsets[s.sequence + 1] - rows->offsets[s.sequence];
-        float weight = weight_of(p->pooling, p->max_len, len);
+        float weight = weight_of(p->pooling, p->max_len, rows_length(rows, s.sequence));
         size_t count = p->pooling != POOL_FIRST ? s.count : s.position == 0 ? 1 : 0;
         for (size_t i = 0; i < count; i++)
             rows->kernels->rows.axpy(p->dx + (s.row + i) * dim, weight, p->dy + s.sequence * dim, dim);

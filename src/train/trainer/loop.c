@@ -117,6 +117,7 @@ static hashattn_status evaluate_now(struct trainer *t)
     const struct train_setup asking = {.kernels = t->setup->kernels,
                                        .pool = t->setup->pool,
                                        .comm = comm_of_run(t),
+                                       .sequence_parallel = t->options->sequence_parallel,
                                        .callback = still_evaluating,
                                        .user = t};
     double start = clock_seconds();
