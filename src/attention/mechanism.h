@@ -153,7 +153,7 @@ struct stream_facet {
    they need through problem.ranks. The problem has all threads to itself, no mask, and neither not_finite nor
    large. */
 struct sequence_parallel_facet {
-    /* As the mechanism's own, which is called too. */
+    /* (optional) As the mechanism's own, which is called too. */
     const char *(*refuse)(const void *options, const struct problem_shape *shape);
     size_t (*saved_size)(const void *options, const struct problem_shape *shape);
     size_t (*scratch_size)(const void *options, const struct problem_shape *shape);

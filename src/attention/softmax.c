@@ -144,17 +144,19 @@ static struct ring ring_open(const struct problem *problem, bool backward)
     return ring;
 }
 
-/* What is computed with the keys that visit after `step` steps. */
-static struct tile_attention ring_attention(const struct problem *problem, const struct ring *ring,
-                                            size_t step)
+/* What is computed with the keys that visit after `step` steps. A causal problem sees all keys of the ranks
+   before it, and none of those after it: false. */
+static bool ring_attention(const struct problem *problem, const struct ring *ring, size_t step,
+                           struct tile_attention *attention)
 {
-    size_t n =
-        row_ranks_rows(problem->ranks, row_ranks_owner(problem->ranks, step), problem->shape.total_rows);
-    struct tile_attention attention = open(problem);
-    attention.sizes.num_keys = n;
-    attention.key = view_of(ring->here.key, n, problem->shape.head_dim);
-    attention.value = view_of(ring->here.value, n, problem->shape.value_dim);
-    return attention;
+    int owner = row_ranks_owner(problem->ranks, step);
+    size_t n = row_ranks_rows(problem->ranks, owner, problem->shape.total_rows);
+    *attention = open(problem);
+    attention->sight = step == 0 ? attention->sight : NULL;
+    attention->sizes.num_keys = n;
+    attention->key = view_of(ring->here.key, n, problem->shape.head_dim);
+    attention->value = view_of(ring->here.value, n, problem->shape.value_dim);
+    return !problem->shape.causal || owner <= comm_rank(problem->ranks->comm);
 }
 
 static void pass_on(struct row_ranks *ranks, struct guests *here, struct guests *next)
@@ -189,11 +191,12 @@ static void ring_forward(const struct problem *problem, struct view out)
     struct ring ring = ring_open(problem, false);
     const struct view guest_out = view_of(ring.out, out.rows, out.cols);
     for (size_t step = 0; step < problem->shape.ranks; step++) {
-        struct tile_attention attention = ring_attention(problem, &ring, step);
+        struct tile_attention attention;
+        bool sees = ring_attention(problem, &ring, step, &attention);
         const struct softmax_rows kept = attention.rows;
         if (step == 0) {
             tile_attention_forward(&attention, out, ring.scratch);
-        } else {
+        } else if (sees) {
             attention.rows = ring.rows;
             tile_attention_forward(&attention, guest_out, ring.scratch);
             merge(problem, &kept, out, &ring);
@@ -210,13 +213,15 @@ static void ring_backward(const struct problem *problem, struct view out, struct
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim;
     memset(ring.gradient.key, 0, ring.gradient.bytes);
     for (size_t step = 0; step < problem->shape.ranks; step++) {
-        struct tile_attention attention = ring_attention(problem, &ring, step);
-        tile_attention_backward(&attention, out, dout,
-                                &(struct attention_gradients){
-                                    .query = gradients->query,
-                                    .key = view_of(ring.gradient.key, attention.sizes.num_keys, d),
-                                    .value = view_of(ring.gradient.value, attention.sizes.num_keys, d_v)},
-                                ring.scratch);
+        struct tile_attention attention;
+        bool sees = ring_attention(problem, &ring, step, &attention);
+        const struct attention_gradients to = {
+            .query = gradients->query,
+            .key = view_of(ring.gradient.key, attention.sizes.num_keys, d),
+            .value = view_of(ring.gradient.value, attention.sizes.num_keys, d_v),
+        };
+        if (sees)
+            tile_attention_backward(&attention, out, dout, &to, ring.scratch);
         pass_on(problem->ranks, &ring.gradient, &ring.next_gradient);
         if (step + 1 < problem->shape.ranks)
             pass_on(problem->ranks, &ring.here, &ring.next);
@@ -225,12 +230,6 @@ static void ring_backward(const struct problem *problem, struct view out, struct
         problem->kernels->rows.axpy(view_row(gradients->key, j), 1, ring.gradient.key + j * d, d);
         problem->kernels->rows.axpy(view_row(gradients->value, j), 1, ring.gradient.value + j * d_v, d_v);
     }
-}
-
-static const char *ring_refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    return shape->causal ? "ranks cannot share causal sequences yet: sequence_parallel must be 1" : NULL;
 }
 
 static const struct option_row options[] = {{.name = NULL}};
@@ -248,6 +247,6 @@ const struct mechanism mechanism_softmax = {
     .scratch_size = scratch_size,
     .forward = forward,
     .backward = backward,
-    .sequence_parallel = &(const struct sequence_parallel_facet){ring_refuse, saved_size, ring_scratch_size,
+    .sequence_parallel = &(const struct sequence_parallel_facet){NULL, saved_size, ring_scratch_size,
                                                                  ring_forward, ring_backward},
 };

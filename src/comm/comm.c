@@ -294,27 +294,26 @@ hashattn_status comm_same(struct host *host, struct comm *comm, const char *text
     return status;
 }
 
-hashattn_status comm_scan(struct host *host, struct comm *comm, const float *x, float *sums, size_t n)
+hashattn_status comm_scan(struct host *host, struct comm *comm, float *x, float *sums, size_t n,
+                          bool backward)
 {
-    int rank = comm_rank(comm), size = comm_size(comm);
-    if (rank == 0)
-        memset(sums, 0, n * sizeof *sums);
+    int rank = comm_rank(comm), size = comm_size(comm), step = backward ? -1 : 1;
+    int first = backward ? size - 1 : 0, last = size - 1 - first;
+    size_t bytes = n * sizeof *x;
+    if (rank == first)
+        memset(sums, 0, bytes);
     if (size == 1 || n == 0)
         return HASHATTN_OK;
-    if (rank > 0)
-        TRY(comm_exchange(host, comm, NULL, 0,
-                          (hashattn_message[]){message_of(comm, rank - 1, sums, n * sizeof *sums)}, 1));
-    if (rank == size - 1)
-        return HASHATTN_OK;
-    void *block;
-    TRY(memory_new(host, n, sizeof *sums, "a prefix sum", &block));
-    float *next = block;
+    if (rank != first) {
+        const hashattn_message before = message_of(comm, rank - step, sums, bytes);
+        TRY(comm_exchange(host, comm, NULL, 0, &before, 1));
+    }
     for (size_t i = 0; i < n; i++)
-        next[i] = sums[i] + x[i];
-    hashattn_status status = comm_exchange(
-        host, comm, (hashattn_message[]){message_of(comm, rank + 1, next, n * sizeof *next)}, 1, NULL, 0);
-    memory_free(host, block);
-    return status;
+        x[i] = sums[i] + x[i];
+    if (rank == last)
+        return HASHATTN_OK;
+    const hashattn_message after = message_of(comm, rank + step, x, bytes);
+    return comm_exchange(host, comm, &after, 1, NULL, 0);
 }
 
 hashattn_status comm_ring(struct host *host, struct comm *comm, const void *out, void *in, size_t size)

@@ -80,9 +80,10 @@ hashattn_status comm_any(struct host *host, struct comm *comm, bool *wish);
 hashattn_status comm_agree(struct host *host, struct comm *comm, hashattn_status status);
 /* text: lines. INVALID, with both lines, if a rank's text is not that of rank 0. */
 hashattn_status comm_same(struct host *host, struct comm *comm, const char *text);
-/* Exclusive scan: sums[i] = (x0[i] + x1[i]) + ... of the ranks before this one, 0 on rank 0. x: (n) of this
-   rank. The order of the sum is that of the ranks. */
-hashattn_status comm_scan(struct host *host, struct comm *comm, const float *x, float *sums, size_t n);
+/* Exclusive scan: sums (n) = (x0 + x1) + ... of the ranks before this one, 0 on the first; backward: of those
+   after it, from the last one on, 0 on the last. x: (n) of this rank, becomes the sum with its own. */
+hashattn_status comm_scan(struct host *host, struct comm *comm, float *x, float *sums, size_t n,
+                          bool backward);
 /* Sends `size` bytes to the next rank and receives as many from the one before; the ends are neighbours. */
 hashattn_status comm_ring(struct host *host, struct comm *comm, const void *out, void *in, size_t size);
 /* Ends all ranks with this sentence; one process just returns. */

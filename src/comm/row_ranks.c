@@ -24,6 +24,14 @@ void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t 
         memset(x, 0, n * sizeof *x);
 }
 
+void row_ranks_scan(struct row_ranks *ranks, float *x, float *sums, size_t n, bool backward)
+{
+    if (ranks->status == HASHATTN_OK)
+        ranks->status = comm_scan(ranks->host, ranks->comm, x, sums, n, backward);
+    if (ranks->status != HASHATTN_OK)
+        memset(sums, 0, n * sizeof *sums);
+}
+
 void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t size)
 {
     if (ranks->status == HASHATTN_OK)

@@ -42,6 +42,8 @@ static inline size_t row_ranks_most(size_t ranks, size_t total)
    for that number of ranks. */
 size_t row_ranks_sum_room(size_t ranks, size_t n);
 void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t n, void *room);
+/* Exclusive scan (comm_scan): x and sums (n). */
+void row_ranks_scan(struct row_ranks *ranks, float *x, float *sums, size_t n, bool backward);
 /* One step of a ring (comm_ring): `size` bytes to the next rank, as many from the one before. */
 void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t size);
 /* Copies the first rank's bytes to all. */

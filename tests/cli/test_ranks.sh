@@ -97,6 +97,13 @@ cp out eval2.json
 run eval rows2 --json
 near='import json, sys; a, b = (json.load(open(f)) for f in sys.argv[1:]); sys.exit(0 if a["accuracy"] == b["accuracy"] and abs(a["loss"] - b["loss"]) < 1e-4 else f"{a} {b}")'
 holds eval_shares_sequences python3 -c "$near" eval2.json out
+mkdir words_in_order
+for split in train valid test; do yes 'one two three four five six seven' | head -n 120 >words_in_order/$split.txt; done
+tokens="train lm --data words_in_order --steps 3 --warmup 1 --batch 2 --eval-every 3 --layers 1 --dim 16 --heads 2 --ffn 16"
+run $tokens --seq-len 50 --shards 8 --threads 1 --out lm1 --quiet
+ranks 2 $tokens --seq-len 50 --threads 1 --out lm2 --sequence-parallel 2
+last='import json, sys; a, b = ([json.loads(l) for l in open(f) if "valid_loss" in l][-1]["valid_loss"] for f in sys.argv[1:]); sys.exit(0 if abs(a - b) < 1e-4 else f"{a} {b}")'
+holds language_models_too python3 -c "$last" lm1/log.jsonl lm2/log.jsonl
 ranks 2 $rows --out refused --sequence-parallel 2 --conv-window 5
 holds convolutions_are_refused test "$code" != 0 -a "$(grep -c 'conv_window is 5' err)" = 1 -a ! -e refused
 ranks 3 $rows --out refused --sequence-parallel 2

@@ -1,8 +1,8 @@
 /* What ranks do together, on 1 to 8 threads with a communicator of their own.
    Bugs planted and caught: a share that leaves out the remainder; a gather whose last item is a whole one; a
    failure that only the failing rank returns; another rank's message than that of the first that failed; a
-   scan that includes the rank itself; a scan that adds a rank twice; a ring that turns the other way; a wait
-   without a limit; a limit that names the waiting rank.
+   scan that includes the rank itself; a backward scan of the ranks before; a scan that adds a rank twice; a
+   ring that turns the other way; a wait without a limit; a limit that names the waiting rank.
    Covers: comm.c comm_self.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
@@ -151,8 +151,19 @@ static void scan(struct comm *comm, void *argument)
                 want[i] += x[i]; /* of the rank before, from the left */
             x[i] = 1.0f / (float)(3 + r * N + i);
         }
-    rank_require(comm_scan(&host, comm, x, sums, N) == HASHATTN_OK);
+    float own[N];
+    memcpy(own, x, sizeof own);
+    rank_require(comm_scan(&host, comm, x, sums, N, false) == HASHATTN_OK);
     rank_require(memcmp(sums, want, sizeof sums) == 0);
+    for (int i = 0; i < N; i++)
+        rank_require(x[i] == want[i] + own[i]);
+    float after[N] = {0}, later[N];
+    for (int r = comm_size(comm) - 1; r > rank; r--)
+        for (int i = 0; i < N; i++)
+            after[i] += 1.0f / (float)(3 + r * N + i);
+    memcpy(x, own, sizeof own);
+    rank_require(comm_scan(&host, comm, x, later, N, true) == HASHATTN_OK);
+    rank_require(memcmp(later, after, sizeof later) == 0);
 }
 
 static void a_scan_adds_the_ranks_before_in_order(void **state)

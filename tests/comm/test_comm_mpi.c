@@ -88,7 +88,7 @@ static void small_collectives(struct host *host, struct comm *comm)
     float x = 1.0f / (float)(3 + rank), before = -1, want = 0;
     rank_require(comm_ring(host, comm, &out, &in, sizeof out) == HASHATTN_OK);
     rank_require(in == (rank + size - 1) % size);
-    rank_require(comm_scan(host, comm, &x, &before, 1) == HASHATTN_OK);
+    rank_require(comm_scan(host, comm, &x, &before, 1, false) == HASHATTN_OK);
     for (int r = 0; r < rank; r++)
         want = r == 0 ? 1.0f / 3 : want + 1.0f / (float)(3 + r);
     rank_require(before == want);

@@ -41,6 +41,11 @@ static void work_in_rows(struct comm *comm, void *argument)
     row_ranks_ring(ranks, x, before, sizeof x);
     rank_require(before[N - 1] == (float)(row * shared + (rank % shared + shared - 1) % shared));
     rank_require(row_ranks_owner(ranks, 1) == (rank % shared + shared - 1) % shared);
+    float own[N], others[N];
+    memcpy(own, x, sizeof own);
+    row_ranks_scan(ranks, own, others, N, false);
+    int earlier = rank % shared;
+    rank_require(others[0] == (float)(earlier * row * shared + earlier * (earlier - 1) / 2));
     row_ranks_from_first(ranks, x, sizeof x);
     rank_require(x[0] == (float)(row * shared));
     float column = (float)rank, *nodes[] = {&column};

@@ -69,11 +69,12 @@ static void free_step(struct step_team *steps)
         free(steps->gradients[rank]);
 }
 
-static void check_steps(const char *mechanism, const char *pooling)
+static void check_steps(const char *mechanism, const char *pooling, const char *causal)
 {
     struct team team;
     team_init(&team, mechanism);
     team_set(&team, "pooling", pooling);
+    team_set(&team, "causal", causal);
     team_set(&team, "layers", "2");
     team_set(&team, "clip", "0");
     struct step_team one = step_of(&team, 1);
@@ -102,11 +103,13 @@ static void check_steps(const char *mechanism, const char *pooling)
 static void a_step_is_that_of_one_process(void **state)
 {
     (void)state;
-    check_steps("softmax", "first");
-    check_steps("softmax", "mean");
-    check_steps("softmax", "mean-padded");
-    check_steps("yoso", "first");
-    check_steps("none", "mean");
+    check_steps("softmax", "first", "false");
+    check_steps("softmax", "mean", "false");
+    check_steps("softmax", "mean", "true");
+    check_steps("softmax", "mean-padded", "false");
+    check_steps("yoso", "first", "false");
+    check_steps("yoso", "mean", "true");
+    check_steps("none", "mean", "false");
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */

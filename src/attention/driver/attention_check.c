@@ -54,7 +54,7 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
     const char *why = mechanism_refuses(mechanism, call->options, &shape);
     if (call->ranks != NULL)
         TRY(check_ranks(host, call, sequence));
-    if (why == NULL && call_across(call) != NULL)
+    if (why == NULL && call_across(call) != NULL && call_across(call)->refuse != NULL)
         why = call_across(call)->refuse(call->options, &shape);
     if (why == NULL)
         return HASHATTN_OK;

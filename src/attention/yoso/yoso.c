@@ -105,12 +105,18 @@ static struct head head_of(const struct problem *problem)
     return head;
 }
 
+/* The sums of this problem's own rows are computed in it. Otherwise ranks add tables (yoso_ranks.h). */
+static bool has_tables(const struct problem *problem)
+{
+    return problem->shape.ranks <= 1 || problem->shape.causal;
+}
+
 static struct head head_open(const struct problem *problem, bool backward)
 {
     struct head head = head_of(problem);
     yoso_lay_out_saved(&head.saved, head.options, &problem->shape, problem->saved);
     yoso_lay_out_scratch(&head.scratch, head.options, &problem->shape, backward, problem->scratch);
-    if (problem->shape.ranks <= 1)
+    if (has_tables(problem))
         head.scratch.tables.visible = problem->visible;
     if (head.options->recompute) {
         head.saved.query_codes = head.scratch.query_codes;
@@ -225,12 +231,12 @@ static void carry_values(struct head *head)
     float *sums = head->options->normalize == YOSO_NORMALIZE_SUM ? head->saved.kept : NULL;
     if (sums != NULL)
         memset(sums, 0, head->queries.n * sizeof *sums);
-    if (problem->shape.ranks > 1) {
-        const struct yoso_rows from = {&head->keys, value.data, value.stride},
-                               to = {&head->queries, x.data, x.stride};
-        yoso_ranks_carry(problem, &head->scratch.ranks, &from, &to, sums);
+    const struct yoso_rows from = {&head->keys, value.data, value.stride},
+                           to = {&head->queries, x.data, x.stride};
+    if (problem->shape.ranks > 1)
+        yoso_ranks_carry(problem, &head->scratch.ranks, false, &from, &to, sums);
+    if (!has_tables(problem))
         return;
-    }
     if (!tables_carry_fixed(head->kernels, problem->pool, tables, &head->queries, &head->keys, value.data,
                             value.stride, x.data, x.stride, x.cols))
         tables_carry(head->kernels, problem->pool, tables, &head->queries, &head->keys, KEYS_TO_QUERIES,
@@ -376,8 +382,8 @@ static void carry_gradients(struct head *head)
     const struct yoso_rows from = {&head->queries, queries->value, queries->ld},
                            to = {&head->keys, keys->value, keys->ld};
     if (problem->shape.ranks > 1)
-        yoso_ranks_carry(problem, &head->scratch.ranks, &from, &to, NULL);
-    else
+        yoso_ranks_carry(problem, &head->scratch.ranks, true, &from, &to, NULL);
+    if (has_tables(problem))
         tables_carry(head->kernels, problem->pool, &head->scratch.tables, &head->queries, &head->keys,
                      QUERIES_TO_KEYS, from.rows, from.ld, to.rows, to.ld, head->dout.cols);
 }

@@ -40,7 +40,7 @@ size_t yoso_lay_out_scratch(struct yoso_scratch *scratch, const struct yoso_opti
     bool shared = shape->ranks > 1, sums = options->normalize == YOSO_NORMALIZE_SUM;
     if (shared)
         yoso_ranks_lay_out(&scratch->ranks, &arena, options, shape, !backward && sums, backward);
-    else
+    if (!shared || shape->causal) /* causal: of its own rows */
         tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
                        shape->causal, !backward && !shape->causal && rounds_values(options, shape));
     if (options->recompute) {

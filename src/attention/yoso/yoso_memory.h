@@ -17,7 +17,7 @@ struct yoso_saved {
 struct yoso_scratch {
     size_t ld_value; /* stride of value rows */
     struct tables tables;
-    struct yoso_ranks ranks;       /* of shapes with ranks, in place of tables */
+    struct yoso_ranks ranks;       /* of shapes with ranks; then tables are for causal ones only */
     struct hasher hasher;          /* no memory in backward without recompute */
     void *query_codes, *key_codes; /* with recompute only */
     union {

@@ -1,12 +1,12 @@
 /* Bytes that a rank of R sends for a head of n rows, with N = n / R rounded up and c bytes per code (2, and 4
    from 17 bits on); arrays are rounded up to cache lines:
      a sum of tables: 8 (R - 1) / R m 2^tau d_v (comm_sum.h), in forward and once more in backward;
-     with normalize sum, tables of 1 / m in forward, one column more;
-     the ring: (R - 1) N (4 d + 4 d_v + c m), and R N 4 d for the gradients, which return to their rank.
-   Sums of K V^T and of Q G^T by bucket, with a column each for the bias, could take the place of the ring:
-   16 (R - 1) / R m 2^tau d (d_v + 1) bytes. At tau 9, m 32 and d 64 that is more than the ring below 1.0
-   (2 ranks) to 1.3 million rows (many), and 545 MB a head, so there are none.
-   SPDX-License-Identifier: Apache-2.0 */
+     with normalize sum, tables of 1 / m in forward, one column more; causal: 4 m 2^tau d_v for each of the
+   two scans, except on the last rank of each; the ring: (R - 1) N (4 d + 4 d_v + c m), and R N 4 d for the
+   gradients, which return to their rank. Sums of K V^T and of Q G^T by bucket, with a column each for the
+   bias, could take the place of the ring: 16 (R - 1) / R m 2^tau d (d_v + 1) bytes. At tau 9, m 32 and d 64
+   that is more than the ring below 1.0 (2 ranks) to 1.3 million rows (many), and 545 MB a head, so there are
+   none. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_ranks.h"
 
 #include <string.h>
@@ -41,6 +41,8 @@ void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const str
                                  .weights = {.hashing = hashing, .dim = weighted ? 1 : 0}};
     ranks->values.tables = arena_take(arena, size_sum(value_floats, weight_floats), sizeof(float));
     ranks->weights.tables = ranks->values.tables == NULL ? NULL : ranks->values.tables + value_floats;
+    if (shape->causal)
+        ranks->others = arena_take(arena, size_sum(value_floats, weight_floats), sizeof(float));
     ranks->sum_room =
         arena_take(arena, row_ranks_sum_room(shape->ranks, size_sum(value_floats, weight_floats)), 1);
     if (!backward)
@@ -52,23 +54,29 @@ void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const str
     pair_rows_lay_out(&ranks->visitors, arena, ranks->most, ranks->width, shape->value_dim, true, false);
 }
 
-void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
+void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks, bool to_keys,
                       const struct yoso_rows *from, const struct yoso_rows *to, float *sums)
 {
     const struct kernels *kernels = problem->kernels;
     const float per_hash = 1 / (float)ranks->hashing.num_hashes;
-    struct table_state weights = ranks->weights;
+    struct table_state values = ranks->values, weights = ranks->weights;
     weights.dim = sums == NULL ? 0 : weights.dim;
-    size_t floats = table_state_floats(&ranks->hashing, ranks->values.dim + weights.dim);
-    memset(ranks->values.tables, 0, floats * sizeof(float));
+    size_t floats = table_state_floats(&ranks->hashing, values.dim + weights.dim);
+    memset(values.tables, 0, floats * sizeof(float));
     const struct table_rows given = {.codes = from->codes, .values = from->rows, .ld_values = from->ld};
     const struct table_rows ones = {.codes = from->codes, .values = &per_hash};
-    table_state_add(kernels, problem->pool, &ranks->values, &given);
+    table_state_add(kernels, problem->pool, &values, &given);
     table_state_add(kernels, problem->pool, &weights, &ones);
-    row_ranks_sum(problem->ranks, problem->pool, ranks->values.tables, floats, ranks->sum_room);
+    if (problem->shape.causal) {
+        row_ranks_scan(problem->ranks, values.tables, ranks->others, floats, to_keys);
+        values.tables = ranks->others;
+        weights.tables = ranks->others + (ranks->weights.tables - ranks->values.tables);
+    } else {
+        row_ranks_sum(problem->ranks, problem->pool, values.tables, floats, ranks->sum_room);
+    }
     const struct table_rows taken = {.codes = to->codes, .out = to->rows, .ld_out = to->ld};
     const struct table_rows counted = {.codes = to->codes, .out = sums, .ld_out = 1};
-    table_state_read(kernels, problem->pool, &ranks->values, &taken);
+    table_state_read(kernels, problem->pool, &values, &taken);
     table_state_read(kernels, problem->pool, &weights, &counted);
 }
 
@@ -115,8 +123,12 @@ void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, c
     memcpy(ranks->here.codes, keys->data, codes_size(&ranks->hashing, keys->n));
     memset(ranks->gradient, 0, gradient_bytes);
     for (size_t step = 0; step < count; step++) {
-        size_t n = row_ranks_rows(across, row_ranks_owner(across, step), problem->shape.total_rows);
-        meet(problem, ranks, *pairs, work, queries, n);
+        int owner = row_ranks_owner(across, step);
+        struct pairs met = *pairs;
+        met.visible = step == 0 ? pairs->visible : NULL;
+        if (!problem->shape.causal || owner <= comm_rank(across->comm))
+            meet(problem, ranks, met, work, queries,
+                 row_ranks_rows(across, owner, problem->shape.total_rows));
         row_ranks_ring(across, ranks->gradient, ranks->next_gradient, gradient_bytes);
         swap(&ranks->gradient, &ranks->next_gradient);
         if (step + 1 == count)
@@ -132,8 +144,7 @@ void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, c
 const char *yoso_ranks_refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
-    if (shape->causal)
-        return "ranks cannot share causal sequences yet: sequence_parallel must be 1";
+    (void)shape;
     if (options->max_partners > 0)
         return "max_partners is {max_partners}; it must be 0 if ranks share a sequence, because keys come in "
                "parts";

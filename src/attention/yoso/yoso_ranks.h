@@ -1,8 +1,10 @@
 /* yoso over rows that ranks share. The sums of V per bucket are sums over tokens, so forward, and dV in
    backward, add the tables of the ranks: m 2^tau d_v floats a head for any number of rows. The gradients of
    queries and keys come from pairs, for which the keys pass through all ranks in a ring: every rank meets its
-   queries with the keys that visit it, and the keys collect their gradients on the way.
-   SPDX-License-Identifier: Apache-2.0 */
+   queries with the keys that visit it, and the keys collect their gradients on the way. A causal problem adds
+   the tables of the ranks before this one (for dV: after it) by an exclusive scan; its own rows are computed
+   as in one process, and it meets the keys of the ranks before it only. SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef ATTENTION_YOSO_RANKS_H
 #define ATTENTION_YOSO_RANKS_H
 
@@ -23,6 +25,7 @@ struct yoso_ranks {
     size_t most, width;                 /* keys of a rank, at most; columns of a unit row */
     struct table_state values, weights; /* of V or G; of 1 / m, in forward with normalize sum. Adjacent */
     void *sum_room;
+    float *others; /* causal: the tables of the ranks before or after */
     /* backward */
     struct yoso_visit here, next;
     float *gradient, *next_gradient; /* (most, width), of the keys that visit */
@@ -39,12 +42,13 @@ struct yoso_rows {
     float *rows;
     size_t ld;
 };
-/* to->rows += the sums of from->rows of all ranks in the buckets of each row. sums: (rows of to) += the
-   number of collisions / m; NULL: not wanted. */
-void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
+/* to->rows += the sums of from->rows of all ranks in the buckets of each row; causal: of the ranks before
+   this one, or with `to_keys` of those after it. sums: (rows of to) += the number of collisions / m; NULL:
+   not wanted. */
+void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks, bool to_keys,
                       const struct yoso_rows *from, const struct yoso_rows *to, float *sums);
-/* As pairs_add, with the keys of all ranks. pairs: with this rank's queries and keys, without sums. work: for
-   `most` keys. */
+/* As pairs_add, with the keys of all ranks; causal: of those before this one, and its own. pairs: with this
+   rank's queries and keys, without sums. work: for `most` keys. */
 void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, const struct pairs *pairs,
                       struct pair_work *work, const struct codes *queries, const struct codes *keys);
 

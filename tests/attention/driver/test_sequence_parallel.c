@@ -3,8 +3,8 @@
    process. A rank's bits do not depend on its threads. Shapes and mechanisms that cannot be shared are
    refused by name. Bugs planted and caught: outputs of the last group of keys only; outputs merged without
    the sums, or without the maxima; the sum of the last group kept for backward; gradients of keys that stay a
-   rank behind; units in the order of this rank's lengths; units on several threads at once.
-   SPDX-License-Identifier: Apache-2.0 */
+   rank behind; units in the order of this rank's lengths; causal: keys of later ranks seen; keys of earlier
+   ranks cut as the own. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,13 +114,14 @@ static struct team team_of(const struct attention_case *whole, int ranks, int th
     return team;
 }
 
-static struct attention_case several(const char *mechanism, const void *options)
+static struct attention_case several(const char *mechanism, const void *options, bool causal)
 {
     struct attention_case problem = {
         .mechanism = attention_find(mechanism),
         .options = options,
         .num_sequences = 4,
         .num_heads = 3,
+        .causal = causal,
         .head_dim = 9,
         .value_dim = 5,
         .queries = {5, 130, 6, 47}, /* 5 and 6: other orders of length on other ranks */
@@ -132,9 +133,9 @@ static struct attention_case several(const char *mechanism, const void *options)
     return problem;
 }
 
-static void check_against_one(const char *mechanism, const void *options, double bound)
+static void check_against_one(const char *mechanism, const void *options, bool causal, double bound)
 {
-    struct attention_case problem = several(mechanism, options);
+    struct attention_case problem = several(mechanism, options, causal);
     struct attention_result one = attention_case_run(&problem);
     size_t rows = attention_case_rows(problem.keys, problem.num_sequences) * problem.num_heads;
     for (int ranks = 2; ranks <= 4; ranks++) {
@@ -163,9 +164,11 @@ static void ranks_compute_what_one_process_does(void **state)
     const struct mechanism *yoso = attention_find("yoso");
     void *options = calloc(1, yoso->options_size);
     options_preset(yoso->options, options);
-    check_against_one("softmax", NULL, 4e-6);
-    check_against_one("none", NULL, 0);
-    check_against_one("yoso", options, 4e-5);
+    check_against_one("softmax", NULL, false, 4e-6);
+    check_against_one("softmax", NULL, true, 4e-6);
+    check_against_one("none", NULL, false, 0);
+    check_against_one("yoso", options, false, 4e-5);
+    check_against_one("yoso", options, true, 4e-5);
     free(options);
 }
 
@@ -180,6 +183,7 @@ static void softmax_is_exact(void **state)
             const char *why;
             struct attention_case problem = attention_case_of_head("softmax", NULL, 0, n, n, d, d_v);
             problem.kernels = kernels_named(NULL, &why);
+            problem.causal = i % 2 == 1;
             attention_case_fill(&problem, 3, false);
             for (size_t k = 0; k < n * d; k++) /* maxima that differ between groups of keys */
                 problem.key[k] *= k < n * d / 2 ? 1 : 6;
@@ -192,6 +196,9 @@ static void softmax_is_exact(void **state)
                 o.value[k] = (double)problem.value[k];
                 o.dout[k] = (double)problem.dout[k];
             }
+            o.visible = problem.causal ? malloc(n * sizeof *o.visible) : NULL;
+            for (size_t k = 0; problem.causal && k < n; k++)
+                o.visible[k] = k + 1;
             oracle_softmax_run(&o);
             struct team team = team_of(&problem, ranks, 1);
             for (size_t k = 0; k < n * d; k++) {
@@ -254,10 +261,6 @@ static void refuse(struct comm *comm, void *argument)
     free(options);
     call.mechanism = attention_find("softmax");
     rank_require(attention_check_shapes(&host, &call) == HASHATTN_OK);
-    call.causal = true;
-    rank_require(attention_check_shapes(&host, &call) == HASHATTN_REFUSED);
-    rank_require(strstr(host.message, "softmax: ranks cannot share causal sequences") != NULL);
-    call.causal = false;
     totals[1] = 2;
     rank_require(attention_check_shapes(&host, &call) == HASHATTN_REFUSED);
     rank_require(strstr(host.message, "sequence 1 has 2 rows, too few for sequence_parallel 3") != NULL);

@@ -2,8 +2,9 @@
    over hashes and pairs of the whole sequence, with the bounds of one process, and the codes of one process
    to the bit; and sends the bytes of the formula. Bugs planted and caught: tables that are not summed; the
    sums of 1 / m left out; keys that do not move; gradients that stay a rank behind; a visitor's gradient not
-   taken along; the codes of the own keys for all visitors; the number of the own rows for all visitors.
-   SPDX-License-Identifier: Apache-2.0 */
+   taken along; the codes of the own keys for all visitors; the number of the own rows for all visitors;
+   causal: tables of all ranks; those before for dV; keys of a rank before cut as the own; keys of later ranks
+   met. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_ranks.h"
 
 #include <stdlib.h>
@@ -44,6 +45,8 @@ static uint64_t bytes_of(const struct comm *comm, const struct yoso_options *opt
     bool sums = options->normalize == YOSO_NORMALIZE_SUM;
     uint64_t bytes = comm_sum_bytes(comm, size, buckets * (shape->value_dim + sums)) +
                      comm_sum_bytes(comm, size, buckets * shape->value_dim);
+    if (shape->causal) /* rank 0 is the first of the scan forward, and the last of the one backward */
+        bytes = buckets * (shape->value_dim + sums) * sizeof(float);
     bytes += (size - 1) * (lines(n * 4 * width) + lines(n * 4 * shape->value_dim) + lines(n * m * code));
     return bytes + size * n * 4 * width;
 }
@@ -71,6 +74,10 @@ static void compute(struct comm *comm, void *argument)
     problem.query = rows_from(problem.query, first, end - first);
     problem.key = rows_from(problem.key, first, end - first);
     problem.value = rows_from(problem.value, first, end - first);
+    size_t *visible = malloc((end - first) * sizeof *visible);
+    for (size_t i = 0; i < end - first; i++)
+        visible[i] = i + 1;
+    problem.visible = problem.shape.causal ? visible : NULL;
     struct view out = rows_from(whole->out, first, end - first),
                 dout = rows_from(whole->dout, first, end - first);
     const struct problem_gradients gradients = {
@@ -96,17 +103,21 @@ static void compute(struct comm *comm, void *argument)
         work->bytes_sent = comm->bytes_sent;
         work->bytes_expected = bytes_of(comm, &whole->options, &problem.shape);
     }
+    free(visible);
     guard_free(problem.saved, saved / sizeof(float));
     guard_free(problem.scratch, scratch / sizeof(float));
     pool_free(&host, pool);
 }
 
-static void check_ranks(const struct yoso_options *options, int recompute, size_t n, size_t d, size_t d_v)
+static void check_ranks(const struct yoso_options *options, bool recompute, bool causal, size_t n, size_t d,
+                        size_t d_v)
 {
     static const int sizes[] = {2, 3, 5};
     const char *why;
     struct yoso_case *c =
         case_new(&mechanism_yoso, kernels_named(NULL, &why), options, n, n, d, d_v, 3 * n + d);
+    if (causal)
+        case_make_causal(c, 0);
     double terms = (double)(2 * n + (size_t)options->num_hashes + d + d_v) + 20;
     case_forward(c);
     case_ask_oracle(c, true);
@@ -136,12 +147,28 @@ static void equals_brute_force(void **state)
         options.hash_bits = 3;
         options.normalize = form % 3;
         options.gradient = form / 3;
-        check_ranks(&options, 0, 2, 3, 2);
-        check_ranks(&options, 0, 7, 1, 2);
-        check_ranks(&options, 0, 50, 8, 17);
+        check_ranks(&options, false, false, 2, 3, 2);
+        check_ranks(&options, false, false, 7, 1, 2);
+        check_ranks(&options, false, false, 50, 8, 17);
         options.num_hashes = 17;
         options.hash_bits = 2; /* full buckets */
-        check_ranks(&options, 0, 203, 64, 64);
+        check_ranks(&options, false, false, 203, 64, 64);
+    }
+}
+
+static void causal_equals_brute_force(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 9; form++) {
+        struct yoso_options options = yoso_preset();
+        options.num_hashes = 5;
+        options.hash_bits = 3;
+        options.normalize = form % 3;
+        options.gradient = form / 3;
+        check_ranks(&options, false, true, 2, 3, 2);
+        check_ranks(&options, false, true, 50, 8, 17);
+        options.hash_bits = 2; /* full buckets */
+        check_ranks(&options, form % 2 == 0, true, 150, 32, 16);
     }
 }
 
@@ -151,15 +178,15 @@ static void other_options_do_too(void **state)
     struct yoso_options options = yoso_preset();
     options.num_hashes = 6;
     options.hash_bits = 17;
-    check_ranks(&options, 0, 40, 4, 1);
+    check_ranks(&options, false, false, 40, 4, 1);
     options.hash_bits = 2;
-    check_ranks(&options, 1, 61, 9, 5);
+    check_ranks(&options, true, false, 61, 9, 5);
     options = yoso_preset();
     options.num_hashes = 8;
     options.hash_bits = 4;
     options.map = YOSO_MAP_NEYSHABUR;
     options.max_norm = 9;
-    check_ranks(&options, 0, 61, 9, 5);
+    check_ranks(&options, false, false, 61, 9, 5);
 }
 
 /* The same hashes of all parts, so the ranks choose those that one process chooses. */
@@ -192,9 +219,6 @@ static void says_what_it_cannot_do(void **state)
     struct yoso_options options = yoso_preset();
     struct problem_shape shape = {.head_dim = 4, .value_dim = 4, .workers = 1, .ranks = 2, .total_rows = 8};
     assert_null(yoso_ranks_refuse(&options, &shape));
-    shape.causal = true;
-    assert_non_null(strstr(yoso_ranks_refuse(&options, &shape), "causal"));
-    shape.causal = false;
     options.max_partners = 3;
     assert_non_null(strstr(yoso_ranks_refuse(&options, &shape), "{max_partners}"));
     options.max_partners = 0;
@@ -207,9 +231,8 @@ static void says_what_it_cannot_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_brute_force),
-        cmocka_unit_test(other_options_do_too),
-        cmocka_unit_test(some_hashes_are_the_same_on_all_ranks),
+        cmocka_unit_test(equals_brute_force),     cmocka_unit_test(causal_equals_brute_force),
+        cmocka_unit_test(other_options_do_too),   cmocka_unit_test(some_hashes_are_the_same_on_all_ranks),
         cmocka_unit_test(says_what_it_cannot_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
