@@ -40,6 +40,20 @@ void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t s
         memset(in, 0, size);
 }
 
+void row_ranks_shift(struct row_ranks *ranks, const void *out, void *in, size_t size, bool backward)
+{
+    struct comm *comm = ranks->comm;
+    int rank = comm_rank(comm), last = comm_size(comm) - 1, step = backward ? -1 : 1;
+    bool sends = size > 0 && rank != (backward ? 0 : last),
+         receives = size > 0 && rank != (backward ? last : 0);
+    const hashattn_message to = {comm_world_rank(comm, rank + step), (void *)(uintptr_t)out, size};
+    const hashattn_message from = {comm_world_rank(comm, rank - step), in, size};
+    if (ranks->status == HASHATTN_OK)
+        ranks->status = comm_exchange(ranks->host, comm, &to, sends, &from, receives);
+    if (ranks->status != HASHATTN_OK || !receives)
+        memset(in, 0, size);
+}
+
 void row_ranks_from_first(struct row_ranks *ranks, void *bytes, size_t size)
 {
     if (ranks->status == HASHATTN_OK)

@@ -46,6 +46,9 @@ void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t 
 void row_ranks_scan(struct row_ranks *ranks, float *x, float *sums, size_t n, bool backward);
 /* One step of a ring (comm_ring): `size` bytes to the next rank, as many from the one before. */
 void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t size);
+/* As a ring that is open: the first rank receives zeros. backward: bytes go to the rank before, and the last
+   one receives zeros. */
+void row_ranks_shift(struct row_ranks *ranks, const void *out, void *in, size_t size, bool backward);
 /* Copies the first rank's bytes to all. */
 void row_ranks_from_first(struct row_ranks *ranks, void *bytes, size_t size);
 

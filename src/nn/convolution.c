@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "nn/convolution_edges.h"
 
 hashattn_status convolution_describe(struct host *host, struct params *params, const char *name, size_t heads,
                                      size_t head_dim, size_t taps, struct convolution *convolution)
@@ -23,8 +23,14 @@ struct sweep {
     const struct rows *rows;
     const float *filters, *base, *x, *dy;
     float *y;
-    double *sums; /* (num_sequences, heads, taps) */
+    double *sums;                           /* (num_sequences, heads, taps) */
+    struct convolution_edges edges, dedges; /* of x and dy */
 };
+
+static struct edge_columns columns_of(const struct convolution *conv, size_t sequence, size_t head)
+{
+    return (struct edge_columns){sequence, head * conv->head_dim, conv->head_dim};
+}
 
 static void forward_unit(void *argument, size_t index, int worker)
 {
@@ -39,11 +45,39 @@ static void forward_unit(void *argument, size_t index, int worker)
             memcpy(s->y + at + i * dim, s->base + at + i * dim, conv->head_dim * sizeof *s->y);
     s->rows->kernels->layers.convolve(s->y + at, dim, s->x + at, dim, s->filters + head * conv->taps,
                                       conv->taps, n, conv->head_dim);
+    const struct edge_columns columns = columns_of(conv, sequence, head);
+    convolution_edges_add(&s->edges, s->rows, &columns, s->y, s->filters + head * conv->taps);
+}
+
+/* The scratch of both passes. */
+struct space {
+    struct convolution_edges edges, dedges;
+    float *reversed; /* (heads, taps) */
+    double *sums;    /* (num_sequences, heads, taps) */
+    size_t bytes;
+};
+
+static struct space lay(const struct convolution *conv, const struct rows *rows, void *block)
+{
+    struct arena arena = arena_on(block);
+    size_t filters = size_product(conv->heads, conv->taps), dim = conv->heads * conv->head_dim;
+    struct space space = {.edges = convolution_edges_take(&arena, rows, conv->taps, dim)};
+    space.dedges = convolution_edges_take(&arena, rows, conv->taps, dim);
+    space.reversed = arena_take(&arena, filters, sizeof *space.reversed);
+    space.sums = arena_take(&arena, size_product(rows->num_sequences, filters), sizeof *space.sums);
+    space.bytes = arena.used;
+    return space;
+}
+
+size_t convolution_scratch_size(const struct convolution *convolution, const struct rows *rows)
+{
+    return lay(convolution, rows, NULL).bytes;
 }
 
 void convolution_forward(const struct convolution *convolution, const struct rows *rows, const float *values,
-                         float *y, const float *base, const float *x)
+                         float *y, const float *base, const float *x, void *scratch)
 {
+    const struct space space = lay(convolution, rows, scratch);
     struct sweep sweep = {
         .convolution = convolution,
         .rows = rows,
@@ -51,7 +85,9 @@ void convolution_forward(const struct convolution *convolution, const struct row
         .base = base,
         .x = x,
         .y = y,
+        .edges = space.edges,
     };
+    convolution_edges_get(&space.edges, rows, x);
     pool_run(rows->pool, forward_unit, &sweep, rows->num_sequences * convolution->heads);
 }
 
@@ -89,37 +125,16 @@ static void backward_unit(void *argument, size_t index, int worker)
     s->rows->kernels->layers.convolve(s->y + at, dim, s->dy + at, dim, s->filters + head * conv->taps,
                                       conv->taps, n, conv->head_dim);
     filter_gradient(s, s->sums + index * conv->taps, at, n);
-}
-
-struct backward_space {
-    float *reversed; /* (heads, taps) */
-    double *sums;    /* (num_sequences, heads, taps) */
-};
-
-static struct backward_space lay(const struct convolution *conv, size_t num_sequences, void *block,
-                                 size_t *bytes)
-{
-    struct arena arena = arena_on(block);
-    size_t filters = size_product(conv->heads, conv->taps);
-    struct backward_space space;
-    space.reversed = arena_take(&arena, filters, sizeof *space.reversed);
-    space.sums = arena_take(&arena, size_product(num_sequences, filters), sizeof *space.sums);
-    *bytes = arena.used;
-    return space;
-}
-
-size_t convolution_scratch_size(const struct convolution *convolution, size_t num_sequences)
-{
-    size_t bytes;
-    lay(convolution, num_sequences, NULL, &bytes);
-    return bytes;
+    const struct edge_columns columns = columns_of(conv, sequence, head);
+    convolution_edges_add(&s->dedges, s->rows, &columns, s->y, s->filters + head * conv->taps);
+    convolution_edges_dots(&s->edges, s->rows, &columns, s->dy, s->sums + index * conv->taps);
 }
 
 void convolution_backward(const struct convolution *convolution, const struct rows *rows, const float *values,
                           struct slice gradients, float *dx, const float *dy, const float *x, void *scratch)
 {
-    size_t taps = convolution->taps, filters = convolution->heads * taps, bytes;
-    struct backward_space space = lay(convolution, rows->num_sequences, scratch, &bytes);
+    size_t taps = convolution->taps, filters = convolution->heads * taps;
+    const struct space space = lay(convolution, rows, scratch);
     for (size_t i = 0; i < filters; i++)
         space.reversed[i] = values[convolution->filters + i / taps * taps + (taps - 1 - i % taps)];
     struct sweep sweep = {
@@ -130,7 +145,11 @@ void convolution_backward(const struct convolution *convolution, const struct ro
         .dy = dy,
         .y = dx,
         .sums = space.sums,
+        .edges = space.edges,
+        .dedges = space.dedges,
     };
+    convolution_edges_get(&space.edges, rows, x);
+    convolution_edges_get(&space.dedges, rows, dy);
     pool_run(rows->pool, backward_unit, &sweep, rows->num_sequences * convolution->heads);
     float *dfilters = slice_at(gradients, convolution->filters);
     for (size_t i = 0; i < filters; i++) {

@@ -16,12 +16,14 @@ struct convolution {
 hashattn_status convolution_describe(struct host *host, struct params *params, const char *name, size_t heads,
                                      size_t head_dim, size_t taps, struct convolution *convolution);
 
-/* y = base + filter * x on all rows, (rows, heads * head_dim); y may be base. Runs on the pool. */
-void convolution_forward(const struct convolution *convolution, const struct rows *rows, const float *values,
-                         float *y, const float *base, const float *x);
+/* Bytes of scratch memory of forward and backward. */
+size_t convolution_scratch_size(const struct convolution *convolution, const struct rows *rows);
 
-/* Bytes of scratch memory for backward. */
-size_t convolution_scratch_size(const struct convolution *convolution, size_t num_sequences);
+/* y = base + filter * x on all rows, (rows, heads * head_dim); y may be base. Runs on the pool. Ranks that
+   share sequences exchange taps / 2 rows with their neighbours, here and in backward (convolution_edges.h):
+   each needs as many rows of every sequence. */
+void convolution_forward(const struct convolution *convolution, const struct rows *rows, const float *values,
+                         float *y, const float *base, const float *x, void *scratch);
 /* dx += the gradient of x (dbase is dy itself); adds the gradient of the filters to gradients, sequences in
    order. */
 void convolution_backward(const struct convolution *convolution, const struct rows *rows, const float *values,

@@ -197,11 +197,13 @@ static const struct attention_space nowhere;
 hashattn_status self_attention_check(struct host *host, const struct self_attention *attention,
                                      const struct rows *rows)
 {
-    FAIL_IF(rows->cut != NULL && attention->convolution.taps > 0, host, HASHATTN_REFUSED,
-            "conv_window is %zu: ranks cannot share sequences with a convolution yet (sequence_parallel is "
-            "%zu; 0 for "
-            "no convolution)",
-            attention->convolution.taps, row_ranks_count(rows_ranks(rows)));
+    size_t ranks = row_ranks_count(rows_ranks(rows)), half = attention->convolution.taps / 2;
+    for (size_t s = 0; rows->cut != NULL && s < rows->num_sequences; s++)
+        FAIL_IF(rows->cut->totals[s] / ranks < half, host, HASHATTN_REFUSED,
+                "sequence %zu has %zu rows, too few for conv_window %zu and sequence_parallel %zu: each rank "
+                "needs at "
+                "least %zu",
+                s, rows->cut->totals[s], attention->convolution.taps, ranks, half);
     for (size_t g = 0; g < attention->num_groups; g++) {
         struct attention_call call = call_of(attention, &attention->mixings[g], rows, &nowhere, NULL, 0);
         TRY(attention_check_shapes(host, &call));
@@ -235,8 +237,7 @@ static struct mix_scratch lay(const struct self_attention *attention, const stru
     scratch.down = arena_take(&arena, own, sizeof *scratch.down);
     scratch.attention = arena_take(&arena, bytes, 1);
     if (attention->convolution.taps > 0)
-        scratch.convolution =
-            arena_take(&arena, convolution_scratch_size(&attention->convolution, rows->num_sequences), 1);
+        scratch.convolution = arena_take(&arena, convolution_scratch_size(&attention->convolution, rows), 1);
     scratch.bytes = arena.used;
     scratch.saved_bytes = keep.used;
     return scratch;
@@ -280,8 +281,8 @@ void self_attention_mix(const struct self_attention *attention, const struct row
     }
     profile_lap(rows->profile, PROFILE_ATTENTION);
     if (attention->convolution.taps > 0) {
-        convolution_forward(&attention->convolution, rows, values, space->mixed, space->context,
-                            space->value);
+        convolution_forward(&attention->convolution, rows, values, space->mixed, space->context, space->value,
+                            scratch.convolution);
         profile_lap(rows->profile, PROFILE_CONVOLUTION);
     }
     memset(space->mixed + tail, 0, floats * sizeof *space->mixed);

@@ -46,6 +46,10 @@ static void work_in_rows(struct comm *comm, void *argument)
     row_ranks_scan(ranks, own, others, N, false);
     int earlier = rank % shared;
     rank_require(others[0] == (float)(earlier * row * shared + earlier * (earlier - 1) / 2));
+    row_ranks_shift(ranks, x, before, sizeof x, false);
+    rank_require(before[0] == (rank % shared == 0 ? 0 : (float)(rank - 1)));
+    row_ranks_shift(ranks, x, before, sizeof x, true);
+    rank_require(before[N - 1] == (rank % shared == shared - 1 ? 0 : (float)(rank + 1)));
     row_ranks_from_first(ranks, x, sizeof x);
     rank_require(x[0] == (float)(row * shared));
     float column = (float)rank, *nodes[] = {&column};
@@ -112,6 +116,7 @@ static void wait_for_a_silent_rank(struct comm *comm, void *argument)
         row_ranks_sum(&grid.ranks, NULL, x, N, room);
         memset(in, 1, sizeof in);
         row_ranks_from_first(&grid.ranks, in, sizeof in);
+        row_ranks_shift(&grid.ranks, in, x, sizeof in, true);
         rank_require(x[0] == 0 && x[N - 1] == 0 && in[0] == 0 && comm->bytes_sent == sent);
     }
     free(room);

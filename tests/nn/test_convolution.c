@@ -58,15 +58,16 @@ static void check_taps(size_t taps)
         c.base = new_doubles(base, ROWS * DIM);
         double k = (double)taps, w = largest(test->values, test->params.total);
 
-        convolution_forward(&c.convolution, &rows, test->values, y, base, x);
+        void *scratch;
+        size_t bytes = convolution_scratch_size(&c.convolution, &rows);
+        check_status(&test->host, memory_new(&test->host, bytes, 1, "scratch", &scratch), HASHATTN_OK, NULL);
+        memset(scratch, 0xff, bytes);
+        convolution_forward(&c.convolution, &rows, test->values, y, base, x, scratch);
         weighed(&c);
         check_near_all(y, c.y, ROWS * DIM, (k + 2) * EPSILON * (k * w * 4 + 4), "y");
-        convolution_forward(&c.convolution, &rows, test->values, base, base, x);
+        convolution_forward(&c.convolution, &rows, test->values, base, base, x, scratch);
         check_same_bits(base, y, sizeof y, "in place");
 
-        void *scratch;
-        size_t bytes = convolution_scratch_size(&c.convolution, SEQUENCES);
-        check_status(&test->host, memory_new(&test->host, bytes, 1, "scratch", &scratch), HASHATTN_OK, NULL);
         memset(scratch, 0xff, bytes);
         convolution_backward(&c.convolution, &rows, test->values, whole_gradient(test), dx, c.g, x, scratch);
         check_derivatives(dx, c.x, ROWS * DIM, weighed, &c, (k + 2) * EPSILON * (k * w * 4), "dx");

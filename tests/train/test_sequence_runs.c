@@ -69,12 +69,13 @@ static void free_step(struct step_team *steps)
         free(steps->gradients[rank]);
 }
 
-static void check_steps(const char *mechanism, const char *pooling, const char *causal)
+static void check_steps(const char *mechanism, const char *pooling, const char *causal, const char *taps)
 {
     struct team team;
     team_init(&team, mechanism);
     team_set(&team, "pooling", pooling);
     team_set(&team, "causal", causal);
+    team_set(&team, "conv_window", taps);
     team_set(&team, "layers", "2");
     team_set(&team, "clip", "0");
     struct step_team one = step_of(&team, 1);
@@ -103,13 +104,14 @@ static void check_steps(const char *mechanism, const char *pooling, const char *
 static void a_step_is_that_of_one_process(void **state)
 {
     (void)state;
-    check_steps("softmax", "first", "false");
-    check_steps("softmax", "mean", "false");
-    check_steps("softmax", "mean", "true");
-    check_steps("softmax", "mean-padded", "false");
-    check_steps("yoso", "first", "false");
-    check_steps("yoso", "mean", "true");
-    check_steps("none", "mean", "false");
+    check_steps("softmax", "first", "false", "0");
+    check_steps("softmax", "mean", "false", "0");
+    check_steps("softmax", "mean", "true", "0");
+    check_steps("softmax", "mean-padded", "false", "0");
+    check_steps("yoso", "first", "false", "0");
+    check_steps("yoso", "mean", "true", "0");
+    check_steps("none", "mean", "false", "0");
+    check_steps("softmax", "first", "false", "9");
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */
@@ -259,8 +261,10 @@ static void what_cannot_be_shared_is_refused_first(void **state)
     check_refused(&team, "linear cannot share a sequence: sequence_parallel is 2");
     team_init(&team, "softmax");
     team_set(&team, "sequence_parallel", "2");
-    team_set(&team, "conv_window", "5");
-    check_refused(&team, "conv_window is 5: ");
+    team_set(&team, "conv_window", "27");
+    check_refused(&team,
+                  "sequence 0 has 24 rows, too few for conv_window 27 and sequence_parallel 2: each rank "
+                  "needs at least 13");
     team_init(&team, "yoso");
     team_set(&team, "sequence_parallel", "2");
     team_set(&team, "max_partners", "3");
