@@ -10,6 +10,7 @@
 #include "base/file_map.h"
 #include "base/host.h"
 #include "base/options.h"
+#include "tasks/windows.h"
 
 struct words;     /* words.h */
 struct tokenizer; /* text/tokenizer.h */
@@ -82,7 +83,7 @@ struct mask_rules {
    special, because nothing is padded. */
 struct dataset {
     uint32_t *ids;    /* (rows), or NULL */
-    float *floats;    /* (rows, row_width), or NULL */
+    float *floats;    /* (rows, row_width), or NULL, as for windows */
     size_t row_width; /* 0: sequences are ids */
     bool segmented;
     uint8_t *segments; /* (rows), or NULL */
@@ -95,6 +96,9 @@ struct dataset {
     struct mask_rules masks; /* of TARGETS_MASKED */
     size_t num_cut;          /* number of examples cut to max_len */
     size_t num_unknown;      /* number of targets that are not in the vocabulary */
+    /* Windows of a series instead of `floats` and the floats of targets[0], the only set (TARGETS_EXAMPLE):
+       example i is example i of the windows. */
+    struct windows windows;
     /* The file that holds the arrays; zeros: they are allocated. Its reader has checked ids (< masks.num_ids)
        and segments (0 and 1) and computed the hash of everything, so that it is read once. */
     struct file_map map;

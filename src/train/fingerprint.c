@@ -37,11 +37,40 @@ static uint64_t mix_targets(uint64_t hash, const struct target_set *set, size_t 
     return hash;
 }
 
+/* The whole series and how it is cut, instead of every window. */
+static uint64_t mix_windows(uint64_t hash, const struct windows *windows)
+{
+    const size_t cut[] = {windows->times,  windows->columns, windows->first,       windows->count,
+                          windows->length, windows->horizon, windows->patch,       windows->stride,
+                          windows->joint,  windows->target,  windows->num_targets, (size_t)windows->level,
+                          windows->season};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
+        hash = mix(hash, cut[i]);
+    return mix_floats(hash, windows->values, windows->columns * windows->times);
+}
+
+/* The values that are forecast, from the first target of the first window to the last of the last, whatever
+   the windows read and subtract. */
+static uint64_t mix_forecasts(uint64_t hash, const struct windows *windows)
+{
+    size_t targets = windows->joint ? windows->num_targets : windows->columns, first = windows->first;
+    hash = mix(mix(hash, windows_examples(windows)), windows->horizon);
+    for (size_t k = 0; k < targets; k++) {
+        size_t column = windows->joint ? windows->target + k : k;
+        hash = mix_floats(hash, windows->values + column * windows->times + first + windows->length,
+                          windows->count + windows->horizon - 1);
+    }
+    return hash;
+}
+
 struct fingerprint fingerprint_of(const struct dataset *dataset)
 {
     uint64_t hash = dataset->map.bytes != NULL ? dataset->hash : first_hash;
     size_t sequences = dataset_sequences(dataset), each = dataset->pairs ? 2 : 1;
-    for (size_t s = 0; s < sequences && dataset->map.bytes == NULL; s++) {
+    bool windowed = dataset->windows.values != NULL;
+    if (windowed)
+        hash = mix_windows(hash, &dataset->windows);
+    for (size_t s = 0; s < sequences && dataset->map.bytes == NULL && !windowed; s++) {
         size_t first = dataset->offsets[s], end = dataset->offsets[s + 1];
         hash = mix(hash, end - first);
         for (size_t k = 0; k < dataset->num_targets; k++) {
@@ -82,6 +111,8 @@ static uint64_t mix_rows(uint64_t hash, const struct dataset *dataset, const str
 uint64_t fingerprint_of_targets(const struct dataset *dataset)
 {
     uint64_t hash = first_hash;
+    if (dataset->windows.values != NULL)
+        return mix_forecasts(hash, &dataset->windows);
     for (size_t k = 0; k < dataset->num_targets; k++) {
         const struct target_set *set = &dataset->targets[k];
         hash = mix(hash, set->kind);

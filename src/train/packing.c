@@ -125,6 +125,8 @@ static void add_sequence(struct dataset *data, const struct dataset *dataset, si
     size_t from = dataset->offsets[sequence], length = dataset_length(dataset, sequence);
     copy(data->ids, at, dataset->ids, from, length, sizeof *data->ids);
     copy(data->floats, at, dataset->floats, from, length, data->row_width * sizeof *data->floats);
+    if (dataset->windows.values != NULL)
+        windows_read(&dataset->windows, sequence, data->floats + at * data->row_width);
     copy(data->segments, at, dataset->segments, from, length, 1);
     for (size_t k = 0; k < data->num_targets; k++) {
         const struct target_set *source = &dataset->targets[k];
@@ -145,6 +147,8 @@ void packing_add(struct packed_examples *packed, const struct dataset *dataset, 
         packed->sample_ids[sequence] = id * each + s;
         data->offsets[sequence + 1] = at + dataset_length(dataset, example * each + s);
     }
+    if (dataset->windows.values != NULL)
+        windows_ask(&dataset->windows, example, data->targets[0].floats + place * data->targets[0].width);
     size_t start = data->offsets[place * each], rows = data->offsets[(place + 1) * each] - start;
     for (size_t k = 0; k < data->num_targets; k++) {
         const struct target_set *set = &data->targets[k];

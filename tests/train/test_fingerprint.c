@@ -1,8 +1,9 @@
 /* Fingerprints of data sets: each change of what a model reads or is trained for gives another hash.
-   Bugs planted and caught: a fingerprint without lengths, floats, segments, targets of rows or weights, with
-   a weight of 0 taken for 1, or with other words than older versions for ids without a target and for next
-   ids; that of targets with the ids of the input, without the last example, without the lengths of sequences,
-   or without the id of the mask. SPDX-License-Identifier: Apache-2.0 */
+   Bugs planted and caught: a fingerprint without lengths, floats, windows, segments, targets of rows or
+   weights, with a weight of 0 taken for 1, or with other words than older versions for ids without a target
+   and for next ids; that of targets with the ids of the input, without the last example, without the lengths
+   of sequences, or without the id of the mask, or with the values that windows read. SPDX-License-Identifier:
+   Apache-2.0 */
 #include "train/fingerprint.h"
 
 #include <string.h>
@@ -52,6 +53,82 @@ static void check_noticed(const struct dataset *dataset, void *at, const void *o
         fail_msg("%s: another one has the same fingerprint", what);
     memcpy(at, kept, size);
     assert_true(fingerprint_of(dataset).hash == before);
+}
+
+static void a_fingerprint_notices_other_windows(void **unused)
+{
+    (void)unused;
+    float values[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    size_t offsets[3] = {0, 1, 2};
+    struct dataset dataset = {.row_width = 2,
+                              .offsets = offsets,
+                              .count = 2,
+                              .num_targets = 1,
+                              .targets = {{.kind = TARGETS_EXAMPLE, .width = 2}},
+                              .windows = {.values = values,
+                                          .times = 6,
+                                          .columns = 2,
+                                          .count = 1,
+                                          .length = 2,
+                                          .horizon = 2,
+                                          .patch = 2,
+                                          .stride = 2}};
+    struct windows *windows = &dataset.windows;
+    const float half = 0.5f;
+    const size_t other = 5;
+    struct fingerprint first = fingerprint_of(&dataset);
+    assert_true(first.examples == 2 && first.tokens == 2);
+    for (int i = 0; i < 12; i++)
+        check_noticed(&dataset, &values[i], &half, sizeof half, "a value of the series");
+    size_t *const cuts[] = {&windows->first,   &windows->count,       &windows->length,
+                            &windows->horizon, &windows->patch,       &windows->stride,
+                            &windows->target,  &windows->num_targets, &windows->season};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++)
+        check_noticed(&dataset, cuts[i], &other, sizeof other, "a number of the windows");
+    windows->joint = true;
+    assert_true(fingerprint_of(&dataset).hash != first.hash);
+    windows->joint = false;
+    windows->level = LEVEL_MEAN;
+    assert_true(fingerprint_of(&dataset).hash != first.hash);
+}
+
+/* Windows that read and subtract something else have the same targets. */
+static void targets_of_windows_are_the_values_that_follow(void **unused)
+{
+    (void)unused;
+    float values[24];
+    struct dataset dataset = {.num_targets = 1, .targets = {{.kind = TARGETS_EXAMPLE, .width = 2}}};
+    for (int i = 0; i < 24; i++)
+        values[i] = (float)i;
+    const struct windows windows = {.values = values,
+                                    .times = 12,
+                                    .columns = 2,
+                                    .first = 3,
+                                    .count = 3,
+                                    .length = 4,
+                                    .horizon = 2,
+                                    .patch = 2,
+                                    .stride = 2};
+    dataset.windows = windows;
+    uint64_t hash = fingerprint_of_targets(&dataset);
+    dataset.windows.first = 5; /* begins later and reads less */
+    dataset.windows.length = 2;
+    dataset.windows.level = LEVEL_MEAN;
+    assert_true(fingerprint_of_targets(&dataset) == hash);
+    dataset.windows = windows;
+    for (int i = 0; i < 24; i++) {
+        values[i] += 100;
+        bool asked = i % 12 >= 7 && i % 12 < 11;
+        assert_true((fingerprint_of_targets(&dataset) != hash) == asked);
+        values[i] -= 100;
+    }
+    dataset.windows.horizon = 1;
+    dataset.windows.count = 4;
+    assert_true(fingerprint_of_targets(&dataset) != hash);
+    dataset.windows = windows;
+    dataset.windows.joint = true;
+    dataset.windows.num_targets = 2;
+    assert_true(fingerprint_of_targets(&dataset) != hash);
 }
 
 static void a_fingerprint_notices_every_change(void **unused)
@@ -158,6 +235,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fingerprints_stay_what_they_were),
         cmocka_unit_test(a_fingerprint_notices_every_change),
+        cmocka_unit_test(a_fingerprint_notices_other_windows),
+        cmocka_unit_test(targets_of_windows_are_the_values_that_follow),
         cmocka_unit_test(a_fingerprint_of_targets_is_theirs_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

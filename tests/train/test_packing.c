@@ -5,7 +5,8 @@
    out; targets of rows read from the index of the example; weights not copied; the id itself as the next one;
    pairs that share an id; weights of one sequence of a pair; the last row of a sequence counted though it is
    a target only; cut: targets of rows left whole, rows of the first span on every rank, lengths of spans for
-   those of sequences, a batch that stays cut. SPDX-License-Identifier: Apache-2.0 */
+   those of sequences, a batch that stays cut; every example given the window of the first; targets of windows
+   left out. SPDX-License-Identifier: Apache-2.0 */
 #include "train/packing.h"
 
 #include <string.h>
@@ -263,6 +264,41 @@ static void an_example_weighs_what_its_targets_weigh(void **state)
                     (double)(fixture.offsets[i + 1] - fixture.offsets[i] - 1));
 }
 
+/* Windows of a series become the rows and targets of a batch. */
+static void windows_are_cut(void **state)
+{
+    (void)state;
+    float values[40], rows[6], target[2];
+    size_t offsets[19];
+    struct host host;
+    struct packed_examples packed;
+    host_init(&host);
+    for (size_t i = 0; i < 40; i++)
+        values[i] = (float)(i * i);
+    for (size_t i = 0; i < 19; i++)
+        offsets[i] = 3 * i;
+    const struct dataset dataset = {
+        .row_width = 2,
+        .offsets = offsets,
+        .count = 18,
+        .num_targets = 1,
+        .targets = {{.kind = TARGETS_EXAMPLE, .width = 2}},
+        .windows = {values, 20, 2, 3, 9, 6, 2, 2, 2, false, 0, 2, LEVEL_LAST, 0},
+    };
+    check_status(&host, packed_examples_new(&host, &dataset, 3, &packed), HASHATTN_OK, NULL);
+    packing_range(&packed, &dataset, 5, 3);
+    const struct model_batch batch = packed_batch(&packed, NULL, NULL, true);
+    assert_true(batch.num_sequences == 3 && batch.offsets[3] == 9);
+    for (size_t i = 0; i < 3; i++) {
+        windows_read(&dataset.windows, 5 + i, rows);
+        windows_ask(&dataset.windows, 5 + i, target);
+        check_same_bits(batch.input.floats + 6 * i, rows, sizeof rows, "rows of a window");
+        check_same_bits(batch.targets[0].floats + 2 * i, target, sizeof target, "targets of a window");
+    }
+    check_near((double)batch.input.floats[18], 0, 0, "rows after the last");
+    packed_examples_free(&host, &packed);
+}
+
 static void failing_allocations_leave_nothing(void **state)
 {
     (void)state;
@@ -292,6 +328,7 @@ int main(void)
         cmocka_unit_test(float_rows_end_in_zeros),
         cmocka_unit_test(the_longest_sequence_decides_the_room),
         cmocka_unit_test(an_example_weighs_what_its_targets_weigh),
+        cmocka_unit_test(windows_are_cut),
         cmocka_unit_test(failing_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
