@@ -32,7 +32,7 @@ static hashattn_status describe_goal(struct host *host, struct model *model,
 {
     const struct model_config *config = &model->config;
     const struct objective *objective = entry->objective;
-    const struct objective_facts facts = {.dim = (size_t)config->dim,
+    const struct objective_facts facts = {.dim = (size_t)(model->bare ? config->row_width : config->dim),
                                           .num_outputs = (size_t)entry->num_outputs,
                                           .first_output = (size_t)entry->first_output,
                                           .max_len = (size_t)config->max_len,
@@ -53,16 +53,40 @@ static hashattn_status describe_goal(struct host *host, struct model *model,
     return objective->describe(host, &model->params, &facts, goal->self);
 }
 
-static hashattn_status describe(struct host *host, struct model *model)
+/* Bare objectives are not mixed with others, whose trunk they would not train. */
+static hashattn_status find_bare(struct host *host, struct model *model)
+{
+    const struct model_config *config = &model->config;
+    size_t bare = 0;
+    for (size_t i = 0; i < config->num_objectives; i++)
+        bare += config->objectives[i].objective->bare;
+    FAIL_IF(bare > 0 && bare < config->num_objectives, host, HASHATTN_INVALID,
+            "model: %zu of %zu objectives read the input without a trunk; all or none can", bare,
+            config->num_objectives);
+    FAIL_IF(bare > 0 && config->row_width == 0, host, HASHATTN_INVALID,
+            "model: %s reads rows of floats, the data have ids", config->objectives[0].objective->name);
+    model->bare = bare > 0;
+    return HASHATTN_OK;
+}
+
+static hashattn_status describe_trunk(struct host *host, struct model *model)
 {
     const struct model_config *config = &model->config;
     bool tied = false;
     for (size_t i = 0; i < config->num_objectives; i++)
         tied |= config->objectives[i].objective->ties_embedding;
+    TRY(find_own(host, model));
+    return trunk_describe(host, &model->params, config, tied, &model->trunk);
+}
+
+static hashattn_status describe(struct host *host, struct model *model)
+{
+    const struct model_config *config = &model->config;
     model->params.precision = (enum precision)config->precision;
     model->params.initial_std = (float)config->initial_std;
-    TRY(find_own(host, model));
-    TRY(trunk_describe(host, &model->params, config, tied, &model->trunk));
+    TRY(find_bare(host, model));
+    if (!model->bare)
+        TRY(describe_trunk(host, model));
     for (size_t i = 0; i < config->num_objectives; i++)
         TRY(describe_goal(host, model, &config->objectives[i]));
     return HASHATTN_OK;
@@ -88,7 +112,7 @@ hashattn_status model_new(struct host *host, const struct model_config *config, 
 
 hashattn_status model_fit(struct host *host, struct model *model, size_t rows)
 {
-    return input_fit(host, &model->trunk.input, rows);
+    return model->bare ? HASHATTN_OK : input_fit(host, &model->trunk.input, rows);
 }
 
 void model_free(struct host *host, struct model *model)
@@ -152,7 +176,7 @@ static struct pass open_pass(const struct model *model, const struct model_batch
     pass.trunk.rows.profile = batch->profile;
     pass.trunk.rows.inspector = batch->inspector;
     pass.trunk.rows.cut = batch->cut;
-    pass.trunk.memory = arena_take(&arena, trunk_memory_size(&pass.trunk), 1);
+    pass.trunk.memory = arena_take(&arena, model->bare ? 0 : trunk_memory_size(&pass.trunk), 1);
     for (size_t i = 0; i < model->num_goals; i++) {
         const struct goal *goal = &model->goals[i];
         size_t size = goal->objective->memory_size(goal->self, &pass.trunk.rows, batch->training);
@@ -181,7 +205,13 @@ size_t model_workspace_size(const struct model *model, const struct model_batch 
 size_t model_saved_size(const struct model *model, const struct model_batch *batch)
 {
     struct pass pass = open_pass(model, batch, NULL, NULL);
-    return trunk_saved_size(&pass.trunk);
+    return model->bare ? 0 : trunk_saved_size(&pass.trunk);
+}
+
+/* The rows that the objectives read, after a forward. */
+static const float *goal_rows(const struct pass *pass)
+{
+    return pass->model->bare ? pass->batch->input.floats : trunk_rows(&pass->trunk);
 }
 
 static size_t examples_of(const struct model *model, const struct model_batch *batch)
@@ -250,7 +280,9 @@ double model_forward(const struct model *model, const struct model_batch *batch,
     struct pass pass = open_pass(model, batch, values, workspace);
     struct own_loss own[PLAN_MECHANISMS];
     fill_own(&pass, own);
-    const float *x = trunk_forward(&pass.trunk, own, batch->targets == NULL ? 0 : model->num_own);
+    if (!model->bare)
+        trunk_forward(&pass.trunk, own, batch->targets == NULL ? 0 : model->num_own);
+    const float *x = goal_rows(&pass);
     double loss = 0;
     for (size_t i = 0; i < model->num_goals; i++) {
         struct objective_pass goal = goal_pass(&pass, i, x);
@@ -272,20 +304,21 @@ void model_backward(const struct model *model, const struct model_batch *batch, 
     struct pass pass = open_pass(model, batch, values, workspace);
     struct own_loss own[PLAN_MECHANISMS];
     fill_own(&pass, own);
-    const float *x = trunk_rows(&pass.trunk);
-    float *dx = trunk_gradient(&pass.trunk);
+    const float *x = goal_rows(&pass);
+    float *dx = model->bare ? NULL : trunk_gradient(&pass.trunk);
     for (size_t i = 0; i < model->num_goals; i++) {
         struct objective_pass goal = goal_pass(&pass, i, x);
         model->goals[i].objective->backward(&goal, (struct slice){gradients, 0}, dx, i > 0);
     }
     profile_lap(batch->profile, PROFILE_HEAD);
-    trunk_backward(&pass.trunk, gradients, own, model->num_own);
+    if (!model->bare)
+        trunk_backward(&pass.trunk, gradients, own, model->num_own);
 }
 
 void model_count(const struct model *model, const struct model_batch *batch, void *workspace, double *sums)
 {
     struct pass pass = open_pass(model, batch, NULL, workspace);
-    const float *x = trunk_rows(&pass.trunk);
+    const float *x = goal_rows(&pass);
     assert(batch->targets != NULL);
     for (size_t i = 0; i < model->num_goals; i++) {
         struct objective_pass goal = goal_pass(&pass, i, x);
@@ -314,7 +347,7 @@ void model_predict(const struct model *model, const struct model_batch *batch, v
     struct pass pass = open_pass(model, batch, NULL, workspace);
     size_t i = model_predicting(model);
     assert(i < model->num_goals);
-    struct objective_pass goal = goal_pass(&pass, i, trunk_rows(&pass.trunk));
+    struct objective_pass goal = goal_pass(&pass, i, goal_rows(&pass));
     model->goals[i].objective->predict(&goal, outputs);
 }
 
@@ -331,7 +364,7 @@ void model_confuse(const struct model *model, const struct model_batch *batch, v
     struct pass pass = open_pass(model, batch, NULL, workspace);
     size_t i = model_predicting(model);
     assert(model_confused(model) > 0 && batch->targets != NULL);
-    struct objective_pass goal = goal_pass(&pass, i, trunk_rows(&pass.trunk));
+    struct objective_pass goal = goal_pass(&pass, i, goal_rows(&pass));
     if (counts_here(&pass, model->goals[i].objective))
         model->goals[i].objective->confuse(&goal, counts);
 }
@@ -341,7 +374,7 @@ void model_confuse(const struct model *model, const struct model_batch *batch, v
 const float *model_rows(const struct model *model, const struct model_batch *batch, void *workspace)
 {
     struct pass pass = open_pass(model, batch, NULL, workspace);
-    return trunk_rows(&pass.trunk);
+    return goal_rows(&pass);
 }
 
 static size_t scoring(const struct model *model)
@@ -364,6 +397,6 @@ void model_score_rows(const struct model *model, const struct model_batch *batch
     struct pass pass = open_pass(model, batch, values, workspace);
     size_t i = scoring(model);
     assert(i < model->num_goals);
-    struct objective_pass goal = goal_pass(&pass, i, trunk_rows(&pass.trunk));
+    struct objective_pass goal = goal_pass(&pass, i, goal_rows(&pass));
     model->goals[i].objective->score_rows(&goal, places, n, scores);
 }

@@ -1,8 +1,9 @@
-/* The model: a trunk, and the weighted list of objectives that its rows are trained for. The training loss is
-   (1 - s) times the weighted sum of the objectives' mean losses, plus, for each mechanism with a loss of its
-   own, its share times the mean of that loss over heads and examples; s is the sum of the shares. All
-   parameters are one block (nn/params.h). Only model_new and model_fit allocate; the caller asks for the size
-   of the workspace and provides it. SPDX-License-Identifier: Apache-2.0 */
+/* The model: a trunk (none for bare objectives, objective.h), and the weighted list of objectives that its
+   rows are trained for. The training loss is (1 - s) times the weighted sum of the objectives' mean losses,
+   plus, for each mechanism with a loss of its own, its share times the mean of that loss over heads and
+   examples; s is the sum of the shares. All parameters are one block (nn/params.h). Only model_new and
+   model_fit allocate; the caller asks for the size of the workspace and provides it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
 
@@ -128,7 +129,7 @@ void model_predict(const struct model *model, const struct model_batch *batch, v
 
 /* ---- rows and scores, after a forward ---- */
 
-/* The rows that left the trunk, (rows, dim). */
+/* The rows that left the trunk, (rows, dim); not for bare objectives. */
 const float *model_rows(const struct model *model, const struct model_batch *batch, void *workspace);
 /* The number of ids that a row scores, by the first objective with scores; 0: no objective has any. */
 size_t model_num_scores(const struct model *model);

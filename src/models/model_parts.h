@@ -16,6 +16,7 @@ struct goal {
 struct model {
     struct model_config config;
     struct params params;
+    bool bare; /* the objectives read the input itself; then the trunk is empty */
     struct trunk trunk;
     size_t num_goals, num_own, num_metrics;
     struct goal goals[MODEL_OBJECTIVES];

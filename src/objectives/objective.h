@@ -30,7 +30,7 @@ struct targets {
 
 /* What an objective may depend on when it describes itself. */
 struct objective_facts {
-    size_t dim;           /* width of the rows */
+    size_t dim;           /* width of the rows; of a bare objective, that of the input */
     size_t num_outputs;   /* classes, ids or floats of a prediction */
     size_t first_output;  /* the smallest id that can be predicted; 0 unless a vocabulary has unused ids */
     size_t max_len;       /* rows of the longest sequence */
@@ -49,7 +49,8 @@ struct objective_pass {
     const struct rows *rows;
     const float *values;           /* parameters, of params_lay */
     const struct targets *targets; /* NULL: prediction only */
-    const float *x; /* (padded rows, dim) output of the trunk, unchanged until backward is over */
+    const float
+        *x; /* (padded rows, dim) output of the trunk, or the input, unchanged until backward is over */
     bool training;
     /* The training loss is weight / count times the sum of the losses. count: the sum of the targets' weights
        over all batches of the step. */
@@ -82,6 +83,7 @@ struct objective {
     const char *summary; /* one sentence */
     enum target_place place;
     enum target_type type;
+    bool bare; /* x is the input, rows of floats: the model has no trunk, and backward gets dx NULL */
     bool ties_embedding; /* the rows of the trunk meet the embedding table, which is then scaled (nn/embed.h)
                           */
 

@@ -3,7 +3,8 @@
 #include "objectives/objective.h"
 
 extern const struct objective objective_classify, objective_masked_tokens, objective_next_token,
-    objective_regress;
+    objective_regress, objective_horizon, objective_dlinear, objective_naive;
 
-const struct objective *const objective_table[] = {&objective_classify, &objective_next_token,
-                                                   &objective_masked_tokens, &objective_regress, NULL};
+const struct objective *const objective_table[] = {
+    &objective_classify, &objective_next_token, &objective_masked_tokens, &objective_regress,
+    &objective_horizon,  &objective_dlinear,    &objective_naive,         NULL};

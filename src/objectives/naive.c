@@ -1,0 +1,77 @@
+/* Naive: forecasts zeros, without parameters. It measures what a task has subtracted from its targets, such
+   as the last value of a window or the mean of its season (tasks/windows.h): the baselines of forecasting.
+   Bare: it reads nothing. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "objectives/squares.h"
+
+struct naive {
+    size_t outputs;
+};
+
+static hashattn_status describe(struct host *host, struct params *params, const struct objective_facts *facts,
+                                void *self)
+{
+    (void)host, (void)params;
+    *(struct naive *)self = (struct naive){facts->num_outputs};
+    return HASHATTN_OK;
+}
+
+static size_t outputs(const void *self)
+{
+    return ((const struct naive *)self)->outputs;
+}
+
+/* Bytes of the zeros (examples, outputs). */
+static size_t zeros_of(const void *self, const struct rows *rows)
+{
+    return size_product(size_product(rows->num_sequences, outputs(self)), sizeof(float));
+}
+
+static size_t memory_size(const void *self, const struct rows *rows, bool training)
+{
+    struct arena arena = arena_on(NULL);
+    (void)training;
+    arena_take(&arena, zeros_of(self, rows), 1);
+    return arena.used;
+}
+
+static double forward(const struct objective_pass *pass)
+{
+    memset(pass->memory, 0, zeros_of(pass->self, pass->rows));
+    return squares_loss(pass, pass->memory, pass->rows->num_sequences, outputs(pass->self));
+}
+
+static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
+{
+    (void)pass, (void)gradients, (void)dx, (void)add;
+}
+
+static void count_batch(const struct objective_pass *pass, double *sums)
+{
+    squares_count(pass, pass->memory, pass->rows->num_sequences, outputs(pass->self), sums);
+}
+
+static void predict(const struct objective_pass *pass, float *predicted)
+{
+    memcpy(predicted, pass->memory, zeros_of(pass->self, pass->rows));
+}
+
+const struct objective objective_naive = {
+    .name = "naive",
+    .summary = "zeros: the error is what the task left in its targets",
+    .place = TARGET_EXAMPLE,
+    .type = TARGET_FLOATS,
+    .bare = true,
+    .sums = squares_sums,
+    .metrics = squares_metrics,
+    .refuse = squares_refuse,
+    .size = sizeof(struct naive),
+    .describe = describe,
+    .memory_size = memory_size,
+    .forward = forward,
+    .backward = backward,
+    .count = count_batch,
+    .outputs = outputs,
+    .predict = predict,
+};

@@ -1,0 +1,21 @@
+/* What objectives share that predict floats per example with the squared error as their loss: the loss of an
+   example is the mean over its floats. SPDX-License-Identifier: Apache-2.0 */
+#ifndef OBJECTIVES_SQUARES_H
+#define OBJECTIVES_SQUARES_H
+
+#include "objectives/objective.h"
+
+/* Their sums and metrics: "mse", the mean squared error, which is also the loss, and "mae", the mean absolute
+   error. */
+extern const char *const squares_sums[]; /* "loss", "absolute", "count" */
+extern const struct metric squares_metrics[];
+
+/* Refuses pairs of sequences and no outputs. */
+const char *squares_refuse(const struct objective_facts *facts);
+/* y (n, outputs): the predictions. Returns the sum of weight * loss; 0 without targets. */
+double squares_loss(const struct objective_pass *pass, const float *y, size_t n, size_t outputs);
+/* Writes dy (n, outputs), the gradient of the training loss. */
+void squares_gradient(const struct objective_pass *pass, const float *y, size_t n, size_t outputs, float *dy);
+void squares_count(const struct objective_pass *pass, const float *y, size_t n, size_t outputs, double *sums);
+
+#endif

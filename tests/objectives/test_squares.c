@@ -1,0 +1,225 @@
+/* Forecasts of several values: predictions, losses, metrics and gradients of `horizon`, `dlinear` and
+   `naive` against plain formulas in double precision, on sequences that fill the window and on a shorter one.
+   Bugs planted and caught: a short sequence at the beginning of its window; the error of an example summed
+   instead of averaged over its values; the gradient not divided by their number; squares as absolute errors;
+   a moving average without repeated ends, or over 23 values; the trend left in the rest; the map of the rest
+   left out of the sum; predictions of the wrong example; a gradient of rows in the wrong sequence.
+   Covers: horizon.c dlinear.c naive.c squares.c
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "objectives/squares.h"
+#include "support/check.h"
+#include "support/layers.h"
+
+enum { DIM = 12, LONGEST = 4, WIDTH = DIM * LONGEST, OUTPUTS = 5, EXAMPLES = 3, AVERAGED = 25 };
+static const size_t offsets[EXAMPLES + 1] = {0, 4, 6, 10}; /* the second is shorter */
+
+struct fixture {
+    struct layer_test base;
+    const struct objective *objective;
+    void *self, *memory;
+    struct rows rows;
+    float *x, *dx, wanted[EXAMPLES * OUTPUTS], weights[EXAMPLES];
+    struct targets targets;
+    struct objective_pass pass;
+};
+
+static void open_fixture(struct fixture *f, const char *name)
+{
+    memset(f, 0, sizeof *f);
+    layer_test_open(&f->base, 2);
+    layer_test_shift(&f->base);
+    f->objective = objective_find(name);
+    f->rows = rows_of(f->base.kernels, f->base.pool, EXAMPLES, offsets, NULL);
+    const struct objective_facts facts = {.dim = DIM, .num_outputs = OUTPUTS, .max_len = LONGEST};
+    f->self = calloc(1, f->objective->size);
+    check_status(&f->base.host, f->objective->describe(&f->base.host, &f->base.params, &facts, f->self),
+                 HASHATTN_OK, NULL);
+    layer_test_start(&f->base, 5);
+    f->x = new_normals(1, f->rows.padded * DIM, 1);
+    memset(f->x + f->rows.count * DIM, 0, (f->rows.padded - f->rows.count) * DIM * sizeof *f->x);
+    f->dx = new_zeros(f->rows.padded * DIM);
+    float *wanted = new_normals(2, EXAMPLES * OUTPUTS, 1);
+    memcpy(f->wanted, wanted, sizeof f->wanted);
+    free(wanted);
+    for (size_t i = 0; i < EXAMPLES; i++)
+        f->weights[i] = 1 + 0.5f * (float)i;
+    f->targets = (struct targets){.floats = f->wanted, .weights = f->weights};
+    size_t bytes = f->objective->memory_size(f->self, &f->rows, true);
+    f->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    memset(f->memory, 0xff, bytes);
+    f->pass = (struct objective_pass){.self = f->self,
+                                      .rows = &f->rows,
+                                      .values = layer_test_lay(&f->base, true),
+                                      .targets = &f->targets,
+                                      .x = f->x,
+                                      .training = true,
+                                      .weight = 0.7,
+                                      .count = 20,
+                                      .memory = f->memory};
+}
+
+static void close_fixture(struct fixture *f)
+{
+    free(f->self), free(f->memory), free(f->x), free(f->dx);
+    layer_test_close(&f->base);
+}
+
+/* The window of an example, after zeros if it is short. */
+static void window_of(const struct fixture *f, size_t example, double window[WIDTH])
+{
+    size_t first = offsets[example] * DIM, n = (offsets[example + 1] - offsets[example]) * DIM;
+    for (size_t i = 0; i < WIDTH; i++)
+        window[i] = i < WIDTH - n ? 0 : (double)f->x[first + i - (WIDTH - n)];
+}
+
+/* Adds to y the dense layer `name` of a window, with the values of the fixture. */
+static void add_dense(const struct fixture *f, const char *name, const double *window, double y[OUTPUTS])
+{
+    char tensor[60];
+    snprintf(tensor, sizeof tensor, "%s.weight", name);
+    const float *weight = f->base.values + param_named(&f->base.params, tensor)->offset;
+    snprintf(tensor, sizeof tensor, "%s.bias", name);
+    const float *bias = f->base.values + param_named(&f->base.params, tensor)->offset;
+    for (size_t k = 0; k < OUTPUTS; k++) {
+        y[k] += (double)bias[k];
+        for (size_t i = 0; i < WIDTH; i++)
+            y[k] += (double)weight[k * WIDTH + i] * window[i];
+    }
+}
+
+static void want_prediction(const struct fixture *f, size_t example, double y[OUTPUTS])
+{
+    double window[WIDTH], trend[WIDTH], rest[WIDTH];
+    memset(y, 0, OUTPUTS * sizeof *y);
+    window_of(f, example, window);
+    if (strcmp(f->objective->name, "horizon") == 0)
+        add_dense(f, "horizon.dense", window, y);
+    if (strcmp(f->objective->name, "dlinear") != 0)
+        return;
+    for (int i = 0; i < WIDTH; i++) {
+        trend[i] = 0;
+        for (int k = i - AVERAGED / 2; k <= i + AVERAGED / 2; k++)
+            trend[i] += window[k < 0 ? 0 : k >= WIDTH ? WIDTH - 1 : k] / AVERAGED;
+        rest[i] = window[i] - trend[i];
+    }
+    add_dense(f, "dlinear.trend", trend, y);
+    add_dense(f, "dlinear.rest", rest, y);
+}
+
+/* Sums of squared and absolute errors, each with its weight. */
+static void want_sums(const struct fixture *f, double *squared, double *absolute)
+{
+    *squared = *absolute = 0;
+    for (size_t i = 0; i < EXAMPLES; i++) {
+        double y[OUTPUTS];
+        want_prediction(f, i, y);
+        for (size_t k = 0; k < OUTPUTS; k++) {
+            double off = y[k] - (double)f->wanted[i * OUTPUTS + k];
+            *squared += (double)f->weights[i] * off * off / OUTPUTS;
+            *absolute += (double)f->weights[i] * fabs(off) / OUTPUTS;
+        }
+    }
+}
+
+static const char *const names[] = {"horizon", "dlinear", "naive"};
+
+static void predictions_and_errors_are_those_of_the_formula(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 3; n++) {
+        struct fixture f;
+        double sums[OBJECTIVE_SUMS] = {0}, squared, absolute, y[OUTPUTS];
+        float got[EXAMPLES * OUTPUTS];
+        open_fixture(&f, names[n]);
+        assert_int_equal(f.objective->outputs(f.self), OUTPUTS);
+        double loss = f.objective->forward(&f.pass);
+        f.objective->predict(&f.pass, got);
+        f.objective->count(&f.pass, sums);
+        want_sums(&f, &squared, &absolute);
+        for (size_t i = 0; i < EXAMPLES; i++) {
+            want_prediction(&f, i, y);
+            check_near_all(got + i * OUTPUTS, y, OUTPUTS, 1e-5, names[n]);
+        }
+        check_near(loss, squared, 1e-5 * squared, "loss");
+        const struct metric *m = f.objective->metrics;
+        assert_string_equal(m[0].name, "mse");
+        assert_string_equal(m[1].name, "mae");
+        double weights = 1 + 1.5 + 2;
+        check_near(m[0].value(f.self, sums), squared / weights, 1e-5 * squared, "mse");
+        check_near(m[1].value(f.self, sums), absolute / weights, 1e-5 * absolute, "mae");
+        check_near(m[2].value(f.self, sums), squared / weights, 1e-5 * squared, "loss as a metric");
+        close_fixture(&f);
+    }
+}
+
+/* The training loss of the formula, for differences. */
+static double training_loss(const struct fixture *f)
+{
+    double squared, absolute;
+    want_sums(f, &squared, &absolute);
+    return f->pass.weight / f->pass.count * squared;
+}
+
+static void check_differences(struct fixture *f, float *values, const float *gradient, size_t count,
+                              size_t apart, const char *what)
+{
+    for (size_t i = 0; i < count; i += apart) {
+        float kept = values[i];
+        double side[2];
+        for (int s = 0; s < 2; s++) {
+            values[i] = kept + (s == 0 ? -0.125f : 0.125f); /* exact: the loss is a square */
+            side[s] = training_loss(f);
+        }
+        values[i] = kept;
+        check_near((double)gradient[i], (side[1] - side[0]) / 0.25, 1e-5, what);
+    }
+}
+
+static void gradients_are_those_of_the_formula(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 3; n++) {
+        struct fixture f;
+        open_fixture(&f, names[n]);
+        f.objective->forward(&f.pass);
+        f.objective->backward(&f.pass, whole_gradient(&f.base), f.objective->bare ? NULL : f.dx, false);
+        for (size_t i = 0; i < f.base.params.num_rows; i++) {
+            const struct param *row = &f.base.params.rows[i];
+            check_differences(&f, f.base.values + row->offset, f.base.gradients + row->offset, row->count, 7,
+                              row->name);
+        }
+        if (!f.objective->bare)
+            check_differences(&f, f.x, f.dx, f.rows.count * DIM, 5, "rows");
+        close_fixture(&f);
+    }
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < 3; n++) {
+        struct objective_facts facts = {.dim = DIM, .num_outputs = OUTPUTS, .max_len = LONGEST};
+        const struct objective *objective = objective_find(names[n]);
+        assert_null(objective->refuse(&facts));
+        facts.num_outputs = 0;
+        assert_non_null(strstr(objective->refuse(&facts), "no floats"));
+        facts.num_outputs = 1;
+        facts.pairs = true;
+        assert_non_null(strstr(objective->refuse(&facts), "one sequence"));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(predictions_and_errors_are_those_of_the_formula),
+        cmocka_unit_test(gradients_are_those_of_the_formula),
+        cmocka_unit_test(what_cannot_be_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
