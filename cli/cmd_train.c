@@ -287,7 +287,8 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *until = NULL;
     options_begin(&options, self);
-    options_add_text(&options, "data", &train.data, "DIR", "directory of the data set");
+    options_add_text(&options, "data", &train.data, "DIR",
+                     "directory of the data set; of forecast, the CSV file");
     options_add_text(&options, "out", &train.out, "RUN", "directory of the run, must not exist yet");
     options_add_text(
         &options, "attention", &train.mechanism, "NAME",

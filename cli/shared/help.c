@@ -32,8 +32,9 @@ static void print_library_entry(const hashattn_option *row, struct page *page)
         snprintf(right + used, sizeof right - used, "%s%s", choice == row->choices ? ": " : ", ", *choice);
     }
     used = strlen(right);
-    if (row->type == HASHATTN_OPTION_CHOICE || row->type == HASHATTN_OPTION_TEXT ||
-        strcmp(row->preset, "true") == 0)
+    bool told = row->type == HASHATTN_OPTION_CHOICE || row->type == HASHATTN_OPTION_TEXT ||
+                strcmp(row->preset, "true") == 0;
+    if (told && row->preset[0] != '\0') /* the sentence tells what an empty text means */
         snprintf(right + used, sizeof right - used, " (default %s)", row->preset);
     page_entry(page, OPTION_COLUMN, left, right);
 }

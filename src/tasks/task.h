@@ -15,7 +15,8 @@
 struct words;     /* words.h */
 struct tokenizer; /* text/tokenizer.h */
 
-struct pool; /* base/pool.h */
+struct pool;     /* base/pool.h */
+struct calendar; /* io/calendar.h */
 
 enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
 const char *split_name(enum split split); /* "train", "valid", "test" */
@@ -47,6 +48,12 @@ struct task_facts {
     struct words *words;         /* a vocabulary of words, owned, or NULL */
     size_t num_tokens;           /* ids of `tokenizer`; 0: none */
     struct tokenizer *tokenizer; /* that made the ids, owned, or NULL */
+    /* Columns of numbers of a table, standardised by (value - mean) / deviation; NULL: no table. */
+    struct task_column {
+        char *name; /* owned */
+        double mean, deviation;
+    } * columns;
+    size_t num_columns;
 };
 /* Adds an objective of weight 1. */
 void task_facts_add(struct task_facts *facts, const char *objective, size_t num_outputs, size_t first_output);
@@ -197,6 +204,12 @@ struct task {
        empty. */
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
+    /* (optional) As `load`, of a task whose data sets are windows; SPLIT_COUNT: the one window that ends with
+       the file. *calendar: the dates of the file; *first: its row that is time 0 of the windows. Without it
+       nothing is forecast. */
+    hashattn_status (*load_dated)(struct host *host, const void *options, const struct task_facts *facts,
+                                  const char *directory, enum split split, struct dataset *dataset,
+                                  struct calendar *calendar, size_t *first);
     /* (optional) Passes the documents of a file to predict on in parts, in order, so that memory does not
        grow with the file. Labels are optional (-1 if absent or not in the facts). path "-" is standard
        input. */

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_facts.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "text/tokenizer_json.h"
 
 /* More than any task has, and few enough to be allocated safely. */
-enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24 };
+enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24, MOST_COLUMNS = 1 << 16 };
 
 /* ---- writing ---- */
 
@@ -37,6 +38,22 @@ static hashattn_status put_objectives(struct host *host, struct json *facts_obje
     return HASHATTN_OK;
 }
 
+static hashattn_status put_columns(struct host *host, struct json *facts_object,
+                                   const struct task_facts *facts)
+{
+    struct json *list, *object;
+    TRY(json_new_array(host, &list));
+    TRY(json_put(host, facts_object, "columns", list));
+    for (size_t i = 0; i < facts->num_columns; i++) {
+        TRY(json_new_object(host, &object));
+        TRY(json_put(host, list, NULL, object));
+        TRY(json_put_string(host, object, "name", facts->columns[i].name));
+        TRY(json_put_real(host, object, "mean", facts->columns[i].mean));
+        TRY(json_put_real(host, object, "deviation", facts->columns[i].deviation));
+    }
+    return HASHATTN_OK;
+}
+
 hashattn_status run_facts_put(struct host *host, struct json *task, const struct task_facts *facts)
 {
     struct json *object, *labels;
@@ -56,6 +73,8 @@ hashattn_status run_facts_put(struct host *host, struct json *task, const struct
         TRY(json_put_int(host, object, "words", (int64_t)facts->num_words));
     if (facts->num_tokens > 0)
         TRY(json_put_int(host, object, "tokens", (int64_t)facts->num_tokens));
+    if (facts->num_columns > 0)
+        TRY(put_columns(host, object, facts));
     TRY(json_new_array(host, &labels));
     TRY(json_put(host, object, "labels", labels));
     for (size_t i = 0; i < facts->num_classes; i++)
@@ -129,6 +148,45 @@ static hashattn_status get_objectives(struct host *host, const struct json *root
     return HASHATTN_OK;
 }
 
+static hashattn_status get_column(struct host *host, const struct json *root, size_t index,
+                                  struct task_column *column)
+{
+    static const char *const members[] = {"name", "mean", "deviation", NULL};
+    const struct json *object;
+    const char *name;
+    char where[60];
+    void *block;
+    snprintf(where, sizeof where, "task.facts.columns.%zu", index);
+    TRY(json_get_object(host, root, where, &object));
+    TRY(json_only_members(host, object, where, members));
+    TRY(json_get_string(host, object, "name", &name));
+    TRY(json_get_real(host, object, "mean", &column->mean));
+    TRY(json_get_real(host, object, "deviation", &column->deviation));
+    FAIL_IF(!isfinite(column->mean) || !(column->deviation > 0) || !isfinite(column->deviation), host,
+            HASHATTN_BAD_FILE, "%s has mean %g and deviation %g, a number and one above 0 are needed", where,
+            column->mean, column->deviation);
+    TRY(memory_new(host, strlen(name) + 1, 1, "the name of a column", &block));
+    column->name = block;
+    strcpy(column->name, name);
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_columns(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    const struct json *list;
+    void *block;
+    TRY(json_get_array(host, root, "task.facts.columns", &list));
+    size_t count = json_count(list);
+    FAIL_IF(count == 0 || count > MOST_COLUMNS, host, HASHATTN_BAD_FILE,
+            "task.facts.columns has %zu entries, allowed are 1 to %d", count, MOST_COLUMNS);
+    TRY(memory_new_zeroed(host, count, sizeof *facts->columns, "columns", &block));
+    facts->columns = block;
+    facts->num_columns = count;
+    for (size_t i = 0; i < count; i++)
+        TRY(get_column(host, root, i, &facts->columns[i]));
+    return HASHATTN_OK;
+}
+
 static hashattn_status get_labels(struct host *host, const struct json *root, struct task_facts *facts)
 {
     const struct json *labels;
@@ -157,9 +215,9 @@ static hashattn_status get_labels(struct host *host, const struct json *root, st
 
 hashattn_status run_facts_get(struct host *host, const struct json *root, struct task_facts *facts)
 {
-    static const char *const members[] = {"vocab_size", "row_width", "segments",   "max_len",
-                                          "pairs",      "bytes",     "objectives", "next_token",
-                                          "words",      "tokens",    "labels",     NULL};
+    static const char *const members[] = {"vocab_size", "row_width",  "segments",   "max_len", "pairs",
+                                          "bytes",      "objectives", "next_token", "words",   "tokens",
+                                          "labels",     "columns",    NULL};
     const struct json *object;
     int64_t number;
     TRY(json_get_object(host, root, "task.facts", &object));
@@ -194,6 +252,8 @@ hashattn_status run_facts_get(struct host *host, const struct json *root, struct
                 "task.facts.tokens is %zu, more than the vocab_size of %zu", facts->num_tokens,
                 facts->vocab_size);
     }
+    if (json_find(object, "columns") != NULL)
+        TRY(get_columns(host, root, facts));
     TRY(get_labels(host, root, facts));
     return get_objectives(host, root, facts);
 }

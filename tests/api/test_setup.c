@@ -327,9 +327,9 @@ static void mistakes_are_named(void **state)
     hashattn_context *context = context_with(1, NULL);
     hashattn_setup *setup = (void *)context;
     check_call(context, hashattn_setup_new(context, "neddle", &setup), HASHATTN_INVALID, "no task 'neddle'");
-    assert_string_equal(
-        hashattn_context_message(context),
-        "no task 'neddle', there are: needle, listops, text, retrieval, lm, mlm, glue, image, pathfinder");
+    assert_string_equal(hashattn_context_message(context),
+                        "no task 'neddle', there are: needle, listops, text, retrieval, lm, mlm, glue, "
+                        "image, pathfinder, forecast");
     assert_null(setup);
     check_call(context, hashattn_setup_new(context, NULL, &setup), HASHATTN_INVALID, "no task 'NULL'");
     check_ok(context, hashattn_setup_new(context, "needle", &setup));

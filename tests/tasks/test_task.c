@@ -83,7 +83,7 @@ static void every_row_is_complete(void **state)
             assert_true(strlen(row->help) > 10);
         }
     }
-    assert_int_equal(count, 9);
+    assert_int_equal(count, 10);
     assert_null(task_find("listop"));
     assert_null(task_find(""));
     static const char *const splits[SPLIT_COUNT] = {"train", "valid", "test"};

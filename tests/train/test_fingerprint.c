@@ -2,8 +2,8 @@
    Bugs planted and caught: a fingerprint without lengths, floats, windows, segments, targets of rows or
    weights, with a weight of 0 taken for 1, or with other words than older versions for ids without a target
    and for next ids; that of targets with the ids of the input, without the last example, without the lengths
-   of sequences, or without the id of the mask, or with the values that windows read. SPDX-License-Identifier:
-   Apache-2.0 */
+   of sequences, or without the id of the mask, or with the values that windows read.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/fingerprint.h"
 
 #include <string.h>

@@ -4,10 +4,10 @@
    copied; warmup not compared with steps; a foreign projection accepted; the recorded projection read and not
    used; words not written, or lost if the vocabulary has another size; labels beside next tokens, or fewer
    than classes; with mixed heads only the options of the first read; an objective's weight, its first output
-   or all objectives but the first lost; an unknown objective passed over; a width of rows, segments or bytes
-   lost; version 3 read; `from` or `freeze` written and not read, or read without a limit. Of version 1: not
-   read; next tokens that begin at 0, are not causal, or not of bytes; one class whatever the labels.
-   Covers: run_facts.c. SPDX-License-Identifier: Apache-2.0 */
+   or all objectives but the first lost; an unknown objective passed over; a width of rows, segments, columns
+   or bytes lost; a deviation of 0; version 3 read; `from` or `freeze` written and not read, or read without a
+   limit. Of version 1: not read; next tokens that begin at 0, are not causal, or not of bytes; one class
+   whatever the labels. Covers: run_facts.c. SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -502,11 +502,48 @@ static void facts_of_every_kind_come_back(void **state)
     small_run_remove(run);
 }
 
+static void columns_come_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double mean, deviation;
+    } columns[] = {{"OT", 1.0 / 3, 1e-300}, {"with \"quotes\"", -1e300, 1}};
+    struct host host;
+    struct run_config config, loaded;
+    void *block;
+    host_init(&host);
+    char run[] = "/tmp/hashattn_config_XXXXXX";
+    assert_non_null(mkdtemp(run));
+    make_config(&host, task_find("needle"), attention_find("yoso"), &config);
+    check_status(&host, memory_new(&host, 2, sizeof *config.facts.columns, "c", &block), HASHATTN_OK, NULL);
+    config.facts.columns = block;
+    config.facts.num_columns = 2;
+    for (size_t i = 0; i < 2; i++) {
+        check_status(&host, memory_new(&host, strlen(columns[i].name) + 1, 1, "c", &block), HASHATTN_OK,
+                     NULL);
+        strcpy(block, columns[i].name);
+        config.facts.columns[i] = (struct task_column){block, columns[i].mean, columns[i].deviation};
+    }
+    check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
+    check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
+    assert_int_equal(loaded.facts.num_columns, 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_string_equal(loaded.facts.columns[i].name, columns[i].name);
+        check_near(loaded.facts.columns[i].mean, columns[i].mean, 0, "mean");
+        check_near(loaded.facts.columns[i].deviation, columns[i].deviation, 0, "deviation");
+    }
+    run_config_free(&host, &loaded);
+    run_config_free(&host, &config);
+    small_run_remove(run);
+}
+
 static void what_is_wrong_in_facts_is_refused(void **state)
 {
     (void)state;
-#define FACTS(given)    "{" given ", \"max_len\": 16, \"labels\": [\"a\", \"b\"]}"
-#define OBJECTIVE(text) FACTS("\"vocab_size\": 34, \"objectives\": [" text "]")
+#define COLUMN(mean, deviation) "{\"name\": \"x\", \"mean\": " mean ", \"deviation\": " deviation "}"
+#define FACTS(given)            "{" given ", \"max_len\": 16, \"labels\": [\"a\", \"b\"]}"
+#define OBJECTIVE(text)         FACTS("\"vocab_size\": 34, \"objectives\": [" text "]")
 #define CLASSIFY(weight, outputs)                                                                            \
     "{\"name\": \"classify\", \"weight\": " weight ", \"outputs\": " outputs ", \"first_output\": 0}"
     static const struct {
@@ -536,6 +573,16 @@ static void what_is_wrong_in_facts_is_refused(void **state)
         {FACTS("\"vocab_size\": 34, \"segments\": 257"), "segments' is 257, allowed are 1 to 256"},
         {FACTS("\"vocab_size\": 34, \"segments\": 0"), "segments' is 0, allowed are 1 to 256"},
         {FACTS("\"vocab_size\": 34, \"bytes\": 1"), "bytes"},
+        {FACTS("\"vocab_size\": 34, \"columns\": []"),
+         "task.facts.columns has 0 entries, allowed are 1 to 65536"},
+        {FACTS("\"vocab_size\": 34, \"columns\": {}"), "columns"},
+        {FACTS("\"vocab_size\": 34, \"columns\": [" COLUMN("1", "2") "]"), NULL},
+        {FACTS("\"vocab_size\": 34, \"columns\": [" COLUMN("1", "0") "]"),
+         "task.facts.columns.0 has mean 1 and deviation 0"},
+        {FACTS("\"vocab_size\": 34, \"columns\": [" COLUMN("1", "2") ", " COLUMN("null", "2") "]"),
+         "task.facts.columns.1 has mean nan"},
+        {FACTS("\"vocab_size\": 34, \"columns\": [{\"name\": \"x\", \"mean\": 1}]"), "deviation"},
+        {FACTS("\"vocab_size\": 34, \"columns\": [{\"name\": \"x\", \"sum\": 1}]"), "unknown key 'sum'"},
     };
     struct host host;
     host_init(&host);
@@ -701,6 +748,7 @@ int main(void)
         cmocka_unit_test(a_tokenizer_is_kept_beside_it),
         cmocka_unit_test(next_tokens_of_version_1_are_read),
         cmocka_unit_test(facts_of_every_kind_come_back),
+        cmocka_unit_test(columns_come_back),
         cmocka_unit_test(what_is_wrong_in_facts_is_refused),
         cmocka_unit_test(mixed_heads_come_back),
         cmocka_unit_test(every_cut_is_refused),

@@ -1,0 +1,86 @@
+#!/bin/sh
+# The task forecast on a made table: every model is trained and evaluated by the same commands, figures of the baselines are
+# those of a plain formula, runs resume bit for bit, and bad files are refused with row and column.
+# Planted and caught: the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
+# standardised by the whole file.
+. "$(dirname "$0")/checks.sh"
+tiny="--seq-len 48 --horizon 12 --patch-len 12 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --threads 1"
+
+python3 - <<'P'
+import datetime, math, random
+random.seed(1)
+begin = datetime.datetime(2020, 1, 1)
+rows = []
+for t in range(700):
+    date = (begin + t * datetime.timedelta(hours=1)).isoformat(" ")
+    day = math.sin(2 * math.pi * t / 24)
+    rows.append(f"{date},{10 + 3 * day + random.gauss(0, .3):.4f},{100 + t / 50 + 5 * abs(day) + random.gauss(0, .5):.4f},7")
+open("table.csv", "w").write("date,load,heat,fixed\n" + "\n".join(rows) + "\n")
+P
+run train forecast --data table.csv --attention softmax --steps 60 --eval-every 20 --learning-rate 0.003 --out encoder --json $tiny
+cp out train.json
+holds encoder_learns json train.json 'd["best_mse"] < 0.3 and d["best_mse"] == d["best_loss"] and 0 < d["best_mae"] < 1'
+for model in dlinear last seasonal; do
+    run train forecast --data table.csv --model $model --steps 300 --eval-every 100 --learning-rate 0.003 --out $model $tiny
+    run eval $model --json --threads 1
+    cp out $model.json
+done
+run eval encoder --json --threads 1
+cp out encoder.json
+
+# The test part is the last 140 rows; columns are standardised by the first 490; "fixed" is only centred.
+python3 - <<'P' && passed baselines_are_those_of_the_formula || failed baselines_are_those_of_the_formula "$(cat last.json seasonal.json)"
+import csv, json
+rows = list(csv.reader(open("table.csv")))[1:]
+columns = [[float(row[c]) for row in rows] for c in (1, 2, 3)]
+for c, column in enumerate(columns):
+    train = column[:490]
+    mean = sum(train) / 490
+    deviation = (sum((x - mean) ** 2 for x in train) / 490) ** .5 or 1
+    columns[c] = [(x - mean) / deviation for x in column]
+assert all(x == 0 for x in columns[2])
+sums = {"last": [0, 0, 0], "seasonal": [0, 0, 0]}
+for begin in range(560, 700 - 12 + 1):
+    for column in columns:
+        window = column[begin - 48:begin]
+        for h in range(12):
+            for name, guess in (("last", window[-1]), ("seasonal", (window[h] + window[h + 24]) / 2)):
+                off = guess - column[begin + h]
+                sums[name] = [sums[name][0] + off * off, sums[name][1] + abs(off), sums[name][2] + 1]
+for name, (squares, sizes, count) in sums.items():
+    found = json.load(open(name + ".json"))
+    assert found["examples"] == 3 * 129 == count / 12, found
+    assert abs(found["mse"] - squares / count) < 1e-5 and abs(found["mae"] - sizes / count) < 1e-5, (found, squares / count)
+P
+holds models_beat_the_last_value sh -c 'python3 -c "
+import json
+mse = {m: json.load(open(m + \".json\"))[\"mse\"] for m in (\"encoder\", \"dlinear\", \"last\", \"seasonal\")}
+assert mse[\"encoder\"] < mse[\"last\"] / 2 and mse[\"dlinear\"] < mse[\"last\"], mse"'
+holds baselines_have_no_parameters json last.json 'd["num_params"] == 0'
+holds linear_maps_only json dlinear.json 'd["num_params"] == 2 * 49 * 12'
+holds columns_are_kept json encoder/config.json '[c["name"] for c in d["task"]["facts"]["columns"]] == ["load", "heat", "fixed"]'
+
+# A run that was stopped and resumed is the uninterrupted one.
+run train forecast --data table.csv --attention softmax --steps 60 --eval-every 20 --learning-rate 0.003 --save-every 20 --until mse=9 --out part $tiny
+run train --resume part --threads 1 --quiet
+holds resumed_bits cmp part/model.safetensors encoder/model.safetensors
+
+# A directory with one CSV file is that file; S reads nothing but its target.
+mkdir folder
+sed '300s/,7$/,oops/' table.csv >folder/one.csv
+expect bad_cell 3 "folder/one.csv: line 300, row 299: column 'fixed' is 'oops', a number is needed" \
+    train forecast --data folder --steps 2 --out bad $tiny
+run train forecast --data folder --features S --target load --steps 2 --eval-every 2 --out single $tiny
+holds other_columns_may_hold_anything test "$code" = 0
+run train forecast --data table.csv --features MS --target load --steps 2 --eval-every 2 --out several $tiny
+run eval several --json --threads 1
+holds all_columns_for_one json out 'd["examples"] == 129'
+sed '300d' table.csv >gap.csv
+expect missing_date 3 "line 300, row 299: 1 date is missing before 2020-01-13 11:00:00" \
+    train forecast --data gap.csv --steps 2 --out bad $tiny
+expect long_horizon 3 "table.csv: horizon is 701, the file has 700 rows" \
+    train forecast --data table.csv --horizon 701 --seq-len 48 --patch-len 12 --out bad --quiet
+expect no_such_target 3 "no column 'OT' (--target); there are: date, load, heat, fixed" \
+    train forecast --data table.csv --target OT --features S --out bad $tiny
+holds refused_runs_leave_nothing test ! -e bad
+finish

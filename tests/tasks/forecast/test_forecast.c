@@ -1,0 +1,280 @@
+/* The task forecast: standardised columns, the parts of a file by shares and by months, windows that reach
+   back into the part before, seasons, what every option makes of the rows and targets, and lengths that do
+   not fit, with the numbers.
+   Bugs planted and caught: mean and deviation of the whole file; the sample deviation; a constant column
+   divided by 0; validation without the rows before it; one window too many, or too few; months of 31 days; a
+   share rounded down by floating point;
+   the window after the end one row early; MS with the targets of all columns; patches for a baseline; the
+   season of a day for daily dates.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/calendar.h"
+#include "support/folder.h"
+#include "support/task_case.h"
+
+/* Rows of three columns: x = t, y = (t mod 7)^2, and z, which is constant in the first `constant` rows. */
+static void put_table(struct folder *folder, size_t rows, size_t minutes, size_t constant)
+{
+    char *text = malloc(rows * 80 + 80);
+    size_t used = (size_t)sprintf(text, "date,x,y,z\n");
+    struct calendar calendar = {.style = {'-', ' ', true}, .seconds = (int64_t)minutes * 60, .count = 2};
+    for (size_t t = 0; t < rows; t++) {
+        char date[DATE_TEXT];
+        assert_true(calendar_date(&calendar, t, date));
+        used += (size_t)sprintf(text + used, "%s,%zu,%zu,%g\n", date, t, t % 7 * (t % 7),
+                                t < constant ? 5.0 : (double)t);
+    }
+    folder_put(folder, "table.csv", text, used);
+    free(text);
+}
+
+struct loaded {
+    struct task_facts facts;
+    struct dataset data;
+    struct calendar calendar;
+    size_t first;
+};
+
+static hashattn_status load(struct folder *folder, const char *settings, enum split split,
+                            struct loaded *loaded)
+{
+    const struct task *task = task_find("forecast");
+    struct task_options options = task_options_of("forecast", settings);
+    *loaded = (struct loaded){.first = 0};
+    TRY(task->facts(&folder->host, &options, folder->path, NULL, &loaded->facts));
+    hashattn_status status = task->load_dated(&folder->host, &options, &loaded->facts, folder->path, split,
+                                              &loaded->data, &loaded->calendar, &loaded->first);
+    if (status != HASHATTN_OK)
+        task_facts_free(&folder->host, &loaded->facts);
+    return status;
+}
+
+static void unload(struct folder *folder, struct loaded *loaded)
+{
+    dataset_free(&folder->host, &loaded->data);
+    task_facts_free(&folder->host, &loaded->facts);
+}
+
+static void columns_are_standardised_by_the_training_part(void **state)
+{
+    struct folder *folder = *state;
+    struct loaded l;
+    put_table(folder, 200, 60, 150);
+    check_status(&folder->host, load(folder, "seq_len=10 horizon=5 patch_len=5 level=none", SPLIT_TRAIN, &l),
+                 HASHATTN_OK, NULL);
+    double n = 140, squares = 0; /* 0.7 of 200 */
+    for (size_t t = 0; t < 140; t++)
+        squares += ((double)t - 69.5) * ((double)t - 69.5);
+    assert_int_equal(l.facts.num_columns, 3);
+    assert_string_equal(l.facts.columns[2].name, "z");
+    check_near(l.facts.columns[0].mean, 69.5, 1e-12, "mean");
+    check_near(l.facts.columns[0].deviation, sqrt(squares / n), 1e-10, "deviation");
+    check_near(l.facts.columns[2].mean, 5, 0, "mean of a constant");
+    check_near(l.facts.columns[2].deviation, 1, 0, "deviation of a constant");
+    float rows[10], target[5];
+    windows_read(&l.data.windows, 3 * 4, rows); /* window 4 of x */
+    windows_ask(&l.data.windows, 3 * 4, target);
+    for (size_t t = 0; t < 15; t++)
+        check_near((double)(t < 10 ? rows[t] : target[t - 10]), ((double)(4 + t) - 69.5) / sqrt(squares / n),
+                   1e-6, "a standardised value");
+    windows_read(&l.data.windows, 3 * 4 + 2, rows);
+    check_near((double)rows[0], 0, 0, "a constant");
+    unload(folder, &l);
+}
+
+/* Windows of a split: their number, and the rows of the file where the first reads and the last ends. */
+static void check_split(struct folder *folder, const char *settings, enum split split, size_t first,
+                        size_t end)
+{
+    struct loaded l;
+    check_status(&folder->host, load(folder, settings, split, &l), HASHATTN_OK, NULL);
+    const struct windows *w = &l.data.windows;
+    assert_int_equal(l.first + w->first, first);
+    assert_int_equal(l.first + w->first + w->count - 1 + w->length + (split == SPLIT_COUNT ? 0 : w->horizon),
+                     end);
+    assert_int_equal(w->times, end - first);
+    assert_int_equal(l.data.count, windows_examples(w));
+    assert_int_equal(l.data.offsets[l.data.count], l.data.count * windows_rows(w));
+    unload(folder, &l);
+}
+
+static void parts_follow_each_other(void **state)
+{
+    struct folder *folder = *state;
+    static const char shares[] = "seq_len=10 horizon=5 patch_len=5";
+    put_table(folder, 203, 60, 0);
+    check_split(folder, shares, SPLIT_TRAIN, 0, 142);
+    check_split(folder, shares, SPLIT_VALID, 132, 163);
+    check_split(folder, shares, SPLIT_TEST, 153, 203);
+    check_split(folder, shares, SPLIT_COUNT, 193, 203);
+    check_split(folder, "seq_len=10 horizon=5 patch_len=5 train_share=0.5 test_share=0.1", SPLIT_VALID, 91,
+                183);
+    put_table(folder, 700, 60, 0); /* 0.7 * 700 is below 490 in floating point */
+    check_split(folder, shares, SPLIT_TRAIN, 0, 490);
+    static const char months[] = "split_by=months seq_len=10 horizon=5 patch_len=5";
+    put_table(folder, 610, 24 * 60, 0);
+    check_split(folder, months, SPLIT_TRAIN, 0, 360);
+    check_split(folder, months, SPLIT_VALID, 350, 480);
+    check_split(folder, months, SPLIT_TEST, 470, 600);
+    check_split(folder, months, SPLIT_COUNT, 600, 610);
+}
+
+static void options_shape_rows_and_targets(void **state)
+{
+    struct folder *folder = *state;
+    static const struct {
+        const char *settings, *objective;
+        size_t row_width, max_len, outputs, columns, examples; /* per window */
+        enum level level;
+    } cases[] = {
+        {"", "horizon", 6, 2, 4, 3, 3, LEVEL_LAST},
+        {"stride=3", "horizon", 6, 3, 4, 3, 3, LEVEL_LAST},
+        {"level=mean", "horizon", 6, 2, 4, 3, 3, LEVEL_MEAN},
+        {"input=joint", "horizon", 18, 2, 12, 3, 1, LEVEL_LAST},
+        {"features=S", "horizon", 6, 2, 4, 1, 1, LEVEL_LAST},
+        {"features=S input=joint", "horizon", 6, 2, 4, 1, 1, LEVEL_LAST},
+        {"features=MS", "horizon", 18, 2, 4, 3, 1, LEVEL_LAST},
+        {"model=dlinear", "dlinear", 12, 1, 4, 3, 3, LEVEL_NONE},
+        {"model=dlinear level=last", "dlinear", 12, 1, 4, 3, 3, LEVEL_LAST},
+        {"model=dlinear features=MS", "dlinear", 12, 1, 4, 1, 1, LEVEL_NONE},
+        {"model=last input=joint", "naive", 12, 1, 4, 3, 3, LEVEL_LAST},
+        {"model=seasonal season=6", "naive", 12, 1, 4, 3, 3, LEVEL_SEASONAL},
+    };
+    put_table(folder, 100, 60, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct loaded l;
+        char settings[150];
+        snprintf(settings, sizeof settings, "seq_len=12 horizon=4 patch_len=6 target=y %s",
+                 cases[i].settings);
+        check_status(&folder->host, load(folder, settings, SPLIT_TEST, &l), HASHATTN_OK, NULL);
+        assert_string_equal(l.facts.objectives[0].name, cases[i].objective);
+        assert_int_equal(l.facts.objectives[0].num_outputs, cases[i].outputs);
+        assert_int_equal(l.facts.row_width, cases[i].row_width);
+        assert_int_equal(l.facts.max_len, cases[i].max_len);
+        assert_int_equal(l.facts.num_columns, cases[i].columns);
+        assert_string_equal(l.facts.columns[cases[i].columns - 1].name, "y"); /* the target is last */
+        assert_int_equal(l.data.count, cases[i].examples * l.data.windows.count);
+        assert_int_equal(l.data.targets[0].width, cases[i].outputs);
+        assert_int_equal(l.data.windows.level, cases[i].level);
+        if (cases[i].outputs == 4 && cases[i].examples == 1)
+            assert_int_equal(windows_place(&l.data.windows, 0).column, cases[i].columns - 1);
+        unload(folder, &l);
+    }
+}
+
+static void seasons_follow_from_the_dates(void **state)
+{
+    struct folder *folder = *state;
+    static const struct {
+        size_t minutes, season;
+        const char *settings;
+    } cases[] = {{60, 24, ""}, {30, 48, ""}, {1440, 7, ""}, {60, 13, "season=13"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct loaded l;
+        char settings[150];
+        snprintf(settings, sizeof settings, "model=seasonal seq_len=50 horizon=4 %s", cases[i].settings);
+        put_table(folder, 200, cases[i].minutes, 0);
+        check_status(&folder->host, load(folder, settings, SPLIT_TRAIN, &l), HASHATTN_OK, NULL);
+        assert_int_equal(l.data.windows.season, cases[i].season);
+        unload(folder, &l);
+    }
+    folder_put_text(folder, "table.csv",
+                    "date,x\n2000-01-01,1\n2000-04-01,2\n2000-07-01,3\n2000-10-01,4\n2001-01-01,5\n"
+                    "2001-04-01,6\n2001-07-01,7\n2001-10-01,8\n2002-01-01,9\n2002-04-01,10\n");
+    struct loaded l;
+    check_status(&folder->host, load(folder, "model=seasonal seq_len=4 horizon=1", SPLIT_TRAIN, &l),
+                 HASHATTN_OK, NULL);
+    assert_int_equal(l.data.windows.season, 4);
+    unload(folder, &l);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    struct folder *folder = *state;
+    static const struct {
+        const char *settings;
+        hashattn_status status;
+        const char *part;
+    } cases[] = {
+        {"horizon=101", HASHATTN_BAD_FILE, "table.csv: horizon is 101, the file has 100 rows"},
+        {"seq_len=60 horizon=11 patch_len=6", HASHATTN_BAD_FILE,
+         "a window of seq_len 60 and horizon 11 has 71 rows, the training part has 70 of 100"},
+        {"seq_len=8 horizon=11", HASHATTN_BAD_FILE, "horizon is 11, the validation part has 10 of 100 rows"},
+        {"seq_len=8 horizon=11 test_share=0.1", HASHATTN_BAD_FILE, "horizon is 11, the test part has 10"},
+        {"train_share=0.9", HASHATTN_BAD_FILE, "leave nothing of 100 rows for validation"},
+        {"split_by=months", HASHATTN_BAD_FILE,
+         "100 rows, the 12, 4 and 4 months of split_by months have 14400"},
+        {"seq_len=10 horizon=1", HASHATTN_INVALID,
+         "patches of 8 rows every 8 rows do not end with the 10 rows"},
+        {"seq_len=7 horizon=1", HASHATTN_INVALID, "patches of 8 rows"},
+        {"model=seasonal seq_len=23 horizon=1", HASHATTN_INVALID, "a season has 24 rows, seq_len has 23"},
+        {"target=w", HASHATTN_BAD_FILE, "line 1: no column 'w' (--target)"},
+    };
+    struct loaded l;
+    put_table(folder, 100, 60, 0);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_status(&folder->host, load(folder, cases[i].settings, SPLIT_TRAIN, &l), cases[i].status,
+                     cases[i].part);
+    put_table(folder, 100, 7 * 60, 0);
+    check_status(&folder->host, load(folder, "split_by=months", SPLIT_TRAIN, &l), HASHATTN_BAD_FILE,
+                 "rows that divide a day");
+    check_status(&folder->host, load(folder, "model=seasonal", SPLIT_TRAIN, &l), HASHATTN_BAD_FILE,
+                 "the dates tell no season");
+    folder_put_text(folder, "other.csv", "date,x\n");
+    check_status(&folder->host, load(folder, "", SPLIT_TRAIN, &l), HASHATTN_BAD_FILE,
+                 "has 2 .csv files, other.csv and table.csv among them");
+    folder_remove(folder, "other.csv");
+    folder_remove(folder, "table.csv");
+    check_status(&folder->host, load(folder, "", SPLIT_TRAIN, &l), HASHATTN_BAD_FILE, "has no .csv file");
+}
+
+/* A trained model reads its columns from a file with others, in another order, and needs only one window. */
+static void a_new_file_is_read_as_in_training(void **state)
+{
+    struct folder *folder = *state;
+    const struct task *task = task_find("forecast");
+    struct task_options options = task_options_of("forecast", "seq_len=4 horizon=3 patch_len=2 level=none");
+    struct loaded l;
+    put_table(folder, 100, 60, 0);
+    check_status(&folder->host, load(folder, "seq_len=4 horizon=3 patch_len=2 level=none", SPLIT_TRAIN, &l),
+                 HASHATTN_OK, NULL);
+    dataset_free(&folder->host, &l.data);
+    folder_put_text(folder, "table.csv",
+                    "z,text,y,x,date\n1,a,2,3,2030-01-01\n4,b,5,6,2030-01-02\n7,c,8,9,2030-01-03\n"
+                    "10,d,11,12,2030-01-04\n13,e,14,15,2030-01-05\n");
+    check_status(&folder->host,
+                 task->load_dated(&folder->host, &options, &l.facts, folder->path, SPLIT_COUNT, &l.data,
+                                  &l.calendar, &l.first),
+                 HASHATTN_OK, NULL);
+    char text[DATE_TEXT];
+    assert_true(calendar_date(&l.calendar, l.first + 4, text) && l.data.count == 3 && l.first == 1);
+    assert_string_equal(text, "2030-01-06");
+    float rows[4];
+    windows_read(&l.data.windows, 0, rows);
+    check_near((double)rows[3], (15 - l.facts.columns[0].mean) / l.facts.columns[0].deviation, 1e-6,
+               "the last value of x");
+    unload(folder, &l);
+    folder_put_text(folder, "table.csv", "date,x\n2030-01-01,1\n2030-01-02,2\n");
+    l.facts = (struct task_facts){.num_columns = 0};
+    check_status(&folder->host,
+                 task->load(&folder->host, &options, &l.facts, folder->path, SPLIT_TRAIN, 1, &l.data),
+                 HASHATTN_INVALID, "no columns");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(columns_are_standardised_by_the_training_part, folder_enter,
+                                        folder_leave),
+        cmocka_unit_test_setup_teardown(parts_follow_each_other, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(options_shape_rows_and_targets, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(seasons_follow_from_the_dates, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_new_file_is_read_as_in_training, folder_enter, folder_leave),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
