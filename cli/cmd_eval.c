@@ -1,6 +1,7 @@
 /* `eval`: the metrics of a trained run on one split of a data set, or their differences from those of another
    run. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/arguments.h"
+#include "cli/shared/forecast_out.h"
 #include "cli/shared/json_out.h"
 #include "cli/shared/metrics_out.h"
 
@@ -23,7 +24,7 @@ static void confusion_json(struct json_out *json, const hashattn_model *model,
 }
 
 static void report(const char *split, const hashattn_model *model, const hashattn_model_info *info,
-                   const hashattn_evaluation *result, bool as_json)
+                   const hashattn_evaluation *result, const struct forecast_errors *errors, bool as_json)
 {
     if (!as_json) {
         char metrics[400], unknown[60] = "";
@@ -32,6 +33,8 @@ static void report(const char *split, const hashattn_model *model, const hashatt
         printf("%s: %s, %zu examples, %zu cut, %zu tokens%s, %.0f tokens/s\n", split,
                metrics_words(&result->metrics, "", ", ", true, metrics, sizeof metrics), result->examples,
                result->num_cut, result->tokens, unknown, result->tokens_per_second);
+        if (errors->count > 0)
+            forecast_errors_words(errors);
         return;
     }
     struct json_out json = json_out_to(stdout);
@@ -51,6 +54,8 @@ static void report(const char *split, const hashattn_model *model, const hashatt
     json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
     if (result->num_confused > 0)
         confusion_json(&json, model, result);
+    if (errors->count > 0)
+        forecast_errors_json(errors, &json);
     json_out_end_object(&json);
 }
 
@@ -58,6 +63,7 @@ static void report(const char *split, const hashattn_model *model, const hashatt
 struct wanted {
     const char *run, *against; /* against: the other run, or NULL */
     const char *data, *split;
+    int units;
 };
 
 static void report_differences(const struct wanted *wanted, const hashattn_model_info *info,
@@ -99,6 +105,22 @@ static void report_differences(const struct wanted *wanted, const hashattn_model
     json_out_end_object(&json);
 }
 
+/* The metrics of the model, and its errors in the units of the file if they are wanted. */
+static hashattn_status evaluate_alone(const struct common *common, const struct wanted *wanted,
+                                      hashattn_model *model, const hashattn_model_info *info, uint64_t seed)
+{
+    hashattn_evaluation result = {.struct_size = sizeof result};
+    struct forecast_errors errors = {.count = 0};
+    hashattn_status status = hashattn_model_evaluate(model, wanted->data, wanted->split, seed, &result);
+    if (status == HASHATTN_OK && wanted->units)
+        status =
+            hashattn_model_forecast(model, wanted->data, wanted->split, seed, forecast_errors_add, &errors);
+    if (status == HASHATTN_OK)
+        report(wanted->split, model, info, &result, &errors, common->json);
+    forecast_errors_free(&errors);
+    return status;
+}
+
 /* Evaluates the model, alone or against the other run, and prints the report. */
 static hashattn_status evaluate(const struct common *common, hashattn_context *context,
                                 const struct wanted *wanted, hashattn_model *model)
@@ -107,13 +129,8 @@ static hashattn_status evaluate(const struct common *common, hashattn_context *c
     hashattn_model_describe(model, &info);
     uint64_t seed = common->seed_given ? common->seed : info.seed;
     hashattn_status status;
-    if (wanted->against == NULL) {
-        hashattn_evaluation result = {.struct_size = sizeof result};
-        status = hashattn_model_evaluate(model, wanted->data, wanted->split, seed, &result);
-        if (status == HASHATTN_OK)
-            report(wanted->split, model, &info, &result, common->json);
-        return status;
-    }
+    if (wanted->against == NULL)
+        return evaluate_alone(common, wanted, model, &info, seed);
     hashattn_comparison found = {.struct_size = sizeof found};
     hashattn_model *other = NULL;
     status = hashattn_model_load(context, wanted->against, &other);
@@ -151,6 +168,8 @@ static int run(const struct command *self, int argc, char **argv)
         &options, "against", &wanted.against, "RUN",
         "another run of the task: reports the difference of each metric on the same examples, its "
         "standard error and a one-tail test; options of mechanisms are those of the first run");
+    options_add_switch(&options, "units", &wanted.units,
+                       "of a forecast: also the errors of each column, in the units of the file");
     options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
@@ -158,6 +177,8 @@ static int run(const struct command *self, int argc, char **argv)
         return code;
     if (options.num_operands != 1)
         return options_fail(&options, "eval needs one operand, the run; got %zu", options.num_operands);
+    if (wanted.units && wanted.against != NULL)
+        return options_fail(&options, "--units and --against exclude each other");
     wanted.run = options.operands[0];
     hashattn_context *context;
     code = tool_open(&options.common, &context);

@@ -1,9 +1,10 @@
 /* `predict`: one JSON line per document of a file, in order, with its label and the probabilities of all
-   labels, or with its score. The file of --out appears only when it is complete.
-   SPDX-License-Identifier: Apache-2.0 */
+   labels, or with its score; or the rows that follow a table, as CSV with dates. The file of --out appears
+   only when it is complete. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "cli/shared/arguments.h"
+#include "cli/shared/forecast_out.h"
 #include "cli/shared/json_out.h"
 
 struct predict {
@@ -41,6 +42,37 @@ static int write_line(void *user, size_t document, size_t best, const float *pro
     return stop;
 }
 
+static int write_table(void *user, const hashattn_forecast *forecast)
+{
+    struct predict *predict = user;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    if (stream == NULL)
+        return predict->no_room = true;
+    forecast_csv(stream, forecast);
+    predict->documents = forecast->horizon;
+    predict->no_room = ferror(stream) != 0;
+    predict->no_room |= fclose(stream) != 0;
+    bool stop = predict->no_room || hashattn_file_write(predict->out, text, size) != HASHATTN_OK;
+    free(text);
+    return stop;
+}
+
+static int predict_table(const struct options *options, hashattn_context *context, struct predict *predict,
+                         uint64_t seed)
+{
+    hashattn_status status =
+        hashattn_model_forecast(predict->model, options->operands[1], NULL, seed, write_table, predict);
+    if (predict->no_room)
+        return tool_fail(EXIT_ROOM, "no memory for the rows of the forecast");
+    if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
+        return tool_fail_status(context, status);
+    if (!options->common.quiet)
+        fprintf(stderr, "%zu rows\n", predict->documents);
+    return EXIT_GOOD;
+}
+
 static int predict_file(const struct options *options, hashattn_context *context, struct predict *predict)
 {
     hashattn_status status = hashattn_model_load(context, options->operands[0], &predict->model);
@@ -50,11 +82,13 @@ static int predict_file(const struct options *options, hashattn_context *context
         return tool_fail_status(context, status);
     hashattn_model_info info = {.struct_size = sizeof info};
     hashattn_model_describe(predict->model, &info);
+    uint64_t seed = options->common.seed_given ? options->common.seed : info.seed;
+    if (info.forecasts)
+        return predict_table(options, context, predict, seed);
     predict->num_classes = info.num_classes;
     size_t num_cut = 0;
-    status = hashattn_model_predict_file(predict->model, options->operands[1],
-                                         options->common.seed_given ? options->common.seed : info.seed,
-                                         write_line, predict, &num_cut);
+    status = hashattn_model_predict_file(predict->model, options->operands[1], seed, write_line, predict,
+                                         &num_cut);
     if (predict->no_room)
         return tool_fail(EXIT_ROOM, "no memory for the line of document %zu", predict->documents);
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
@@ -109,7 +143,8 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_predict = {
     .name = "predict",
     .operands = "RUN FILE",
-    .summary = "Predicts a label or score for each document of a file (- for stdin), one JSON line each",
+    .summary =
+        "Predicts a label or score per document of a file (- for stdin), or the rows after a table, as CSV",
     .example =
         "  mkdir mail\n"
         "  for i in $(seq 20); do printf 'spam\\tbuy now\\nham\\tsee you at noon\\n'; done > mail/train.tsv\n"

@@ -4,6 +4,7 @@
 
 #include "hashattn/attention.h"
 #include "hashattn/communicator.h"
+#include "hashattn/forecast.h"
 #include "hashattn/io.h"
 #include "hashattn/measure.h"
 #include "hashattn/metric.h"

@@ -29,6 +29,7 @@ typedef struct hashattn_model_info {
     int predicts;                            /* hashattn_model_predict_file works */
     const char *precision;                   /* of products: as in training, unless the context sets one */
     int has_buckets;                         /* a head has a mechanism with buckets of tokens */
+    int forecasts;                           /* hashattn_model_forecast works (forecast.h) */
 } hashattn_model_info;
 /* Set info->struct_size first. The strings are valid as long as the model. */
 HASHATTN_API void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info);

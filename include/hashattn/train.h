@@ -15,7 +15,7 @@ typedef struct hashattn_task_info {
     size_t struct_size;
     const char *name, *summary;
     int generates;         /* 1: hashattn_setup_generate works */
-    int predicts;          /* 1: hashattn_model_predict_file works */
+    int predicts;          /* 1: hashattn_model_predict_file or hashattn_model_forecast works */
     int has_lra;           /* 1: it has the preset "lra" */
     const char *attention; /* option values of mechanisms in its setups: "yoso.hash_bits=8"; "" none */
     int prepares;          /* 1: hashattn_setup_prepare makes its data from texts */

@@ -2,30 +2,13 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "api/handles.h"
-#include "api/metrics.h"
+#include "api/models.h"
 #include "api/versions.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "hashattn/model.h"
 #include "models/model_io.h"
 #include "train/compare/compare.h"
 #include "train/inspect/inspect.h"
-#include "train/trainer.h"
-
-struct hashattn_model {
-    struct hashattn_context *context;
-    struct run_config config;
-    struct model *net;
-    float *values;                                  /* the parameters, one block */
-    struct metric_list metrics;                     /* of the last evaluation */
-    hashattn_difference differences[MODEL_METRICS]; /* of the last comparison */
-    size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED];
-    const hashattn_attention *probe; /* or NULL */
-    size_t probe_steps;
-    hashattn_evaluation_callback *callback;
-    void *user; /* of the callback */
-};
 
 /* A config may claim any number of parameters, so check the file for them before allocating. */
 static hashattn_status read_values(struct host *host, struct hashattn_model *model, const char *run)
@@ -128,7 +111,8 @@ void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *i
                                      .max_len = config->facts.max_len,
                                      .seed = (uint64_t)config->training.seed,
                                      .predicts =
-                                         config->task->stream_file != NULL && model_outputs(model->net) > 0};
+                                         config->task->stream_file != NULL && model_outputs(model->net) > 0,
+                                     .forecasts = config->task->load_dated != NULL};
     version_give(info, &own, sizeof own);
 }
 
@@ -153,7 +137,7 @@ static bool tell_done(void *user, const struct train_event *event)
 }
 
 /* Ranks share sequences as in training if their number allows it. */
-static struct train_setup setup_of(struct hashattn_model *model)
+struct train_setup model_setup(struct hashattn_model *model)
 {
     int64_t shared = model->config.training.sequence_parallel, ranks = comm_size(&model->context->comm);
     return (struct train_setup){.kernels = model->context->kernels,
@@ -164,7 +148,7 @@ static struct train_setup setup_of(struct hashattn_model *model)
                                 .user = model};
 }
 
-static hashattn_status find_split(struct host *host, const char *name, enum split *split)
+hashattn_status model_split(struct host *host, const char *name, enum split *split)
 {
     for (*split = SPLIT_TRAIN; *split < SPLIT_COUNT; (*split)++)
         if (strcmp(split_name(*split), name) == 0)
@@ -179,7 +163,7 @@ static hashattn_status load_split(const struct hashattn_model *model, const char
     struct host *host = &model->context->host;
     const struct run_config *config = &model->config;
     enum split which;
-    TRY(find_split(host, split, &which));
+    TRY(model_split(host, split, &which));
     return config->task->load(host, config->task_options, &config->facts, data == NULL ? config->data : data,
                               which, (uint64_t)config->training.seed, dataset);
 }
@@ -194,7 +178,7 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
             split == NULL ? "split" : "evaluation");
     const struct run_config *config = &model->config;
     struct dataset dataset = {0};
-    const struct train_setup setup = setup_of(model);
+    const struct train_setup setup = model_setup(model);
     hashattn_status status = comm_agree(host, setup.comm, load_split(model, data, split, &dataset));
     struct evaluation result;
     if (status == HASHATTN_OK)
@@ -227,12 +211,12 @@ hashattn_status hashattn_model_compare(hashattn_model *model, hashattn_model *ag
             against == NULL ? "against"
             : split == NULL ? "split"
                             : "comparison");
-    const struct train_setup setup = setup_of(model);
+    const struct train_setup setup = model_setup(model);
     const struct compared run = {&model->config, model->net, model->values},
                           other = {&against->config, against->net, against->values};
     enum split which;
     struct comparison found;
-    TRY(find_split(host, split, &which));
+    TRY(model_split(host, split, &which));
     TRY(compare_runs(host, &setup, &run, &other, data, which, seed, &found));
     for (size_t i = 0; i < found.count; i++) {
         const struct metric_difference *of = &found.list[i];
@@ -286,7 +270,7 @@ static hashattn_status predict_part(struct host *host, void *context, struct dat
 {
     struct prediction *prediction = context;
     struct hashattn_model *model = prediction->model;
-    struct train_setup setup = setup_of(model);
+    struct train_setup setup = model_setup(model);
     struct evaluation result;
     size_t classes = model_outputs(model->net);
     setup.callback = model->callback == NULL ? NULL : tell_part;
@@ -402,7 +386,7 @@ hashattn_status hashattn_model_inspect(hashattn_model *model, const char *data, 
     const struct probe *used = model->probe != NULL ? &probe : NULL;
     TRY(inspect_check(host, model->net, used));
     TRY(load_split(model, data, split, &dataset));
-    const struct train_setup setup = setup_of(model);
+    const struct train_setup setup = model_setup(model);
     struct inspect_bridge bridge = {callback, user};
     hashattn_status status = HASHATTN_OK;
     if (used != NULL && probe.steps > 0 && probe.mechanism->own_loss != NULL)

@@ -31,7 +31,7 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
     hashattn_task_info own = {.name = task->name,
                               .summary = task->summary,
                               .generates = task->generate != NULL,
-                              .predicts = task->stream_file != NULL,
+                              .predicts = task->stream_file != NULL || task->load_dated != NULL,
                               .has_lra = task_preset_find(task, "lra") != NULL,
                               .attention = task->preset.attention == NULL ? "" : task->preset.attention,
                               .prepares = task->prepare != NULL};

@@ -2,7 +2,8 @@
 # The task forecast on a made table: every model is trained and evaluated by the same commands, figures of the baselines are
 # those of a plain formula, runs resume bit for bit, and bad files are refused with row and column.
 # Planted and caught: the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
-# standardised by the whole file.
+# standardised by the whole file; the date of the last row for the first forecast; errors of the first column for all.
+# Covers: cmd_predict.c cmd_eval.c forecast_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--seq-len 48 --horizon 12 --patch-len 12 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --threads 1"
 
@@ -59,6 +60,54 @@ assert mse[\"encoder\"] < mse[\"last\"] / 2 and mse[\"dlinear\"] < mse[\"last\"]
 holds baselines_have_no_parameters json last.json 'd["num_params"] == 0'
 holds linear_maps_only json dlinear.json 'd["num_params"] == 2 * 49 * 12'
 holds columns_are_kept json encoder/config.json '[c["name"] for c in d["task"]["facts"]["columns"]] == ["load", "heat", "fixed"]'
+
+# predict: the rows after the end of a file, with dates, in the units of the file.
+run predict seasonal table.csv
+cp out after.csv
+python3 - <<'P' && passed rows_after_the_end || failed rows_after_the_end "$(cat after.csv)"
+import csv, datetime
+table, after = (list(csv.reader(open(name))) for name in ("table.csv", "after.csv"))
+assert after[0] == ["date", "load", "heat", "fixed"] and len(after) == 13, after
+last = datetime.datetime.fromisoformat(table[-1][0])
+for h, row in enumerate(after[1:]):
+    assert row[0] == (last + (h + 1) * datetime.timedelta(hours=1)).isoformat(" "), row
+    for c in (1, 2, 3):
+        want = (float(table[-48 + h][c]) + float(table[-24 + h][c])) / 2
+        assert abs(float(row[c]) - want) < 1e-3 * abs(want), (row, want)
+P
+holds rows_are_counted grep -qx "12 rows" err
+tail -n 60 table.csv >end && (head -n 1 table.csv; cat end) >end.csv
+run predict seasonal end.csv --out end_after.csv --quiet
+holds a_short_file_suffices cmp end_after.csv after.csv
+"$tool" predict seasonal - <table.csv >streamed 2>err
+holds table_on_standard_input cmp streamed after.csv
+(head -n 1 table.csv; tail -n 40 table.csv) >short.csv
+expect short_file 3 "short.csv: 40 rows, a forecast reads seq_len 48" predict seasonal short.csv
+sed 's/^date,load/date,"a ""b"", c"/' table.csv >quoted.csv
+run train forecast --data quoted.csv --model last --steps 1 --eval-every 1 --out odd $tiny
+run predict odd quoted.csv --quiet
+holds names_are_quoted sh -c 'head -n 1 out | grep -qxF "date,\"a \"\"b\"\", c\",heat,fixed"'
+
+# Errors in the units of the file.
+run eval last --units --json --threads 1
+cp out units.json
+python3 - <<'P' && passed errors_in_units || failed errors_in_units "$(cat units.json)"
+import csv, json
+rows = list(csv.reader(open("table.csv")))[1:]
+found = json.load(open("units.json"))["columns"]
+for c, name in enumerate(("load", "heat", "fixed"), 1):
+    x = [float(row[c]) for row in rows]
+    offs = [x[begin - 1] - x[begin + h] for begin in range(560, 689) for h in range(12)]
+    for key, want in (("mse", sum(o * o for o in offs)), ("mae", sum(map(abs, offs)))):
+        assert abs(found[name][key] - want / len(offs)) <= 1e-4 * want / len(offs), (name, key, found)
+P
+says errors_as_words "in the units of the file" eval last --units
+"$tool" data needle --out needles --train 8 --valid 4 --test 4 --seq-len 16 --marks 2 --quiet 2>err
+run train needle --data needles --attention none --layers 1 --dim 16 --heads 2 --ffn 16 --steps 1 --eval-every 1 --out needle --quiet
+expect only_forecasts_have_units 2 "needle does not forecast" eval needle --units
+expect units_alone 2 "--units and --against exclude each other" eval last --units --against seasonal
+run eval dlinear --against last --json --threads 1
+holds models_are_compared json out 'd["metrics"]["mse"]["difference"] < 0 and d["metrics"]["mse"]["z"] > 0'
 
 # A run that was stopped and resumed is the uninterrupted one.
 run train forecast --data table.csv --attention softmax --steps 60 --eval-every 20 --learning-rate 0.003 --save-every 20 --until mse=9 --out part $tiny

@@ -1,0 +1,62 @@
+/* Forecasts of a trained model. SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "api/models.h"
+#include "base/memory.h"
+#include "hashattn/forecast.h"
+#include "train/forecasts/forecast_visit.h"
+
+/* Passes windows to the public callback. */
+struct bridge {
+    hashattn_forecast_callback *callback;
+    void *user;
+    const char **names; /* of the columns of the facts */
+};
+
+static bool tell(void *user, const struct forecast_window *window)
+{
+    const struct bridge *bridge = user;
+    const hashattn_forecast forecast = {.struct_size = sizeof forecast,
+                                        .window = window->index,
+                                        .num_windows = window->count,
+                                        .num_columns = window->columns,
+                                        .num_read = window->length,
+                                        .horizon = window->horizon,
+                                        .columns = bridge->names + window->first_column,
+                                        .read = window->read,
+                                        .values = window->forecast,
+                                        .truth = window->truth,
+                                        .dates = window};
+    return bridge->callback(bridge->user, &forecast) != 0;
+}
+
+int hashattn_forecast_date(const hashattn_forecast *forecast, size_t step, char *text)
+{
+    _Static_assert((int)HASHATTN_DATE_TEXT == (int)DATE_TEXT, "the public room for a date is that of io");
+    const struct forecast_window *window = forecast->dates;
+    return calendar_date(window->calendar, window->row + step, text);
+}
+
+hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data, const char *split,
+                                        uint64_t seed, hashattn_forecast_callback *callback, void *user)
+{
+    if (model == NULL)
+        return HASHATTN_INVALID; /* no context for a message */
+    struct host *host = &model->context->host;
+    const struct run_config *config = &model->config;
+    enum split which = SPLIT_COUNT;
+    struct bridge bridge = {.callback = callback, .user = user};
+    const struct train_setup setup = model_setup(model);
+    void *block;
+    FAIL_IF(callback == NULL, host, HASHATTN_INVALID, "callback is NULL");
+    if (split != NULL)
+        TRY(model_split(host, split, &which));
+    TRY(memory_new(host, config->facts.num_columns, sizeof *bridge.names, "names of columns", &block));
+    bridge.names = block;
+    for (size_t i = 0; i < config->facts.num_columns; i++)
+        bridge.names[i] = config->facts.columns[i].name;
+    hashattn_status status = forecast_visit(host, &setup, config, model->net, model->values,
+                                            data == NULL ? config->data : data, which, seed, tell, &bridge);
+    memory_free(host, block);
+    return status;
+}

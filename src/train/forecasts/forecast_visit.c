@@ -1,0 +1,117 @@
+/* Forecasts are restored in place: the level of the window is added, then mean and deviation of the column.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "train/forecasts/forecast_visit.h"
+
+#include "base/memory.h"
+#include "comm/comm.h"
+
+/* A pass over the windows of a data set, and what it allocates. */
+struct visiting {
+    struct host *host;
+    const struct run_config *config;
+    struct dataset dataset;
+    struct calendar calendar;
+    size_t first;   /* row of the calendar at time 0 of the windows */
+    float *outputs; /* (examples, horizon * outputs) */
+    double *read;   /* of one window: what is read, the truth and the forecast */
+    double *truth, *forecast;
+};
+
+static hashattn_status visiting_new(struct visiting *v)
+{
+    const struct windows *w = &v->dataset.windows;
+    size_t columns = w->joint ? w->num_targets : w->columns;
+    size_t read = size_product(w->length, columns), asked = size_product(w->horizon, columns);
+    void *block;
+    TRY(memory_new(v->host, size_product(v->dataset.count, v->dataset.targets[0].width), sizeof(float),
+                   "forecasts", &block));
+    v->outputs = block;
+    TRY(memory_new(v->host, size_sum(read, size_product(2, asked)), sizeof(double), "a window", &block));
+    v->read = block;
+    v->truth = v->read + read;
+    v->forecast = v->truth + asked;
+    return HASHATTN_OK;
+}
+
+static void visiting_free(struct visiting *v)
+{
+    memory_free(v->host, v->read);
+    memory_free(v->host, v->outputs);
+    dataset_free(v->host, &v->dataset);
+}
+
+static double in_units(const struct visiting *v, size_t column, float value)
+{
+    const struct task_column *of = &v->config->facts.columns[column];
+    return (double)value * of->deviation + of->mean;
+}
+
+/* Writes forecast and truth of one example into the arrays of its window, and what the window reads of its
+   columns. known: the truth is in the series. */
+static void fill_example(struct visiting *v, size_t example, size_t columns, bool known)
+{
+    const struct windows *w = &v->dataset.windows;
+    struct window_place at = windows_place(w, example);
+    size_t outputs = windows_outputs(w), first = at.column - (w->joint ? w->target : 0);
+    float *forecast = v->outputs + example * w->horizon * outputs;
+    windows_restore(w, example, forecast);
+    for (size_t k = 0; k < outputs; k++) {
+        const float *x = w->values + (at.column + k) * w->times + w->first + at.window;
+        for (size_t t = 0; t < w->length; t++)
+            v->read[t * columns + first + k] = in_units(v, at.column + k, x[t]);
+        for (size_t h = 0; h < w->horizon; h++) {
+            size_t place = h * columns + first + k;
+            v->forecast[place] = in_units(v, at.column + k, forecast[h * outputs + k]);
+            v->truth[place] = known ? in_units(v, at.column + k, x[w->length + h]) : 0;
+        }
+    }
+}
+
+static hashattn_status visit_all(struct visiting *v, bool known, forecast_visitor *visit, void *user)
+{
+    const struct windows *w = &v->dataset.windows;
+    size_t columns = w->joint ? w->num_targets : w->columns;
+    size_t each = windows_examples(w) / w->count;
+    for (size_t i = 0; i < w->count; i++) {
+        for (size_t k = 0; k < each; k++)
+            fill_example(v, i * each + k, columns, known);
+        const struct forecast_window window = {.index = i,
+                                               .count = w->count,
+                                               .columns = columns,
+                                               .length = w->length,
+                                               .horizon = w->horizon,
+                                               .first_column = w->joint ? w->target : 0,
+                                               .read = v->read,
+                                               .forecast = v->forecast,
+                                               .truth = known ? v->truth : NULL,
+                                               .calendar = &v->calendar,
+                                               .row = v->first + w->first + i};
+        FAIL_IF(visit(user, &window), v->host, HASHATTN_INTERRUPTED, "stopped after window %zu of %zu", i + 1,
+                w->count);
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status forecast_visit(struct host *host, const struct train_setup *setup,
+                               const struct run_config *config, struct model *model, const float *values,
+                               const char *data, enum split split, uint64_t seed, forecast_visitor *visit,
+                               void *user)
+{
+    struct visiting v = {.host = host, .config = config};
+    struct evaluation unused;
+    FAIL_IF(config->task->load_dated == NULL, host, HASHATTN_REFUSED, "%s does not forecast",
+            config->task->name);
+    hashattn_status status =
+        comm_agree(host, setup->comm,
+                   config->task->load_dated(host, config->task_options, &config->facts, data, split,
+                                            &v.dataset, &v.calendar, &v.first));
+    if (status == HASHATTN_OK)
+        status = comm_agree(host, setup->comm, visiting_new(&v));
+    if (status == HASHATTN_OK)
+        status = evaluate(host, setup, model, values, &v.dataset, (size_t)config->training.batch, seed,
+                          v.outputs, &unused);
+    if (status == HASHATTN_OK)
+        status = visit_all(&v, split != SPLIT_COUNT, visit, user);
+    visiting_free(&v);
+    return status;
+}
