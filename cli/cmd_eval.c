@@ -2,6 +2,7 @@
    run. SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/arguments.h"
 #include "cli/shared/forecast_out.h"
+#include "cli/shared/forecast_picture.h"
 #include "cli/shared/json_out.h"
 #include "cli/shared/metrics_out.h"
 
@@ -63,8 +64,24 @@ static void report(const char *split, const hashattn_model *model, const hashatt
 struct wanted {
     const char *run, *against; /* against: the other run, or NULL */
     const char *data, *split;
+    const char *draw; /* the picture of a forecast, or NULL */
     int units;
 };
+
+/* What is made of the windows of a forecast. */
+struct windows_seen {
+    const struct wanted *wanted;
+    struct forecast_errors errors;
+    struct forecast_picture picture;
+};
+
+static int see_window(void *user, const hashattn_forecast *forecast)
+{
+    struct windows_seen *seen = user;
+    if (seen->wanted->draw != NULL)
+        forecast_picture_keep(&seen->picture, forecast);
+    return seen->wanted->units ? forecast_errors_add(&seen->errors, forecast) : 0;
+}
 
 static void report_differences(const struct wanted *wanted, const hashattn_model_info *info,
                                const hashattn_comparison *found, bool as_json)
@@ -105,55 +122,62 @@ static void report_differences(const struct wanted *wanted, const hashattn_model
     json_out_end_object(&json);
 }
 
-/* The metrics of the model, and its errors in the units of the file if they are wanted. */
-static hashattn_status evaluate_alone(const struct common *common, const struct wanted *wanted,
-                                      hashattn_model *model, const hashattn_model_info *info, uint64_t seed)
+/* The metrics of the model; of a forecast also errors in the units of the file, and a picture, if they are
+   wanted. Returns an exit code. */
+static int evaluate_alone(const struct common *common, hashattn_context *context, const struct wanted *wanted,
+                          hashattn_model *model, const hashattn_model_info *info, uint64_t seed)
 {
     hashattn_evaluation result = {.struct_size = sizeof result};
-    struct forecast_errors errors = {.count = 0};
+    struct windows_seen seen = {.wanted = wanted};
     hashattn_status status = hashattn_model_evaluate(model, wanted->data, wanted->split, seed, &result);
-    if (status == HASHATTN_OK && wanted->units)
-        status =
-            hashattn_model_forecast(model, wanted->data, wanted->split, seed, forecast_errors_add, &errors);
-    if (status == HASHATTN_OK)
-        report(wanted->split, model, info, &result, &errors, common->json);
-    forecast_errors_free(&errors);
-    return status;
+    if (status == HASHATTN_OK && (wanted->units || wanted->draw != NULL))
+        status = hashattn_model_forecast(model, wanted->data, wanted->split, seed, see_window, &seen);
+    int code = seen.errors.no_room     ? tool_fail(EXIT_ROOM, "no memory for the errors of columns")
+               : status != HASHATTN_OK ? tool_fail_status(context, status)
+                                       : EXIT_GOOD;
+    if (code == EXIT_GOOD && wanted->draw != NULL)
+        code = forecast_picture_save(&seen.picture, context, wanted->draw);
+    if (code == EXIT_GOOD)
+        report(wanted->split, model, info, &result, &seen.errors, common->json);
+    forecast_picture_free(&seen.picture);
+    forecast_errors_free(&seen.errors);
+    return code;
 }
 
-/* Evaluates the model, alone or against the other run, and prints the report. */
-static hashattn_status evaluate(const struct common *common, hashattn_context *context,
-                                const struct wanted *wanted, hashattn_model *model)
+/* Evaluates the model against the other run. Returns an exit code. */
+static int evaluate_both(const struct common *common, hashattn_context *context, const struct wanted *wanted,
+                         hashattn_model *model, const hashattn_model_info *info, uint64_t seed)
 {
-    hashattn_model_info info = {.struct_size = sizeof info};
-    hashattn_model_describe(model, &info);
-    uint64_t seed = common->seed_given ? common->seed : info.seed;
-    hashattn_status status;
-    if (wanted->against == NULL)
-        return evaluate_alone(common, wanted, model, &info, seed);
     hashattn_comparison found = {.struct_size = sizeof found};
     hashattn_model *other = NULL;
-    status = hashattn_model_load(context, wanted->against, &other);
+    hashattn_status status = hashattn_model_load(context, wanted->against, &other);
     if (status == HASHATTN_OK)
         status = hashattn_model_compare(model, other, wanted->data, wanted->split, seed, &found);
     if (status == HASHATTN_OK)
-        report_differences(wanted, &info, &found, common->json);
+        report_differences(wanted, info, &found, common->json);
     hashattn_model_free(other);
-    return status;
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(context, status);
 }
 
 static int load_and_evaluate(const struct options *options, hashattn_context *context,
                              const struct wanted *wanted)
 {
+    const struct common *common = &options->common;
     hashattn_model *model;
+    hashattn_model_info info = {.struct_size = sizeof info};
     hashattn_status status = hashattn_model_load(context, wanted->run, &model);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
         status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
-    if (status == HASHATTN_OK)
-        status = evaluate(&options->common, context, wanted, model);
-    int code = status == HASHATTN_OK ? tool_finish() : tool_fail_status(context, status);
+    if (status != HASHATTN_OK) {
+        hashattn_model_free(model);
+        return tool_fail_status(context, status);
+    }
+    hashattn_model_describe(model, &info);
+    uint64_t seed = common->seed_given ? common->seed : info.seed;
+    int code = wanted->against == NULL ? evaluate_alone(common, context, wanted, model, &info, seed)
+                                       : evaluate_both(common, context, wanted, model, &info, seed);
     hashattn_model_free(model);
-    return code;
+    return code == EXIT_GOOD ? tool_finish() : code;
 }
 
 static int run(const struct command *self, int argc, char **argv)
@@ -170,6 +194,8 @@ static int run(const struct command *self, int argc, char **argv)
         "standard error and a one-tail test; options of mechanisms are those of the first run");
     options_add_switch(&options, "units", &wanted.units,
                        "of a forecast: also the errors of each column, in the units of the file");
+    options_add_text(&options, "draw", &wanted.draw, "FILE.svg",
+                     "of a forecast: draw truth and forecast of the last window, of its last column");
     options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
@@ -177,8 +203,8 @@ static int run(const struct command *self, int argc, char **argv)
         return code;
     if (options.num_operands != 1)
         return options_fail(&options, "eval needs one operand, the run; got %zu", options.num_operands);
-    if (wanted.units && wanted.against != NULL)
-        return options_fail(&options, "--units and --against exclude each other");
+    if ((wanted.units || wanted.draw != NULL) && wanted.against != NULL)
+        return options_fail(&options, "--units and --draw are of one run, --against compares two");
     wanted.run = options.operands[0];
     hashattn_context *context;
     code = tool_open(&options.common, &context);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/shared/arguments.h"
+#include "cli/shared/forecast_picture.h"
 #include "cli/shared/json_out.h"
 #include "cli/shared/metrics_out.h"
 #include "cli/shared/profile_out.h"
@@ -115,7 +116,7 @@ static int watch(void *user, const hashattn_progress *now)
 }
 
 struct train {
-    const char *data, *preset, *from, *mechanism, *freeze, *out, *resume;
+    const char *data, *preset, *from, *mechanism, *freeze, *out, *resume, *draw;
     int profile, live;
     int rank;
     struct watched watched;
@@ -201,6 +202,11 @@ static int finish(const struct train *train, const struct options *options, hash
                        watched.last.seconds, best, run);
     if (train->profile && !options->common.quiet)
         profile_words(context, "ms per step", (size_t)watched.steps_here);
+    if (train->draw != NULL && (status == HASHATTN_OK || by_wish)) {
+        int code = forecast_picture_of_run(context, run, train->draw);
+        if (code != EXIT_GOOD)
+            return code;
+    }
     if (options->common.json)
         report_json(train, &watched, context, run, options->num_operands > 0 ? options->operands[0] : NULL);
     int code = tool_finish();
@@ -243,6 +249,16 @@ static int work(struct train *train, const struct options *options, hashattn_con
     return finish(train, options, context, status);
 }
 
+/* True if a task of this name makes no forecasts. */
+static bool draws_nothing(const char *name)
+{
+    hashattn_task_info task = {.struct_size = sizeof task};
+    for (size_t i = 0; hashattn_task_get(i, &task); i++)
+        if (strcmp(task.name, name) == 0)
+            return !task.forecasts;
+    return false; /* another message names the tasks */
+}
+
 static int check_usage(const struct train *train, const struct options *options)
 {
     if (train->resume != NULL) {
@@ -259,6 +275,8 @@ static int check_usage(const struct train *train, const struct options *options)
     }
     if (options->num_operands != 1)
         return options_fail(options, "train needs one operand, the task; got %zu", options->num_operands);
+    if (train->draw != NULL && draws_nothing(options->operands[0]))
+        return options_fail(options, "--draw draws forecasts, %s makes none", options->operands[0]);
     if (train->data == NULL)
         return options_fail(options, "train needs --data DIR");
     if (train->out == NULL)
@@ -311,6 +329,8 @@ static int run(const struct command *self, int argc, char **argv)
                        "save and stop after this time", 0, 1e9);
     options_add_switch(&options, "live", &train.live,
                        "show the loss as a curve beside the progress bar, and at the end in one line");
+    options_add_text(&options, "draw", &train.draw, "FILE.svg",
+                     "of a forecast: at the end, draw truth and forecast of the last validation window");
     options_add_switch(&options, "profile", &train.profile,
                        "print where the time of the steps went and how busy the threads were");
     options_add_ranks(&options);

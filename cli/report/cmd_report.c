@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "cli/report/html.h"
 #include "cli/report/report.h"
 #include "cli/shared/arguments.h"
+#include "cli/shared/html.h"
 
 struct report {
     hashattn_context *context;

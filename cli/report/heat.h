@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "cli/report/plot.h"
+#include "cli/shared/plot.h"
 
 struct heat {
     const char *title;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report/html.h"
 #include "cli/report/report.h"
+#include "cli/shared/html.h"
 
 static const double MIB = 1 << 20;
 

@@ -2,8 +2,8 @@
    mechanism; those that change it are written. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "cli/report/html.h"
 #include "cli/report/report.h"
+#include "cli/shared/html.h"
 
 struct replay {
     FILE *page;

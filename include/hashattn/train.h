@@ -19,6 +19,7 @@ typedef struct hashattn_task_info {
     int has_lra;           /* 1: it has the preset "lra" */
     const char *attention; /* option values of mechanisms in its setups: "yoso.hash_bits=8"; "" none */
     int prepares;          /* 1: hashattn_setup_prepare makes its data from texts */
+    int forecasts;         /* 1: its models forecast (forecast.h) */
 } hashattn_task_info;
 
 /* The index'th name of a preset of this task; NULL past the last. */

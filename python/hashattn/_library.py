@@ -112,7 +112,7 @@ class Comparison(Sized):
 class TaskInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("generates", c_int),
                 ("predicts", c_int), ("has_lra", c_int), ("attention", c_char_p),
-                ("prepares", c_int)]
+                ("prepares", c_int), ("forecasts", c_int)]
 
 
 class Progress(Sized):

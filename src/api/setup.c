@@ -34,7 +34,8 @@ int hashattn_task_get(size_t index, hashattn_task_info *info)
                               .predicts = task->stream_file != NULL || task->load_dated != NULL,
                               .has_lra = task_preset_find(task, "lra") != NULL,
                               .attention = task->preset.attention == NULL ? "" : task->preset.attention,
-                              .prepares = task->prepare != NULL};
+                              .prepares = task->prepare != NULL,
+                              .forecasts = task->load_dated != NULL};
     version_give(info, &own, sizeof own);
     return 1;
 }

@@ -2,8 +2,9 @@
 # The task forecast on a made table: every model is trained and evaluated by the same commands, figures of the baselines are
 # those of a plain formula, runs resume bit for bit, and bad files are refused with row and column.
 # Planted and caught: the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
-# standardised by the whole file; the date of the last row for the first forecast; errors of the first column for all.
-# Covers: cmd_predict.c cmd_eval.c forecast_out.c
+# standardised by the whole file; the date of the last row for the first forecast; errors of the first column for all; the picture
+# of the first window.
+# Covers: cmd_predict.c cmd_eval.c forecast_out.c forecast_picture.c plot.c
 . "$(dirname "$0")/checks.sh"
 tiny="--seq-len 48 --horizon 12 --patch-len 12 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --threads 1"
 
@@ -105,9 +106,28 @@ says errors_as_words "in the units of the file" eval last --units
 "$tool" data needle --out needles --train 8 --valid 4 --test 4 --seq-len 16 --marks 2 --quiet 2>err
 run train needle --data needles --attention none --layers 1 --dim 16 --heads 2 --ffn 16 --steps 1 --eval-every 1 --out needle --quiet
 expect only_forecasts_have_units 2 "needle does not forecast" eval needle --units
-expect units_alone 2 "--units and --against exclude each other" eval last --units --against seasonal
+expect units_alone 2 "--units and --draw are of one run, --against compares two" eval last --units --against seasonal
 run eval dlinear --against last --json --threads 1
 holds models_are_compared json out 'd["metrics"]["mse"]["difference"] < 0 and d["metrics"]["mse"]["z"] > 0'
+
+# Pictures: well-formed, with the points of truth and forecast.
+run eval seasonal --draw picture.svg --threads 1 --json
+holds eval_still_reports json out 'd["mse"] > 0'
+python3 - <<'P' && passed picture_of_the_last_window || failed picture_of_the_last_window "$(head -c 600 picture.svg)"
+import re, xml.etree.ElementTree as xml
+svg = "{http://www.w3.org/2000/svg}"
+root = xml.parse("picture.svg").getroot()
+assert root.find(svg + "title").text == "fixed: forecast of 12 rows from 2020-01-29 16:00:00 on"
+assert [t.text for t in root.iter(svg + "text") if t.get("class") == "name"] == ["truth", "forecast"]
+lines = [p.get("d") for g in root.iter(svg + "g") for p in g.findall(svg + "path") if (g.get("class") or "")[0:1] == "s"]
+points = [len(re.findall("[ML]", d)) for d in lines if d.count("L") > 0]
+assert points == [36 + 12, 12], points
+assert "var(" not in open("picture.svg").read()
+P
+run train forecast --data table.csv --model last --steps 1 --eval-every 1 --out drawn --draw trained.svg $tiny
+holds train_draws grep -q "forecast of 12 rows from 2020-01-23 20:00:00 on" trained.svg
+expect only_forecasts_are_drawn 2 "--draw draws forecasts, needle makes none" train needle --data needles --out bad --draw bad.svg
+expect picture_not_writable 4 "nowhere/p.svg" eval last --draw nowhere/p.svg
 
 # A run that was stopped and resumed is the uninterrupted one.
 run train forecast --data table.csv --attention softmax --steps 60 --eval-every 20 --learning-rate 0.003 --save-every 20 --until mse=9 --out part $tiny

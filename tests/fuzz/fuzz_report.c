@@ -3,8 +3,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 
-#include "cli/report/html.h"
 #include "cli/report/report.h"
+#include "cli/shared/html.h"
 #include "io/utf8.h"
 
 /* Those of cli/main.c, without messages. */

@@ -1,5 +1,5 @@
-/* A picture for the page: an SVG plot with named axes, its legend and the table of its values, which the
-   page's script reads for hover values. SPDX-License-Identifier: Apache-2.0 */
+/* A plot with named axes: as a figure of an HTML page, with its legend and the table of its values, which the
+   page's script reads for hover values; or as an SVG file of its own. SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_PLOT_H
 #define CLI_PLOT_H
 
@@ -48,6 +48,9 @@ size_t plot_points(const struct plot *plot);
 /* Writes the figure. A series of more than `most` points is thinned to the largest and smallest value of each
    stretch. number: of the figure, for references within the page. Writes nothing if there is no point. */
 void plot_write(FILE *page, struct plot *plot, size_t most, size_t number);
+/* Writes an SVG file with title and legend, on white; false if there is no point. Series are thinned as
+   above. */
+bool plot_write_svg(FILE *file, struct plot *plot, size_t most);
 void plot_free(struct plot *plot);
 
 #endif

@@ -1,15 +1,15 @@
 /* Coordinates are those of a picture of 440 x 300, which fits a phone and, side by side, a wide page. The
    text of axes is in the picture; title, legend and table are HTML around it.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/report/plot.h"
+#include "cli/shared/plot.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/report/html.h"
 #include "cli/shared/grow.h"
+#include "cli/shared/html.h"
 
 enum { WIDTH = 440, HEIGHT = 300, LEFT = 72, RIGHT = 416, TOP = 12, BOTTOM = 250 };
 enum { MOST_TICKS = 12, MARKED = 40 /* lines of at most as many points have markers */ };
@@ -332,6 +332,17 @@ static void write_bars(FILE *page, const struct plot *plot, size_t index, const 
     fputs("</g>\n", page);
 }
 
+static void write_series(FILE *page, const struct plot *plot, const struct axis_range *x,
+                         const struct axis_range *y)
+{
+    write_axes(page, plot, x, y);
+    for (size_t i = 0; i < plot->count; i++)
+        if (plot->kind == PLOT_BARS)
+            write_bars(page, plot, i, x, y);
+        else
+            write_line(page, plot, &plot->series[i], x, y);
+}
+
 static void write_picture(FILE *page, const struct plot *plot)
 {
     struct axis_range x, y;
@@ -342,12 +353,7 @@ static void write_picture(FILE *page, const struct plot *plot)
             WIDTH, HEIGHT, x.low, x.high, x.scale != PLOT_LINEAR, LEFT, RIGHT);
     html_text(page, plot->title);
     fprintf(page, ". Series: %zu. The table below has the values.\">\n", plot->count);
-    write_axes(page, plot, &x, &y);
-    for (size_t i = 0; i < plot->count; i++)
-        if (plot->kind == PLOT_BARS)
-            write_bars(page, plot, i, &x, &y);
-        else
-            write_line(page, plot, &plot->series[i], &x, &y);
+    write_series(page, plot, &x, &y);
     fprintf(page, "<path class=\"rule\" d=\"M0 %dV%d\"/></svg><div class=\"tip\" hidden></div></div>\n", TOP,
             BOTTOM);
 }
@@ -394,7 +400,8 @@ static void write_table(FILE *page, const struct plot *plot)
     fputs("</table></div></details>", page);
 }
 
-void plot_write(FILE *page, struct plot *plot, size_t most, size_t number)
+/* Returns the number of points that are drawn. */
+static size_t thin_all(struct plot *plot, size_t most)
 {
     size_t drawn = 0;
     for (size_t i = 0; i < plot->count; i++) {
@@ -403,7 +410,12 @@ void plot_write(FILE *page, struct plot *plot, size_t most, size_t number)
         for (size_t k = 0; k < plot->series[i].count; k++)
             drawn += shows(plot, &plot->series[i].points[k]);
     }
-    if (drawn == 0)
+    return drawn;
+}
+
+void plot_write(FILE *page, struct plot *plot, size_t most, size_t number)
+{
+    if (thin_all(plot, most) == 0)
         return;
     fprintf(page, "<figure id=\"figure%zu\" class=\"plot\"><figcaption>", number);
     html_text(page, plot->title);
@@ -412,4 +424,48 @@ void plot_write(FILE *page, struct plot *plot, size_t most, size_t number)
     write_legend(page, plot);
     write_table(page, plot);
     fputs("</figure>\n", page);
+}
+
+/* ---- a file of its own --------------------------------------------------------------------------------- */
+
+/* Space for the title above the picture, for a line of the legend below it, and for an entry in the line. */
+enum { TITLE_SPACE = 26, LEGEND_LINE = 18, LEGEND_WIDTH = 200 };
+
+static void write_svg_legend(FILE *file, const struct plot *plot)
+{
+    for (size_t i = 0; i < plot->count; i++) {
+        int left = 20 + LEGEND_WIDTH * (int)(i % 2), at = HEIGHT + 8 + LEGEND_LINE * (int)(i / 2);
+        size_t look = plot->series[i].look;
+        fprintf(file,
+                "<g class=\"s%zu d%zu\"><path d=\"M%d %dh22\"/></g><text class=\"name\" x=\"%d\" y=\"%d\">",
+                look % HTML_COLOURS, look / HTML_COLOURS % HTML_DASHES, left, at, left + 28, at + 4);
+        html_text(file, plot->series[i].name);
+        fputs("</text>\n", file);
+    }
+}
+
+bool plot_write_svg(FILE *file, struct plot *plot, size_t most)
+{
+    struct axis_range x, y;
+    if (thin_all(plot, most) == 0)
+        return false;
+    int height = TITLE_SPACE + HEIGHT + LEGEND_LINE * (int)((plot->count + 1) / 2);
+    settle(plot, &x, &y);
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
+            "<title>",
+            WIDTH, height, 2 * WIDTH, 2 * height);
+    html_text(file, plot->title);
+    fputs("</title>\n<style>\n", file);
+    html_plot_style(file);
+    fprintf(file,
+            "</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"axis\" x=\"%d\" "
+            "y=\"18\">",
+            WIDTH, height, WIDTH / 2);
+    html_text(file, plot->title);
+    fprintf(file, "</text>\n<g transform=\"translate(0 %d)\">\n", TITLE_SPACE);
+    write_series(file, plot, &x, &y);
+    write_svg_legend(file, plot);
+    fputs("</g></svg>\n", file);
+    return true;
 }

@@ -1,4 +1,4 @@
-/* The frame of the page: style, script, and text that no reader can mistake for markup.
+/* The frame of a page: style, script, and text that no reader can mistake for markup.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_HTML_H
 #define CLI_HTML_H
@@ -14,6 +14,9 @@ void html_text(FILE *page, const char *text);
 void html_number(FILE *page, double number);
 /* "name (unit)" */
 void html_axis(FILE *page, const char *name, const char *unit);
+
+/* The style of a plot (plot.h) in a file of its own, on white. */
+void html_plot_style(FILE *file);
 
 /* A page that loads nothing: its policy forbids it. */
 void html_begin(FILE *page, const char *title, const char *subtitle);

@@ -1,7 +1,7 @@
 /* Style and script are constants, so nothing of a run gets into them. Colours are variables with a set for
    light and one for dark displays; print uses the light ones. The colours of series have a contrast of at
    least 3 to 1 against their background. SPDX-License-Identifier: Apache-2.0 */
-#include "cli/report/html.h"
+#include "cli/shared/html.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -58,6 +58,23 @@ static const char *const style[] = {
     "figure,tr,pre{break-inside:avoid}h2,h3{break-after:avoid}.figures{grid-template-columns:1fr 1fr}",
     ".scroll{overflow:visible}th,td{white-space:normal;padding:.1rem .3rem}table{font-size:9.5px}",
     "*{print-color-adjust:exact;-webkit-print-color-adjust:exact}}",
+};
+
+/* The same for a plot alone, with the light colours and without variables, which some viewers lack. */
+static const char *const plot_style[] = {
+    "text{font:12px system-ui,-apple-system,Helvetica,Arial,sans-serif;fill:#56626d;text-anchor:middle}",
+    ".tick.y{text-anchor:end}.axis{font-size:13px;fill:#1f2933}.name{text-anchor:start;fill:#1f2933}",
+    ".grid{stroke:#e1e7ec}.line{stroke:#8a97a3;fill:none}",
+    "g[class] path{fill:none;stroke-width:2;stroke-linejoin:round}g.bars path{stroke-width:0}",
+    ".s0 path{stroke:#1f6fb4}.s0 circle,.bars.s0 path{fill:#1f6fb4}",
+    ".s1 path{stroke:#c4500a}.s1 circle,.bars.s1 path{fill:#c4500a}",
+    ".s2 path{stroke:#1d7f4c}.s2 circle,.bars.s2 path{fill:#1d7f4c}",
+    ".s3 path{stroke:#7a4fbf}.s3 circle,.bars.s3 path{fill:#7a4fbf}",
+    ".s4 path{stroke:#c02644}.s4 circle,.bars.s4 path{fill:#c02644}",
+    ".s5 path{stroke:#0f7f8c}.s5 circle,.bars.s5 path{fill:#0f7f8c}",
+    ".s6 path{stroke:#8a5a2b}.s6 circle,.bars.s6 path{fill:#8a5a2b}",
+    ".s7 path{stroke:#5a6472}.s7 circle,.bars.s7 path{fill:#5a6472}",
+    ".d1 path{stroke-dasharray:7 3}.d2 path{stroke-dasharray:2 3}.d3 path{stroke-dasharray:9 3 2 3}",
 };
 
 /* Shows the values nearest to the pointer, which it reads from the table behind the picture. */
@@ -157,6 +174,11 @@ static void write_lines(FILE *page, const char *const *lines, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         fprintf(page, "%s\n", lines[i]);
+}
+
+void html_plot_style(FILE *file)
+{
+    write_lines(file, plot_style, sizeof plot_style / sizeof *plot_style);
 }
 
 void html_begin(FILE *page, const char *title, const char *subtitle)
