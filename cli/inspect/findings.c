@@ -48,7 +48,9 @@ static bool keep_first(struct inspected_head *head, int membership, const hashat
 static bool keep_buckets(struct inspected *inspected, int membership, const hashattn_membership *m,
                          struct membership_sums *sums)
 {
-    double share = 2 * (double)m->num_tokens / (double)m->num_buckets;
+    double share = 0; /* an equal one of queries and keys; with rounds, a token counts in each */
+    for (size_t b = 0; b < m->num_buckets; b++)
+        share += ((double)m->best_queries[b] + (double)m->best_keys[b]) / (double)m->num_buckets;
     for (size_t b = 0; b < m->num_buckets; b++) {
         double queries = m->best_queries[b], keys = m->best_keys[b], size = (queries + keys) / share,
                ratio = queries > 0 && keys > 0 ? queries / keys : 0;

@@ -105,7 +105,7 @@ typedef struct hashattn_membership {
     size_t struct_size;
     size_t sequence, layer, head;
     const char *mechanism, *membership; /* the head's mechanism, "lha"; "own", "lsh" or "smyrf" */
-    size_t num_tokens, num_buckets;
+    size_t num_tokens, num_buckets;     /* num_buckets: of all rounds */
     /* utility: attention utility, the mean over queries of the share of full attention that falls on keys in
        a common bucket. bound: its empirical upper bound, with the same number of pairs but each query's best
        keys. pairs: the pairs in a common bucket as a share of all pairs. In a causal model all three count

@@ -27,6 +27,7 @@ static inline struct grouped in_groups(const struct grouping_options *options,
         .dim = shape->head_dim,
         .value_dim = shape->value_dim,
         .capacity = {(size_t)options->num_groups, options->enlargement, released},
+        .rounds = (size_t)options->rounds,
         .balance = (size_t)options->balance,
         .joint = options->joint || shape->causal,
         .causal = shape->causal,
@@ -35,9 +36,11 @@ static inline struct grouped in_groups(const struct grouping_options *options,
     };
 }
 
+/* Buckets of all rounds. */
 static inline size_t in_groups_count(const void *options)
 {
-    return (size_t)((const struct grouping_options *)options)->num_groups;
+    const struct grouping_options *grouping = options;
+    return size_product((size_t)grouping->rounds, (size_t)grouping->num_groups);
 }
 
 /* With the rows of the problem; the mechanism sets score and scratch. */

@@ -3,8 +3,9 @@
    et al. 2020, Reformer; Sun et al. 2022, eq. 9). A token belongs where H is largest, as in Reformer, and
    groups are balanced as in lha: softmax over the groups, then each group takes its best tokens, or, in
    causal problems, each token its best group (parts/groups/grouped.h).
-   Random: R, once per head and call. Saved: index lists and two floats per query. Cost: n d B operations for
-   the scores, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs.
+   With several rounds, each has an R of its own, and a query meets the keys of its groups in all of them.
+   Random: R, once per head and call. Saved: index lists and two floats per query. Cost of a round: n d B
+   operations for the scores, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_groups.h"
 #include "base/memory.h"
@@ -16,17 +17,13 @@ struct scratch {
     size_t bytes;
 };
 
-static size_t groups_of(const void *options)
-{
-    return (size_t)((const struct grouping_options *)options)->num_groups;
-}
-
 static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
 {
     struct scratch scratch;
     struct arena arena = arena_on(block);
     struct grouped grouped = in_groups(options, shape);
-    scratch.directions = arena_take(&arena, lsh_count(shape->head_dim, groups_of(options)), sizeof(float));
+    size_t count = lsh_count(shape->head_dim, grouped.capacity.num_groups, grouped.rounds);
+    scratch.directions = arena_take(&arena, count, sizeof(float));
     scratch.grouped = arena_take(&arena, grouped_scratch_size(&grouped), 1);
     scratch.bytes = arena.used;
     return scratch;
@@ -77,9 +74,10 @@ static struct grouped open_grouped(const struct problem *problem, struct scorer 
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
     struct grouped grouped = in_groups_open(problem->options, problem);
-    size_t dim = problem->shape.head_dim, groups = groups_of(problem->options);
-    lsh_draw(problem->random_key, dim, groups, scratch.directions);
-    *scorer = (struct scorer){problem, {problem->kernels, dim, groups, scratch.directions}, grouped.joint};
+    const struct lsh_hash hash = {problem->kernels, problem->shape.head_dim, grouped.capacity.num_groups,
+                                  grouped.rounds, scratch.directions};
+    lsh_draw(problem->random_key, hash.dim, hash.num_groups, hash.rounds, scratch.directions);
+    *scorer = (struct scorer){problem, hash, grouped.joint};
     grouped.score = score;
     grouped.argument = scorer;
     grouped.scratch = scratch.grouped;

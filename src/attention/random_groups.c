@@ -29,7 +29,7 @@ static void score(const void *argument, enum grouped_side side, size_t first, si
 {
     (void)worker;
     const struct problem *problem = argument;
-    size_t groups = (size_t)((const struct grouping_options *)problem->options)->num_groups;
+    size_t groups = in_groups_count(problem->options);
     random_normals(random_key(problem->random_key, RANDOM_GROUPS, side), first * groups, z, count * groups);
 }
 

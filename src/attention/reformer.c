@@ -372,7 +372,7 @@ static void find_chunks(struct pass *pass, const struct saved *saved)
         for (size_t l = 0; l < levels; l++) {
             struct level level = level_of(problem->options, n, causal, l);
             h.sorted.num_groups = level.buckets;
-            members_by_token(&h.sorted, h.codes + (round * levels + l) * n, level.end);
+            members_by_token(&h.sorted, h.codes + (round * levels + l) * n, level.end, 1);
             if (causal)
                 add_buckets(&listing, &h.sorted, chunk_of(problem->options), level.first);
             else

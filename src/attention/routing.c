@@ -285,7 +285,7 @@ static void route(struct pass *pass)
         pass->side = (enum side)side;
         pool_run(problem->pool, route_tile, pass, (n + TILE - 1) / TILE);
         if (problem->shape.causal)
-            members_by_token(members, pass->saved.nearest[side], n);
+            members_by_token(members, pass->saved.nearest[side], n, 1);
         else
             members_by_group(members, problem->kernels, problem->pool, r.scores, members_score_distance(n), n,
                              capacity_of(&each, n));

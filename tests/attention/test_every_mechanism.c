@@ -34,7 +34,9 @@ static const struct setting smaller[] = {
 
 /* Options that lead through other code, as subjects of their own. */
 static const struct setting further[] = {{"performer", "num_features=41 both_signs=true"},
-                                         {"lha", "targets=features num_features=41 both_signs=true"}};
+                                         {"lha", "targets=features num_features=41 both_signs=true"},
+                                         {"lha", "num_buckets=5 rounds=3"},
+                                         {"lsh", "num_buckets=5 rounds=2"}};
 
 enum { SMALLER = sizeof smaller / sizeof *smaller, FURTHER = sizeof further / sizeof *further };
 

@@ -10,12 +10,12 @@
 
 enum { N = 131, D = 20, D_V = 12, GROUPS = 6 };
 
-static void fill_scores(double *z, uint64_t side)
+static void fill_scores(double *z, uint64_t side, size_t rounds)
 {
-    float scores[N * GROUPS];
+    float scores[2 * N * GROUPS];
     uint64_t head = random_key(123, RANDOM_HEAD, 0);
-    random_normals(random_key(head, RANDOM_GROUPS, side), 0, scores, N * GROUPS);
-    for (size_t i = 0; i < N * GROUPS; i++)
+    random_normals(random_key(head, RANDOM_GROUPS, side), 0, scores, N * rounds * GROUPS);
+    for (size_t i = 0; i < N * rounds * GROUPS; i++)
         z[i] = (double)scores[i];
 }
 
@@ -26,8 +26,8 @@ static void check(const char *settings, bool paper, bool joint, bool causal, boo
         struct attention_case data = group_case_new("random", options, N, N, D, D_V, causal);
         data.kernels = *kernels;
         struct oracle_groups o = group_case_oracle(&data, GROUPS, paper, joint, strict);
-        fill_scores(o.z_query, 0);
-        fill_scores(o.z_key, 1);
+        fill_scores(o.z_query, 0, o.rounds);
+        fill_scores(o.z_key, 1, o.rounds);
         group_case_check(&data, &o, settings);
         attention_case_free(&data);
     }
@@ -41,6 +41,8 @@ static void scores_follow_the_key_alone(void **state)
     check("num_buckets=6 mode=paper joint=true", true, true, false, false);
     check("num_buckets=6", false, false, true, true);
     check("num_buckets=6 membership=whole", false, false, true, false);
+    check("num_buckets=6 rounds=2", false, false, false, false);
+    check("num_buckets=6 rounds=2", false, false, true, true);
 }
 
 int main(void)

@@ -117,7 +117,7 @@ static void oracle_free(struct oracle *o)
 static void attend(struct oracle *o, double *times, const double *parts)
 {
     const struct attention_case *data = o->data;
-    struct oracle_groups g = oracle_groups_new(o->n_q, o->n_k, o->d, o->d_v, 1);
+    struct oracle_groups g = oracle_groups_new(o->n_q, o->n_k, o->d, o->d_v, 1, 1);
     struct oracle_softmax *s = &g.softmax;
     size_t sizes[4];
     double *from[] = {s->out, s->dquery, s->dkey, s->dvalue},

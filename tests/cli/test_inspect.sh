@@ -1,7 +1,8 @@
 #!/bin/sh
 # `inspect`: table and JSON of a small lha run agree, and have the properties that all results must have; plots are scripts,
 # drawn if gnuplot is installed; refusals and usage errors.
-# Planted and caught: count and sum of utilities exchanged in a plot; the first membership left out.
+# Planted and caught: count and sum of utilities exchanged in a plot; the first membership left out; with rounds, sizes
+# against a share of the tokens.
 # Covers: cmd_inspect.c findings.c inspect_plots.c
 . "$(dirname "$0")/checks.sh"
 OLDPATH=$PATH
@@ -46,6 +47,11 @@ run inspect run --json
 holds eight_examples_by_default json out 'd["sequences"] == 8'
 run inspect run --examples 1 --json --enlargement 4
 holds options_may_differ json out 'd["all"]["own"]["pairs"] == 1 and abs(d["all"]["own"]["utility"] - 1) < 1e-6'
+# With rounds, a token counts in each, and the buckets of all are compared with their mean.
+run train needle --data needles --attention lha --num-buckets 4 --rounds 3 --layers 1 --steps 2 --eval-every 2 --out rounds --quiet
+run inspect rounds --examples 1 --json
+holds buckets_of_all_rounds json out 'all(h["num_buckets"] == 12 and sum(b[s] for b in h[m]["buckets"]) == 3 * 48 for h in d["heads"] for m in ("own", "lsh", "smyrf") for s in (0, 1))'
+holds sizes_against_their_mean json out 'all(abs(h[m]["sizes_off"] - sum(not 12 <= sum(b) <= 48 for b in h[m]["buckets"]) / 12) < 1e-9 for h in d["heads"] for m in ("own", "lsh", "smyrf"))'
 
 # Plots. Without gnuplot in PATH there are only scripts.
 mkdir empty

@@ -14,11 +14,12 @@ static double *zeros(size_t rows, size_t cols)
     return x;
 }
 
-struct oracle_groups oracle_groups_new(size_t n_q, size_t n_k, size_t d, size_t d_v, size_t groups)
+struct oracle_groups oracle_groups_new(size_t n_q, size_t n_k, size_t d, size_t d_v, size_t groups,
+                                       size_t rounds)
 {
-    struct oracle_groups o = {.n_q = n_q, .n_k = n_k, .d = d, .d_v = d_v, .groups = groups};
-    o.z_query = zeros(n_q, groups);
-    o.z_key = zeros(n_k, groups);
+    struct oracle_groups o = {.n_q = n_q, .n_k = n_k, .d = d, .d_v = d_v, .groups = groups, .rounds = rounds};
+    o.z_query = zeros(n_q, rounds * groups);
+    o.z_key = zeros(n_k, rounds * groups);
     o.query = zeros(n_q, d);
     o.key = zeros(n_k, d);
     o.enlargement = sqrt(2);
@@ -34,6 +35,15 @@ void oracle_groups_free(struct oracle_groups *o)
     free(o->query);
     free(o->key);
     oracle_softmax_free(&o->softmax);
+}
+
+double *oracle_round(const struct oracle_groups *o, const double *z, size_t n, size_t round)
+{
+    double *own = zeros(n, o->groups);
+    for (size_t i = 0; i < n; i++)
+        for (size_t b = 0; b < o->groups; b++)
+            own[i * o->groups + b] = z[(i * o->rounds + round) * o->groups + b];
+    return own;
 }
 
 size_t oracle_capacity(const struct oracle_groups *o, size_t n)
@@ -136,20 +146,31 @@ static bool sees(const struct oracle_groups *o, const bool *in, size_t i, size_t
     return after <= oracle_capacity(o, i + 1);
 }
 
+/* Adds the groups of one round that a pair shares. */
+static void add_times(struct oracle_groups *o, size_t round)
+{
+    double *z_query = oracle_round(o, o->z_query, o->n_q, round),
+           *z_key = o->joint ? z_query : oracle_round(o, o->z_key, o->n_k, round);
+    bool *query = oracle_members(o, z_query, o->n_q);
+    bool *key = o->joint ? query : oracle_members(o, z_key, o->n_k);
+    for (size_t i = 0; i < o->n_q; i++)
+        for (size_t j = 0; j < o->n_k; j++)
+            for (size_t b = 0; b < o->groups; b++)
+                o->softmax.times[i * o->n_k + j] +=
+                    query[i * o->groups + b] && key[j * o->groups + b] && sees(o, key, i, j, b);
+    if (!o->joint) {
+        free(key);
+        free(z_key);
+    }
+    free(query);
+    free(z_query);
+}
+
 static void find_times(struct oracle_groups *o)
 {
-    bool *query = oracle_members(o, o->z_query, o->n_q);
-    bool *key = o->joint ? query : oracle_members(o, o->z_key, o->n_k);
-    for (size_t i = 0; i < o->n_q; i++)
-        for (size_t j = 0; j < o->n_k; j++) {
-            double *times = &o->softmax.times[i * o->n_k + j];
-            *times = 0;
-            for (size_t b = 0; b < o->groups; b++)
-                *times += query[i * o->groups + b] && key[j * o->groups + b] && sees(o, key, i, j, b);
-        }
-    if (key != query)
-        free(key);
-    free(query);
+    memset(o->softmax.times, 0, o->n_q * o->n_k * sizeof(double));
+    for (size_t round = 0; round < o->rounds; round++)
+        add_times(o, round);
 }
 
 /* Writes x^ of a row; returns 1 / sigma. */

@@ -10,8 +10,8 @@
 #include "oracle/oracle_softmax.h"
 
 struct oracle_groups {
-    size_t n_q, n_k, d, d_v, groups;
-    double *z_query, *z_key; /* (n, groups); joint: z_query serves both */
+    size_t n_q, n_k, d, d_v, groups, rounds;
+    double *z_query, *z_key; /* (n, rounds, groups); joint: z_query serves both */
     bool joint, causal, by_token, norm, whole;
     double enlargement;
     size_t balance;      /* rounds */
@@ -19,9 +19,12 @@ struct oracle_groups {
     struct oracle_softmax softmax;
 };
 
-struct oracle_groups oracle_groups_new(size_t n_q, size_t n_k, size_t d, size_t d_v, size_t groups);
+struct oracle_groups oracle_groups_new(size_t n_q, size_t n_k, size_t d, size_t d_v, size_t groups,
+                                       size_t rounds);
 void oracle_groups_free(struct oracle_groups *oracle);
 
+/* The scores of one round, (n, groups), as the functions below take them; free with free(). */
+double *oracle_round(const struct oracle_groups *oracle, const double *z, size_t n, size_t round);
 /* How many of n tokens a group holds. */
 size_t oracle_capacity(const struct oracle_groups *oracle, size_t n);
 /* Scores z (n, groups) after softmax and, if set, balancing, as groups compare them: (n, groups); free

@@ -55,7 +55,8 @@ struct oracle_groups group_case_oracle(const struct attention_case *data, size_t
                                        bool joint, bool strict)
 {
     size_t n_q = data->queries[0], n_k = data->keys[0], d = data->head_dim, d_v = data->value_dim;
-    struct oracle_groups o = oracle_groups_new(n_q, n_k, d, d_v, buckets);
+    const struct grouping_options *grouping = data->options;
+    struct oracle_groups o = oracle_groups_new(n_q, n_k, d, d_v, buckets, (size_t)grouping->rounds);
     to_double(o.query, data->query, n_q * d);
     to_double(o.key, data->key, n_k * d);
     to_double(o.softmax.value, data->value, n_k * d_v);
@@ -64,7 +65,7 @@ struct oracle_groups group_case_oracle(const struct attention_case *data, size_t
     o.causal = data->causal;
     o.by_token = data->causal && strict;
     o.norm = o.whole = !paper;
-    o.balance = (size_t)((const struct grouping_options *)data->options)->balance;
+    o.balance = (size_t)grouping->balance;
     return o;
 }
 

@@ -25,9 +25,15 @@ enum lha_targets { TARGETS_SAMPLED, TARGETS_FEATURES, TARGETS_EXACT };
 enum lha_hash lha_hash_kind(const struct lha_options *options);
 size_t lha_width(const struct lha_options *options);
 
+/* Groups of all rounds: the columns of the scores. */
 static inline size_t lha_groups(const struct lha_options *options)
 {
-    return (size_t)options->grouping.num_groups;
+    return in_groups_count(&options->grouping);
+}
+
+static inline size_t lha_rounds(const struct lha_options *options)
+{
+    return (size_t)options->grouping.rounds;
 }
 
 struct lha_scratch {

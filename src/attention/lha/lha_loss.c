@@ -20,7 +20,7 @@ struct loss_scratch {
         *paired; /* (S, d) each: rows that attend; rows for H_Q; rows for H_K, if joint */
     struct homes sample_homes;
     struct members lists; /* of one side: see find_homes */
-    uint32_t *choice;     /* (n) of one side: see find_homes */
+    uint32_t *choice;     /* (n, rounds) of one side: see find_homes */
     float *dhash;         /* gradient of effective kernels, with hash shared */
     void *work;           /* for the scores of find_homes, then for the targets */
     unsigned char *slots; /* (workers, slot_bytes) */
@@ -29,8 +29,8 @@ struct loss_scratch {
 
 /* Per worker. */
 struct loss_slot {
-    float *z, *dz, *kl; /* (SCORE_ROWS, B) twice, (SCORE_ROWS) */
-    float *dhidden;     /* (SCORE_ROWS + B, width) */
+    float *z, *dz, *kl; /* (SCORE_ROWS, groups) twice, (SCORE_ROWS, rounds) */
+    float *dhidden;     /* (SCORE_ROWS + groups, width) */
     float *dhash;       /* as in loss_scratch: of rows not yet added */
     double *total;      /* loss of these rows */
     size_t bytes;
@@ -50,7 +50,7 @@ static struct loss_slot loss_slot_on(const struct lha_options *options, size_t d
     size_t tile = size_product(SCORE_ROWS, lha_groups(options));
     slot.z = arena_take(&arena, tile, sizeof(float));
     slot.dz = arena_take(&arena, tile, sizeof(float));
-    slot.kl = arena_take(&arena, SCORE_ROWS, sizeof(float));
+    slot.kl = arena_take(&arena, size_product(SCORE_ROWS, lha_rounds(options)), sizeof(float));
     slot.dhidden = arena_take(
         &arena, size_product(size_sum(SCORE_ROWS, lha_groups(options)), lha_width(options)), sizeof(float));
     slot.dhash = arena_take(&arena, hashes_count(options, dim), sizeof(float));
@@ -77,7 +77,7 @@ static bool is_sampled(const struct lha_options *options)
 /* S, the number of queries that have targets. */
 static size_t targets_of_queries(const struct lha_options *options, size_t n)
 {
-    size_t most = size_product((size_t)options->samples_per_group, lha_groups(options));
+    size_t most = size_product((size_t)options->samples_per_group, (size_t)options->grouping.num_groups);
     return is_sampled(options) && most < n ? most : n;
 }
 
@@ -96,11 +96,10 @@ static struct utility utility_of(const struct lha_options *options, const struct
                             .twice_scaled = released};
 }
 
-/* Memory of homes: for lists, or for one group per token. */
-static struct homes take_homes(struct arena *arena, const struct grouped *grouped, size_t n)
+/* Most homes of n tokens: by lists, or one group per token and round. */
+static size_t most_homes(const struct grouped *grouped, size_t n)
 {
-    size_t places = grouped_whole_places(grouped, n);
-    return homes_take(arena, n, places > n ? places : n);
+    return size_max(grouped_whole_places(grouped, n), size_product(n, grouped->rounds));
 }
 
 static struct loss_scratch loss_scratch_on(const struct lha_options *options,
@@ -116,8 +115,8 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
         scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
         scratch.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
-    scratch.query_homes = take_homes(&arena, &grouped, n_q);
-    scratch.key_homes = take_homes(&arena, &grouped, n_k);
+    scratch.query_homes = homes_take(&arena, n_q, most_homes(&grouped, n_q));
+    scratch.key_homes = homes_take(&arena, n_k, most_homes(&grouped, n_k));
     if (is_sampled(options)) {
         size_t samples = utility.num_queries;
         scratch.sample = arena_take(&arena, samples, sizeof *scratch.sample);
@@ -125,13 +124,11 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
         scratch.attending = arena_take(&arena, size_product(samples, d), sizeof(float));
         scratch.hashed = arena_take(&arena, size_product(samples, d), sizeof(float));
         scratch.paired = arena_take(&arena, grouped.joint ? size_product(samples, d) : 0, sizeof(float));
-        size_t places = grouped_whole_places(&grouped, n_q),
-               most_homes = size_product(samples, lha_groups(options));
-        places = places > n_q ? places : n_q;
-        scratch.sample_homes = homes_take(&arena, samples, most_homes < places ? most_homes : places);
+        size_t all = size_product(samples, lha_groups(options));
+        scratch.sample_homes = homes_take(&arena, samples, size_min(all, most_homes(&grouped, n_q)));
     }
     scratch.lists = members_take(&arena, lha_groups(options), grouped_whole_places(&grouped, most));
-    scratch.choice = arena_take(&arena, most, sizeof *scratch.choice);
+    scratch.choice = arena_take(&arena, size_product(most, grouped.rounds), sizeof *scratch.choice);
     scratch.dhash = arena_take(&arena, lha_hash_kind(options) == HASH_SHARED ? hashes_count(options, d) : 0,
                                sizeof(float));
     scratch.slot_bytes = loss_slot_on(options, d, NULL).bytes;
@@ -172,7 +169,8 @@ static void hash_gradient(const struct hash_function *hash, const struct loss_sl
                   to + matrix);
 }
 
-/* Adds the loss of some rows, given their targets psi, and its gradient. */
+/* Adds the loss of some rows, given their targets psi, and its gradient. A round has a loss of its own, and
+   the mean of the rounds counts: psi and z are (count * rounds, groups of a round). */
 static void take_targets(void *argument, enum utility_side side, size_t first, size_t count, const float *psi,
                          size_t slot)
 {
@@ -182,14 +180,15 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
     const struct lha_scorer *scorer = queries ? loss->sample : loss->scorer;
     const struct problem *problem = scorer->problem;
     const struct lha_options *options = problem->options;
-    double n = (double)(queries ? scorer->query : scorer->key).rows, sum = 0;
+    size_t rounds = lha_rounds(options);
+    double n = (double)rounds * (double)(queries ? scorer->query : scorer->key).rows, sum = 0;
     double half = joint && options->grouping.mode == MODE_RELEASED ? 0.5 : 1;
     lha_score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
-    problem->kernels->softmax.divergence(own.kl, own.dz, psi, own.z, count, lha_groups(options),
-                                         (float)(half / n));
+    problem->kernels->softmax.divergence(own.kl, own.dz, psi, own.z, count * rounds,
+                                         (size_t)options->grouping.num_groups, (float)(half / n));
     const float *weights = queries ? loss->scratch->weights : NULL;
-    for (size_t i = 0; i < count; i++)
-        sum += (double)own.kl[i] * (weights == NULL ? 1 : (double)weights[first + i]);
+    for (size_t i = 0; i < count * rounds; i++)
+        sum += (double)own.kl[i] * (weights == NULL ? 1 : (double)weights[first + i / rounds]);
     if (weights != NULL)
         problem->kernels->rows.scale(own.dz, lha_groups(options), weights + first, count,
                                      lha_groups(options));
@@ -242,7 +241,7 @@ static void find_homes(const struct grouped *grouped, const struct loss_scratch 
     if (released)
         homes_by_lists(homes, &scratch->lists, n);
     else
-        homes_by_choice(homes, scratch->choice, n);
+        homes_by_choice(homes, scratch->choice, n, grouped->rounds);
 }
 
 static struct view attending(const struct problem *problem, const struct loss_scratch *scratch,

@@ -10,7 +10,8 @@
 
 size_t grouped_places(const struct grouped *b, size_t n)
 {
-    return b->by_token ? n : size_product(b->capacity.num_groups, capacity_of(&b->capacity, n));
+    return b->by_token ? size_product(n, b->rounds)
+                       : size_product(grouped_lists(b), capacity_of(&b->capacity, n));
 }
 
 static size_t longest_of(const struct grouped *b, size_t n)
@@ -39,10 +40,10 @@ struct grouped_saved grouped_saved(const struct grouped *b)
 {
     struct grouped_saved saved;
     struct arena arena = arena_on(b->saved);
-    saved.queries = members_take(&arena, b->capacity.num_groups, grouped_places(b, b->num_queries));
+    saved.queries = members_take(&arena, grouped_lists(b), grouped_places(b, b->num_queries));
     saved.keys = saved.queries;
     if (!b->joint)
-        saved.keys = members_take(&arena, b->capacity.num_groups, grouped_places(b, b->num_keys));
+        saved.keys = members_take(&arena, grouped_lists(b), grouped_places(b, b->num_keys));
     saved.rows = softmax_rows_take(&arena, b->num_queries);
     saved.bytes = arena.used;
     return saved;

@@ -1,16 +1,16 @@
 /* Attention inside groups of tokens, from the scores of tokens for groups to outputs and gradients. Shared
    by mechanisms that differ in the source of the scores (learned, random, free of content).
-   1. z (n, B): scores of queries and of keys, or with `joint` one for both.
-   2. p_i = softmax of z_i over the groups. With `balance` rounds: of GROUPED_SHARPNESS times z_i, centred
-      and of variance 1 over the groups, balanced across tokens and groups (balance.h). Each group takes the
-      capacity_of(n_q) queries with the largest p and, independently, the capacity_of(n_k) keys. With joint,
+   1. z (n, rounds B): scores of queries and of keys, or with `joint` one for both. Each round is a hashing
+      into B groups of its own (Sun et al. 2022, footnote 1), to which 2 applies by itself.
+   2. p_i = softmax of z_i over the groups of a round. With `balance` rounds: of GROUPED_SHARPNESS times z_i,
+   centred and of variance 1 over the groups, balanced across tokens and groups (balance.h). Each group takes
+   the capacity_of(n_q) queries with the largest p and, independently, the capacity_of(n_k) keys. With joint,
       its keys are its queries.
       `by_token` (joint): each token goes only to the group where z_i is largest, ties to the lower group.
-   3. Softmax attention inside the groups, merged (group_attention.h), of rows that may be normed as they
-      are gathered (plain_norm.h).
-   Membership has no gradient. Saved: the lists, and two floats per query. Cost beyond the pairs: the scores,
-   at most 32 counts of them, sqrt(2) n d numbers gathered, normed and merged. Scratch is linear in n.
-   SPDX-License-Identifier: Apache-2.0 */
+   3. Softmax attention inside the groups of all rounds, merged (group_attention.h), of rows that may be
+   normed as they are gathered (plain_norm.h). Membership has no gradient. Saved: the lists, and two floats
+   per query. Cost beyond the pairs: the scores, at most 32 counts of them, sqrt(2) n d numbers gathered,
+   normed and merged. Scratch is linear in n. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUPED_H
 #define PARTS_GROUPED_H
 
@@ -34,18 +34,25 @@ struct grouped {
     size_t workers;
     enum precision precision;
     size_t num_queries, num_keys, dim, value_dim;
-    struct capacity capacity;
-    size_t balance; /* rounds; 0: none */
+    struct capacity capacity; /* of the groups of one round */
+    size_t rounds;            /* hashings, at least 1 */
+    size_t balance;           /* rounds of balance.h; 0: none */
     bool joint, causal, by_token, norm;
     bool large; /* as in tile_attention.h */
     struct view query, key, value;
-    /* Writes z (count, num_groups), adjacent, for rows first .. first + count - 1, count <= SCORE_ROWS; with
-       joint, for both sides, and side is SIDE_QUERIES. `worker` selects its scratch. */
+    /* Writes z (count, grouped_lists), adjacent, for rows first .. first + count - 1, count <= SCORE_ROWS;
+       with joint, for both sides, and side is SIDE_QUERIES. `worker` selects its scratch. */
     void (*score)(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                   int worker);
     const void *argument;
     void *saved, *scratch;
 };
+
+/* Number of groups in all rounds: group b of round r has list r * num_groups + b. */
+static inline size_t grouped_lists(const struct grouped *grouped)
+{
+    return size_product(grouped->rounds, grouped->capacity.num_groups);
+}
 
 /* Sizes depend on the fields before `query`, and never fall as rows are added. */
 size_t grouped_saved_size(const struct grouped *grouped);
@@ -68,14 +75,14 @@ size_t grouped_places(const struct grouped *grouped, size_t n);
 
 /* Makes the lists, as forward does. */
 void grouped_members(const struct grouped *grouped);
-/* Membership if groups took the best of the whole sequence, even with by_token: the lists of a side, or the
-   group in which each token has the largest (balanced) p; either may be NULL. */
+/* Membership if groups took the best of the whole sequence, even with by_token: the lists of a side, or for
+   each token and round, (n, rounds), the group with the largest (balanced) p; either may be NULL. */
 void grouped_whole(const struct grouped *grouped, enum grouped_side side, const struct members *lists,
                    uint32_t *choice, void *scratch);
 size_t grouped_whole_size(const struct grouped *grouped);
 /* Number of places in those lists. */
 size_t grouped_whole_places(const struct grouped *grouped, size_t n);
-/* counts (num_groups): number of tokens of a side that score best in each group. */
+/* counts (grouped_lists): number of tokens of a side that score best in each group of its round. */
 void grouped_count_best(const struct grouped *grouped, enum grouped_side side, uint32_t *counts);
 /* p <- softmax over the groups of z (count, num_groups), in place; largest, sum and factor: (count). */
 void grouped_softmax(const struct kernels *kernels, float *z, size_t num_groups, size_t count, float *largest,

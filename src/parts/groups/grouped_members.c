@@ -21,11 +21,11 @@ static size_t tiles_of(size_t n)
 }
 
 struct score_memory {
-    float *scores;                     /* (num_groups, n) of one side, members_score_distance(n) apart */
-    uint32_t *choice;                  /* (n): by_token */
-    double *spread;                    /* (tiles): sums of squares of the centred scores */
+    float *scores;                     /* (lists, n) of one side, members_score_distance(n) apart */
+    uint32_t *choice;                  /* (n, rounds): by_token */
+    double *spread;                    /* (rounds, tiles): sums of squares of the centred scores */
     void *balance;                     /* memory of balance.h */
-    float *z, *largest, *sum, *factor; /* of one thread: (SCORE_ROWS, num_groups), (SCORE_ROWS) each */
+    float *z, *largest, *sum, *factor; /* of one thread: (SCORE_ROWS, lists), (SCORE_ROWS, rounds) each */
     size_t bytes;
 };
 
@@ -33,22 +33,22 @@ static struct score_memory score_memory(const struct grouped *b, void *block, si
 {
     struct score_memory memory = {0};
     struct arena arena = arena_on(block);
-    size_t groups = b->capacity.num_groups, workers = b->workers;
+    size_t lists = grouped_lists(b), workers = b->workers, each = size_product(SCORE_ROWS, b->rounds);
     if (b->by_token)
-        memory.choice = arena_take(&arena, n, sizeof *memory.choice);
+        memory.choice = arena_take(&arena, size_product(n, b->rounds), sizeof *memory.choice);
     else
-        memory.scores = arena_take(&arena, size_product(groups, members_score_distance(n)), sizeof(float));
+        memory.scores = arena_take(&arena, size_product(lists, members_score_distance(n)), sizeof(float));
     if (balances(b)) {
-        memory.spread = arena_take(&arena, tiles_of(n), sizeof *memory.spread);
-        memory.balance = arena_take(&arena, balance_size(groups, n), 1);
+        memory.spread = arena_take(&arena, size_product(b->rounds, tiles_of(n)), sizeof *memory.spread);
+        memory.balance = arena_take(&arena, balance_size(b->capacity.num_groups, n), 1);
     }
-    float *z = arena_take(&arena, size_product(workers, SCORE_ROWS), size_product(groups, sizeof(float)));
-    float *rows = arena_take(&arena, size_product(workers, 3 * SCORE_ROWS), sizeof(float));
+    float *z = arena_take(&arena, size_product(workers, SCORE_ROWS), size_product(lists, sizeof(float)));
+    float *rows = arena_take(&arena, size_product(workers, 3), size_product(each, sizeof(float)));
     if (block != NULL) {
-        memory.z = z + worker * SCORE_ROWS * groups;
-        memory.largest = rows + worker * 3 * SCORE_ROWS;
-        memory.sum = memory.largest + SCORE_ROWS;
-        memory.factor = memory.sum + SCORE_ROWS;
+        memory.z = z + worker * SCORE_ROWS * lists;
+        memory.largest = rows + worker * 3 * each;
+        memory.sum = memory.largest + each;
+        memory.factor = memory.sum + each;
     }
     memory.bytes = arena.used;
     return memory;
@@ -101,41 +101,49 @@ static void ask_tile(const struct grouped *b, enum grouped_side side, size_t fir
     }
 }
 
+/* choice (count, rounds): the best list of each round. */
+static void choose_own(const struct grouped *b, const float *z, size_t count, uint32_t *choice)
+{
+    size_t groups = b->capacity.num_groups;
+    for (size_t c = 0; c < count * b->rounds; c++)
+        choice[c] = (uint32_t)(c % b->rounds * groups + grouped_best(z + c * groups, groups));
+}
+
 static void score_tile(void *argument, size_t tile, int worker)
 {
     const struct scoring *scoring = argument;
     const struct grouped *b = scoring->grouped;
     struct score_memory memory = score_memory(b, scoring->block, scoring->n, (size_t)worker);
-    size_t groups = b->capacity.num_groups, first = tile * SCORE_ROWS,
-           count = size_min(SCORE_ROWS, scoring->n - first);
+    size_t groups = b->capacity.num_groups, lists = grouped_lists(b), first = tile * SCORE_ROWS,
+           count = size_min(SCORE_ROWS, scoring->n - first), ld = members_score_distance(scoring->n);
     ask_tile(b, scoring->side, first + count, scoring->n);
     b->score(b->argument, scoring->side, first, count, memory.z, worker);
     if (b->by_token) {
-        for (size_t i = 0; i < count; i++)
-            memory.choice[first + i] = (uint32_t)grouped_best(memory.z + i * groups, groups);
+        choose_own(b, memory.z, count, memory.choice + first * b->rounds);
         return;
     }
+    /* The scores of a token for one round are a row of z (count * rounds, groups). */
     if (!balances(b))
-        grouped_softmax(b->kernels, memory.z, groups, count, memory.largest, memory.sum, memory.factor);
-    b->kernels->tiles.transpose(memory.scores + first, members_score_distance(scoring->n), memory.z, groups,
-                                count, groups);
-    if (balances(b)) {
+        grouped_softmax(b->kernels, memory.z, groups, count * b->rounds, memory.largest, memory.sum,
+                        memory.factor);
+    b->kernels->tiles.transpose(memory.scores + first, ld, memory.z, lists, count, lists);
+    for (size_t round = 0; round < b->rounds && balances(b); round++) {
         double sum = 0;
-        b->kernels->softmax.below_largest(memory.scores + first, members_score_distance(scoring->n),
-                                          memory.sum, groups, count);
+        b->kernels->softmax.below_largest(memory.scores + round * groups * ld + first, ld, memory.sum, groups,
+                                          count);
         for (size_t i = 0; i < count; i++)
             sum += (double)memory.sum[i];
-        memory.spread[tile] = sum;
+        memory.spread[round * tiles_of(scoring->n) + tile] = sum;
     }
 }
 
-/* Scales the scores of a token to standard deviation 1, over all tokens, times GROUPED_SHARPNESS; equal
-   scores are not scaled. */
-static void balance_scores(const struct grouped *b, const struct score_memory *memory, size_t n)
+/* Scales the scores of a token in a round to standard deviation 1, over all tokens, times GROUPED_SHARPNESS;
+   equal scores are not scaled. */
+static void balance_scores(const struct grouped *b, const struct score_memory *memory, size_t n, size_t round)
 {
     double sum = 0;
     for (size_t tile = 0; tile < tiles_of(n); tile++)
-        sum += memory->spread[tile];
+        sum += memory->spread[round * tiles_of(n) + tile];
     float deviation = (float)sqrt(sum / (double)n / (double)b->capacity.num_groups);
     balance(
         &(struct balance){
@@ -148,7 +156,7 @@ static void balance_scores(const struct grouped *b, const struct score_memory *m
             .scale = deviation > FLT_MIN ? GROUPED_SHARPNESS / deviation : 1,
             .scratch = memory->balance,
         },
-        memory->scores);
+        memory->scores + round * b->capacity.num_groups * members_score_distance(n));
 }
 
 /* Computes the scores or, with by_token, the choices of all tokens of a side. */
@@ -157,8 +165,8 @@ static struct score_memory score_side(const struct grouped *b, enum grouped_side
     struct scoring scoring = {b, side, n, block};
     struct score_memory memory = score_memory(b, block, n, 0);
     pool_run(b->pool, score_tile, &scoring, tiles_of(n));
-    if (balances(b))
-        balance_scores(b, &memory, n);
+    for (size_t round = 0; round < b->rounds && balances(b); round++)
+        balance_scores(b, &memory, n, round);
     return memory;
 }
 
@@ -172,7 +180,7 @@ static void fill_members(const struct grouped *b, enum grouped_side side, const 
     size_t n = length_of(b, side);
     struct score_memory memory = score_side(b, side, n, b->scratch);
     if (b->by_token)
-        members_by_token(members, memory.choice, n);
+        members_by_token(members, memory.choice, n, b->rounds);
     else
         members_by_group(members, b->kernels, b->pool, memory.scores, members_score_distance(n), n,
                          capacity_of(&b->capacity, n));
@@ -205,15 +213,17 @@ size_t grouped_whole_size(const struct grouped *b)
     return grouped_members_size(&whole);
 }
 
-/* choice[i] = the group of the largest scores[b * ld + i]. */
-static void choose(uint32_t *choice, const float *scores, size_t ld, size_t groups, size_t n)
+/* choice[i * rounds + round] = the list of the largest scores[list * ld + i] in its round. */
+static void choose(uint32_t *choice, const float *scores, size_t ld, size_t groups, size_t rounds, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
-        choice[i] = 0;
-    for (size_t b = 1; b < groups; b++)
+    for (size_t round = 0; round < rounds; round++, choice++) {
         for (size_t i = 0; i < n; i++)
-            if (scores[b * ld + i] > scores[choice[i] * ld + i])
-                choice[i] = (uint32_t)b;
+            choice[i * rounds] = (uint32_t)(round * groups);
+        for (size_t list = round * groups + 1; list < (round + 1) * groups; list++)
+            for (size_t i = 0; i < n; i++)
+                if (scores[list * ld + i] > scores[choice[i * rounds] * ld + i])
+                    choice[i * rounds] = (uint32_t)list;
+    }
 }
 
 void grouped_whole(const struct grouped *b, enum grouped_side side, const struct members *lists,
@@ -226,18 +236,18 @@ void grouped_whole(const struct grouped *b, enum grouped_side side, const struct
         members_by_group(lists, b->kernels, b->pool, scores, members_score_distance(n), n,
                          capacity_of(&b->capacity, n));
     if (choice != NULL)
-        choose(choice, scores, members_score_distance(n), b->capacity.num_groups, n);
+        choose(choice, scores, members_score_distance(n), b->capacity.num_groups, b->rounds, n);
 }
 
 void grouped_count_best(const struct grouped *b, enum grouped_side side, uint32_t *counts)
 {
     size_t n = length_of(b, side), groups = b->capacity.num_groups;
     float *z = score_memory(b, b->scratch, n, 0).z;
-    memset(counts, 0, groups * sizeof *counts);
+    memset(counts, 0, grouped_lists(b) * sizeof *counts);
     for (size_t first = 0; first < n; first += SCORE_ROWS) {
         size_t count = size_min(SCORE_ROWS, n - first);
         b->score(b->argument, b->joint ? SIDE_QUERIES : side, first, count, z, 0);
-        for (size_t i = 0; i < count; i++)
-            counts[grouped_best(z + i * groups, groups)]++;
+        for (size_t c = 0; c < count * b->rounds; c++)
+            counts[c % b->rounds * groups + grouped_best(z + c * groups, groups)]++;
     }
 }

@@ -11,7 +11,7 @@ enum lha_mode { MODE_RELEASED, MODE_PAPER };
 enum causal_membership { MEMBERSHIP_STRICT, MEMBERSHIP_WHOLE };
 
 struct grouping_options {
-    int64_t num_groups; /* B */
+    int64_t num_groups, rounds; /* B, r */
     double enlargement;
     int64_t balance; /* rounds */
     int mode, joint, membership;
@@ -29,6 +29,14 @@ extern const char *const lha_mode_names[], *const membership_names[];
      .maximum = 4096,                                                                                        \
      .help = "number of token buckets; attention runs inside buckets and computes about 2 / num_buckets of " \
              "all pairs"},                                                                                   \
+        {.name = GROUPING_FIELD(rounds),                                                                     \
+         .type = OPTION_INT,                                                                                 \
+         .preset = 1,                                                                                        \
+         .minimum = 1,                                                                                       \
+         .maximum = 64,                                                                                      \
+         .help =                                                                                             \
+             "hashings, each into num_buckets buckets of its own; a query attends in the buckets of all "    \
+             "of them, to about rounds times as many keys"},                                                 \
         {.name = GROUPING_FIELD(enlargement),                                                                \
          .type = OPTION_REAL,                                                                                \
          .preset = 1.4142135623730951,                                                                       \

@@ -55,15 +55,16 @@ static void begin_lists(uint32_t *start, size_t lists)
     }
 }
 
-void members_by_token(const struct members *members, const uint32_t *choice, size_t n)
+void members_by_token(const struct members *members, const uint32_t *choice, size_t n, size_t each)
 {
     uint32_t *start = members->start;
     memset(start, 0, (members->num_groups + 1) * sizeof *start);
-    for (size_t i = 0; i < n; i++)
-        start[choice[i] + 1]++;
+    for (size_t c = 0; c < n * each; c++)
+        start[choice[c] + 1]++;
     begin_lists(start, members->num_groups);
     for (size_t i = 0; i < n; i++)
-        members->list[start[choice[i] + 1]++] = (uint32_t)i;
+        for (size_t c = i * each; c < (i + 1) * each; c++)
+            members->list[start[choice[c] + 1]++] = (uint32_t)i;
 }
 
 struct places places_take(struct arena *arena, size_t n, size_t places)

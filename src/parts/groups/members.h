@@ -43,8 +43,8 @@ static inline size_t members_score_distance(size_t n)
 void members_by_group(const struct members *members, const struct kernels *kernels, struct pool *pool,
                       const float *scores, size_t ld, size_t n, size_t count);
 
-/* Token i is only in group choice[i]. */
-void members_by_token(const struct members *members, const uint32_t *choice, size_t n);
+/* Token i is only in the groups choice[i * each .. (i + 1) * each), which differ. */
+void members_by_token(const struct members *members, const uint32_t *choice, size_t n, size_t each);
 
 static inline size_t members_of(const struct members *members, size_t group)
 {

@@ -19,11 +19,11 @@ void homes_by_lists(const struct homes *homes, const struct members *members, si
     homes_find(homes->start, homes->group, members, n);
 }
 
-void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n)
+void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n, size_t each)
 {
     for (size_t i = 0; i <= n; i++)
-        homes->start[i] = (uint32_t)i;
-    memcpy(homes->group, choice, n * sizeof *choice);
+        homes->start[i] = (uint32_t)(i * each);
+    memcpy(homes->group, choice, n * each * sizeof *choice);
 }
 
 /* ---- blocks ----------------------------------------------------------------------------------------------

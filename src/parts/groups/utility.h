@@ -32,7 +32,8 @@ struct homes {
 };
 struct homes homes_take(struct arena *arena, size_t n, size_t places);
 void homes_by_lists(const struct homes *homes, const struct members *members, size_t n);
-void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n);
+/* Token i is in choice[i * each .. (i + 1) * each). */
+void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n, size_t each);
 
 struct utility {
     const struct kernels *kernels;

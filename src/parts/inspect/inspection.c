@@ -67,8 +67,8 @@ static struct memory memory_on(const struct grouped *b, void *block)
         memory.saved[p] = arena_take(&arena, grouped_saved_size(b), 1);
     memory.query = arena_take(&arena, size_product(b->num_queries, wide), sizeof(float));
     memory.key = arena_take(&arena, size_product(b->num_keys, wide), sizeof(float));
-    memory.lsh = arena_take(&arena, lsh_count(b->dim, b->capacity.num_groups), sizeof(float));
-    memory.smyrf = arena_take(&arena, lsh_count(wide, b->capacity.num_groups), sizeof(float));
+    memory.lsh = arena_take(&arena, lsh_count(b->dim, b->capacity.num_groups, b->rounds), sizeof(float));
+    memory.smyrf = arena_take(&arena, lsh_count(wide, b->capacity.num_groups, b->rounds), sizeof(float));
     memory.counts = arena_take(&arena, most, sizeof *memory.counts);
     memory.attending = arena_take(&arena, grouped_attending_size(b), 1);
     memory.catching = arena_take(&arena, attention_caught_size(&catching), 1);
@@ -130,9 +130,9 @@ static void make_asymmetric(float *to, struct view rows, size_t n, size_t dim, d
 
 static struct comparison compare_lsh(const struct grouped *b, const struct memory *memory, uint64_t key)
 {
-    lsh_draw(key, b->dim, b->capacity.num_groups, memory->lsh);
+    lsh_draw(key, b->dim, b->capacity.num_groups, b->rounds, memory->lsh);
     return (struct comparison){
-        {b->kernels, b->dim, b->capacity.num_groups, memory->lsh}, b->query, b->key, b->joint};
+        {b->kernels, b->dim, b->capacity.num_groups, b->rounds, memory->lsh}, b->query, b->key, b->joint};
 }
 
 static struct comparison compare_smyrf(const struct grouped *b, const struct memory *memory, uint64_t key,
@@ -140,10 +140,10 @@ static struct comparison compare_smyrf(const struct grouped *b, const struct mem
 {
     size_t dim = b->dim, wide = dim + 2;
     double square = largest_square(query, b->num_queries, dim) + largest_square(keys, b->num_keys, dim);
-    lsh_draw(key, wide, b->capacity.num_groups, memory->smyrf);
+    lsh_draw(key, wide, b->capacity.num_groups, b->rounds, memory->smyrf);
     make_asymmetric(memory->query, query, b->num_queries, dim, square, false);
     make_asymmetric(memory->key, keys, b->num_keys, dim, square, true);
-    return (struct comparison){{b->kernels, wide, b->capacity.num_groups, memory->smyrf},
+    return (struct comparison){{b->kernels, wide, b->capacity.num_groups, b->rounds, memory->smyrf},
                                view_of(memory->query, b->num_queries, wide),
                                view_of(memory->key, b->num_keys, wide),
                                b->joint};

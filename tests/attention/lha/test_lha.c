@@ -6,7 +6,8 @@
    those of released by the best group, in those of strict membership by the tokens' choice; lists too
    short for one group each; gradients of a group of rows added again with the next; of a sample: the mean
    over all queries, rows for attention, for either hash or homes of the first rows, the same draw always;
-   of its weights: those of other rows, none in the gradient, none in the loss.
+   of its weights: those of other rows, none in the gradient, none in the loss; of rounds: one softmax over
+   the groups of all, the sum of their losses for the mean, the best group of the first round for all.
    Covers: lha_hashes.c, lha_loss.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -50,12 +51,19 @@ struct variant {
     const char *settings;
     size_t n_q, n_k, groups, width; /* width 0: linear */
     bool paper, shared, joint, causal, strict;
+    size_t more_rounds;
 };
+
+/* Columns of the scores. */
+static size_t lists_of(const struct variant *v)
+{
+    return v->groups * (1 + v->more_rounds);
+}
 
 /* The scores of the variant, from the parameters of the case. */
 static void fill_scores(const struct attention_case *data, const struct variant *v, struct oracle_groups *o)
 {
-    size_t n_q = v->n_q, n_k = v->n_k, groups = v->groups, matrix = D * groups;
+    size_t n_q = v->n_q, n_k = v->n_k, groups = lists_of(v), matrix = D * groups;
     double half = o->joint && !v->paper ? 0.5 : 1;
     double *z_query = o->z_query, *z_key = o->joint ? o->z_query : o->z_key;
     const float *p = data->params, *query = data->query, *key = data->key;
@@ -104,6 +112,13 @@ static void scores_come_from_the_parameters(void **state)
         {"num_buckets=4 hash=mlp hash_width=9", 131, 131, 4, 9, .causal = true, .strict = true},
         {"num_buckets=6 balance=0", 150, 131, 6, .shared = true},
         {"num_buckets=2 balance=9", 150, 131, 2, .shared = true},
+        {"num_buckets=6 rounds=2", 150, 131, 6, .shared = true, .more_rounds = 1},
+        {"num_buckets=5 rounds=3 mode=paper hash=mlp hash_width=9", 150, 131, 5, 9, .paper = true,
+         .more_rounds = 2},
+        {"num_buckets=4 rounds=2", 131, 131, 4, .shared = true, .causal = true, .strict = true,
+         .more_rounds = 1},
+        {"num_buckets=4 rounds=2 membership=whole", 131, 131, 4, .shared = true, .causal = true,
+         .more_rounds = 1},
         {"num_buckets=50", 20, 30, 50, .shared = true}, /* more groups than tokens */
         {"num_buckets=50", 1, 1, 50, .shared = true},
         {"num_buckets=50 mode=paper", 1, 1, 50, .paper = true, .causal = true, .strict = true},
@@ -116,24 +131,27 @@ static void scores_come_from_the_parameters(void **state)
 
 /* ---- the loss ------------------------------------------------------------------------------------------ */
 
-/* Members of each group in the targets, (n, groups): over the whole sequence, whatever attention does. */
+/* Members of each group in the targets, (n, lists): over the whole sequence, whatever attention does. */
 static bool *homes_of(const struct oracle_groups *o, const struct variant *v, const double *z, size_t n)
 {
-    bool *home = calloc(n * o->groups, 1);
-    double *shares = oracle_shares(o, z, n);
-    for (size_t i = 0; i < n; i++)
-        for (size_t b = 0; b < o->groups; b++)
-            home[i * o->groups + b] =
-                v->paper ? oracle_is_best(o, shares, i, b) : oracle_is_taken(o, shares, n, i, b);
-    free(shares);
+    bool *home = calloc(n * lists_of(v), 1);
+    for (size_t round = 0; round < o->rounds; round++) {
+        double *own = oracle_round(o, z, n, round), *shares = oracle_shares(o, own, n);
+        for (size_t i = 0; i < n; i++)
+            for (size_t b = 0; b < o->groups; b++)
+                home[i * lists_of(v) + round * o->groups + b] =
+                    v->paper ? oracle_is_best(o, shares, i, b) : oracle_is_taken(o, shares, n, i, b);
+        free(shares);
+        free(own);
+    }
     return home;
 }
 
-/* psi (n_q + n_k, groups), from all pairs of the rows that attend. */
+/* psi (n_q + n_k, rounds, groups), from all pairs of the rows that attend. */
 static double *targets_of(const struct oracle_groups *o, const struct variant *v)
 {
-    size_t groups = o->groups;
-    double *psi = calloc((o->n_q + o->n_k) * groups, sizeof *psi), *a = calloc(o->n_k, sizeof *a);
+    size_t lists = lists_of(v);
+    double *psi = calloc((o->n_q + o->n_k) * lists, sizeof *psi), *a = calloc(o->n_k, sizeof *a);
     bool *query_home = homes_of(o, v, o->z_query, o->n_q);
     bool *key_home = homes_of(o, v, o->joint ? o->z_query : o->z_key, o->n_k);
     for (size_t i = 0; i < o->n_q; i++) {
@@ -145,17 +163,17 @@ static double *targets_of(const struct oracle_groups *o, const struct variant *v
             sum += a[j] = exp(dot / sqrt(D));
         }
         for (size_t j = 0; j < o->n_k; j++)
-            for (size_t b = 0; b < groups; b++) {
-                psi[i * groups + b] += key_home[j * groups + b] ? a[j] / sum : 0;
-                psi[(o->n_q + j) * groups + b] += query_home[i * groups + b] ? a[j] / sum : 0;
+            for (size_t b = 0; b < lists; b++) {
+                psi[i * lists + b] += key_home[j * lists + b] ? a[j] / sum : 0;
+                psi[(o->n_q + j) * lists + b] += query_home[i * lists + b] ? a[j] / sum : 0;
             }
     }
-    for (size_t i = 0; i < o->n_q + o->n_k; i++) {
+    for (size_t i = 0; i < (o->n_q + o->n_k) * o->rounds; i++) {
         double sum = 0;
-        for (size_t b = 0; b < groups; b++)
-            sum += psi[i * groups + b];
-        for (size_t b = 0; b < groups; b++)
-            psi[i * groups + b] /= sum;
+        for (size_t b = 0; b < v->groups; b++)
+            sum += psi[i * v->groups + b];
+        for (size_t b = 0; b < v->groups; b++)
+            psi[i * v->groups + b] /= sum;
     }
     free(query_home);
     free(key_home);
@@ -181,8 +199,9 @@ static double loss_at(const struct attention_case *data, const struct variant *v
 {
     struct oracle_groups o = group_case_oracle(data, v->groups, v->paper, v->joint, v->strict);
     fill_scores(data, v, &o);
-    double loss = mean_divergence(psi, o.z_query, v->n_q, v->groups) +
-                  mean_divergence(psi + v->n_q * v->groups, o.joint ? o.z_query : o.z_key, v->n_k, v->groups);
+    double loss = mean_divergence(psi, o.z_query, v->n_q * o.rounds, v->groups) +
+                  mean_divergence(psi + v->n_q * lists_of(v), o.joint ? o.z_query : o.z_key,
+                                  v->n_k * o.rounds, v->groups);
     oracle_groups_free(&o);
     return loss;
 }
@@ -244,6 +263,11 @@ static void hashes_learn_the_shares_of_attention(void **state)
         {"num_buckets=5 balance=0 mode=paper", 90, 71, 5, .paper = true},
         {"num_buckets=4 balance=0", 71, 71, 4, .shared = true, .causal = true, .strict = true},
         {"num_buckets=30 enlargement=1 mode=paper", 59, 71, 30, .paper = true}, /* lists have 30 places */
+        {"num_buckets=5 rounds=2", 90, 71, 5, .shared = true, .more_rounds = 1},
+        {"num_buckets=5 rounds=3 mode=paper hash=mlp hash_width=7", 70, 71, 5, 7, .paper = true,
+         .more_rounds = 2},
+        {"num_buckets=4 rounds=2", 71, 71, 4, .shared = true, .causal = true, .strict = true,
+         .more_rounds = 1},
     };
     for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
         check_loss(&variants[i]);
@@ -296,6 +320,8 @@ static void all_queries_are_a_sample(void **state)
         const char *exact, *sampled;
         size_t n_q, n_k, params;
     } pairs[] = {{"num_buckets=5 targets=exact", "num_buckets=5 samples_per_bucket=30", 150, 90, 15 * D},
+                 {"num_buckets=5 rounds=3 targets=exact", "num_buckets=5 rounds=3 samples_per_bucket=30", 150,
+                  90, 3 * 15 * D},
                  {"num_buckets=5 mode=paper hash=mlp hash_width=7 joint=true targets=exact",
                   "num_buckets=5 mode=paper hash=mlp hash_width=7 joint=true samples_per_bucket=900", 70, 70,
                   2 * (7 * (D + 1) + 8 * 5)}};
@@ -382,20 +408,19 @@ static void samples_weigh_what_they_stand_for(void **state)
 
 /* For one draw, the loss falls as its gradient predicts: both use the same weights. The hash of queries
    moves so little that no group selects another query. */
-static void a_sampled_loss_has_its_gradient(void **state)
+static void check_slope(const char *settings, size_t count)
 {
-    (void)state;
-    enum { N = 130, COUNT = D * 4 };
-    void *options = group_case_options("lha", "num_buckets=4 hash=linear samples_per_bucket=25 mode=paper");
+    enum { N = 130, MOST = 3 * D * 4 };
+    void *options = group_case_options("lha", settings);
     struct attention_case data = group_case_new("lha", options, N, N, D, D_V, false);
     struct attention_result here = attention_case_run(&data);
-    float along[COUNT];
+    float along[MOST];
     double want = 0, losses[2];
-    random_normals(8, 0, along, COUNT);
-    for (size_t i = 0; i < COUNT; i++)
+    random_normals(8, 0, along, count);
+    for (size_t i = 0; i < count; i++)
         want += (double)here.auxiliary_dparams[i] * (double)along[i];
     for (int side = 0; side < 2; side++) {
-        for (size_t i = 0; i < COUNT; i++)
+        for (size_t i = 0; i < count; i++)
             data.params[i] += along[i] * (side == 0 ? 0x1p-11f : -0x1p-10f);
         struct attention_result there = attention_case_run(&data);
         losses[side] = there.auxiliary;
@@ -406,6 +431,13 @@ static void a_sampled_loss_has_its_gradient(void **state)
     attention_result_free(&here);
     attention_case_free(&data);
     free(options);
+}
+
+static void a_sampled_loss_has_its_gradient(void **state)
+{
+    (void)state;
+    check_slope("num_buckets=4 hash=linear samples_per_bucket=25 mode=paper", D * 4);
+    check_slope("num_buckets=4 hash=linear samples_per_bucket=25 mode=paper rounds=3", 3 * D * 4);
 }
 
 /* A step along the negative gradient lowers the loss: for exact targets always, for estimated ones on

@@ -3,7 +3,8 @@
    groups than tokens, one token, equal scores. Bugs planted and caught: keys by the scores of queries; no
    softmax before the selection; statistics of keys for queries; scores of one tile over another's;
    balanced with another sharpness; the spread of the first tile for all; norms left out, or those of all
-   tiles of a list written to the place of the first.
+   tiles of a list written to the place of the first; one softmax over all rounds; the scores of the first
+   round balanced for all; with by_token, the groups of the first round only.
    Covers: grouped_members.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
@@ -21,7 +22,7 @@ enum { D = 19, D_V = 9, LD = 24, MOST = 200 };
 
 struct scores {
     const float *z[2];
-    size_t groups;
+    size_t lists; /* groups of all rounds */
 };
 
 static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
@@ -29,13 +30,13 @@ static void score(const void *argument, enum grouped_side side, size_t first, si
 {
     (void)worker;
     const struct scores *scores = argument;
-    memcpy(z, scores->z[side] + first * scores->groups, count * scores->groups * sizeof *z);
+    memcpy(z, scores->z[side] + first * scores->lists, count * scores->lists * sizeof *z);
 }
 
 struct variant {
     size_t n_q, n_k, groups;
     bool joint, causal, by_token, norm, whole, equal;
-    size_t balance;
+    size_t balance, more_rounds;
 };
 
 static void to_double(double *to, const float *from, size_t n, size_t width, size_t ld)
@@ -58,7 +59,8 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
 {
     static float rows[4][MOST * LD], gradients[3][MOST * LD], out[MOST * LD], z[2][MOST * 40];
     size_t lengths[4] = {v->n_q, v->n_k, v->n_k, v->n_q}, widths[4] = {D, D, D_V, D_V};
-    struct oracle_groups o = oracle_groups_new(v->n_q, v->n_k, D, D_V, v->groups);
+    size_t rounds = 1 + v->more_rounds, lists = rounds * v->groups;
+    struct oracle_groups o = oracle_groups_new(v->n_q, v->n_k, D, D_V, v->groups, rounds);
     double *exact[4] = {o.query, o.key, o.softmax.value, o.softmax.dout};
     for (size_t a = 0; a < 4; a++) {
         random_normals(a + 1, 0, rows[a], MOST * LD);
@@ -68,7 +70,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         random_normals(a + 11, 0, z[a], MOST * 40);
         for (size_t i = 0; i < MOST * 40 && v->equal; i++)
             z[a][i] = 0.5f;
-        to_double(a == 0 ? o.z_query : o.z_key, z[a], lengths[a], v->groups, v->groups);
+        to_double(a == 0 ? o.z_query : o.z_key, z[a], lengths[a], lists, lists);
     }
     o.joint = v->joint;
     o.causal = v->causal;
@@ -77,7 +79,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     o.whole = v->whole;
     o.balance = v->balance;
     oracle_groups_run(&o);
-    struct scores scores = {{z[0], z[1]}, v->groups};
+    struct scores scores = {{z[0], z[1]}, lists};
     struct grouped b = {
         .kernels = kernels,
         .pool = pool,
@@ -87,6 +89,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         .dim = D,
         .value_dim = D_V,
         .capacity = {v->groups, 1.4142135623730951, v->whole},
+        .rounds = rounds,
         .balance = v->balance,
         .joint = v->joint,
         .causal = v->causal,
@@ -146,6 +149,17 @@ static void scores_become_attention(void **state)
         {.n_q = 141, .n_k = 141, .groups = 9, .norm = true, .equal = true}, /* lower indices first */
         {.n_q = 141, .n_k = 141, .groups = 9, .joint = true, .causal = true, .by_token = true, .equal = true},
         {.n_q = 1, .n_k = 1, .groups = 8, .joint = true, .causal = true, .by_token = true, .norm = true},
+        {.n_q = 130, .n_k = 150, .groups = 7, .norm = true, .whole = true, .more_rounds = 2},
+        {.n_q = 130, .n_k = 150, .groups = 7, .balance = 3, .more_rounds = 1},
+        {.n_q = 3, .n_k = 1, .groups = 5, .balance = 4, .more_rounds = 3},
+        {.n_q = 141, .n_k = 141, .groups = 3, .joint = true, .causal = true, .more_rounds = 2},
+        {.n_q = 141,
+         .n_k = 141,
+         .groups = 3,
+         .joint = true,
+         .causal = true,
+         .by_token = true,
+         .more_rounds = 2},
     };
     struct host host;
     struct pool *pool;
@@ -189,6 +203,7 @@ static void count_groups(uint64_t seed, size_t groups, double enlargement, doubl
                         .dim = WIDE,
                         .value_dim = 1,
                         .capacity = {groups, enlargement, true},
+                        .rounds = 1,
                         .query = view_of(x, N, WIDE),
                         .key = view_of(x, N, WIDE),
                         .value = {x, N, 1, WIDE, DTYPE_FLOAT32},
@@ -229,6 +244,37 @@ static void queries_are_in_few_groups(void **state)
     }
 }
 
+/* Each token counts once in each round. */
+static void the_best_of_each_round_are_counted(void **state)
+{
+    (void)state;
+    enum { N = 70, GROUPS = 3, ROUNDS = 2, LISTS = GROUPS * ROUNDS };
+    static float z[N * LISTS], x[N];
+    uint32_t counts[LISTS], want[LISTS] = {0};
+    random_normals(1, 0, z, N * LISTS);
+    for (size_t i = 0; i < N * ROUNDS; i++) {
+        const float *row = z + i * GROUPS;
+        want[i % ROUNDS * GROUPS +
+             (row[0] > row[1] ? (row[0] > row[2] ? 0 : 2) : (row[1] > row[2] ? 1 : 2))]++;
+    }
+    struct scores scores = {{z, z}, LISTS};
+    struct grouped b = {.workers = 1,
+                        .num_queries = N,
+                        .num_keys = N,
+                        .dim = 1,
+                        .value_dim = 1,
+                        .capacity = {GROUPS, 1, true},
+                        .rounds = ROUNDS,
+                        .score = score,
+                        .argument = &scores};
+    size_t scratch = grouped_scratch_size(&b) / 4;
+    b.scratch = guard_floats(scratch);
+    b.query = b.key = view_of(x, N, 1);
+    grouped_count_best(&b, SIDE_KEYS, counts);
+    assert_memory_equal(counts, want, sizeof want);
+    guard_free(b.scratch, scratch);
+}
+
 static void the_best_is_the_first_of_the_largest(void **state)
 {
     (void)state;
@@ -243,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_become_attention),
         cmocka_unit_test(queries_are_in_few_groups),
+        cmocka_unit_test(the_best_of_each_round_are_counted),
         cmocka_unit_test(the_best_is_the_first_of_the_largest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

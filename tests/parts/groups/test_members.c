@@ -81,7 +81,7 @@ static void each_token_takes_its_group(void **state)
     struct members members = {GROUPS, start, list};
     for (size_t i = 0; i < N; i++)
         choice[i] = (uint32_t)(i * i % 11 % GROUPS); /* some groups are empty */
-    members_by_token(&members, choice, N);
+    members_by_token(&members, choice, N, 1);
     assert_int_equal(start[0], 0);
     assert_int_equal(start[GROUPS], N);
     for (size_t b = 0; b < GROUPS; b++)

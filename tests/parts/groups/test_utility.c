@@ -314,7 +314,7 @@ static void homes_are_found(void **state)
     assert_memory_equal(home_start, starts_wanted, sizeof starts_wanted);
     assert_memory_equal(home, wanted, sizeof wanted);
     static const uint32_t choice[] = {2, 0, 1};
-    homes_by_choice(&homes, choice, 3);
+    homes_by_choice(&homes, choice, 3, 1);
     for (size_t i = 0; i < 3; i++)
         assert_true(home_start[i] == i && home_start[i + 1] == i + 1 && home[i] == choice[i]);
 }

@@ -168,7 +168,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
 {
     const uint64_t chance = 77;
     static float out[MOST * LD];
-    struct oracle_groups o = oracle_groups_new(v->n_q, v->n_k, D, D, v->groups);
+    struct oracle_groups o = oracle_groups_new(v->n_q, v->n_k, D, D, v->groups, 1);
     for (size_t a = 0; a < 2; a++) {
         random_normals(a + 1, 0, rows[a], MOST * LD);
         random_normals(a + 11, 0, own[a], MOST * MOST_GROUPS);
@@ -187,6 +187,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
                         .dim = D,
                         .value_dim = D,
                         .capacity = {v->groups, 1.4142135623730951, false},
+                        .rounds = 1,
                         .joint = v->joint,
                         .causal = v->causal,
                         .by_token = v->by_token,
