@@ -6,14 +6,6 @@
 #include "attention/mechanism.h"
 #include "parts/inspect/inspection.h"
 
-static inline const char *in_groups_refuse(const struct grouping_options *options,
-                                           const struct problem_shape *shape)
-{
-    if (options->joint && shape->num_queries != shape->num_keys)
-        return "joint needs as many queries as keys, which are the same tokens";
-    return NULL;
-}
-
 /* The part that sizes depend on. */
 static inline struct grouped in_groups(const struct grouping_options *options,
                                        const struct problem_shape *shape)
@@ -32,8 +24,25 @@ static inline struct grouped in_groups(const struct grouping_options *options,
         .joint = options->joint || shape->causal,
         .causal = shape->causal,
         .by_token = shape->causal && options->membership == MEMBERSHIP_STRICT,
+        .partition = options->partition != 0,
         .norm = released,
     };
+}
+
+static inline const char *in_groups_refuse(const struct grouping_options *options,
+                                           const struct problem_shape *shape)
+{
+    struct grouped grouped = in_groups(options, shape);
+    size_t longest = size_max(shape->num_queries, shape->num_keys);
+    if (options->joint && shape->num_queries != shape->num_keys)
+        return "joint needs as many queries as keys, which are the same tokens";
+    if (options->partition && grouped.by_token)
+        return "partition places a token among later ones: causal attention needs membership whole with it";
+    if (grouped_places(&grouped, longest) > UINT32_MAX ||
+        (options->partition && size_product(longest, grouped.capacity.num_groups) > UINT32_MAX))
+        return "rounds is {rounds}, num_buckets is {num_buckets}; places of tokens in buckets must be below "
+               "2^32";
+    return NULL;
 }
 
 /* Buckets of all rounds. */

@@ -20,6 +20,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "parts/groups/group_attention.h"
+#include "parts/groups/score_order.h"
 
 struct smyrf_options {
     int64_t cluster_size, rounds;
@@ -77,20 +78,13 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     return saved;
 }
 
-/* A token and its projection, as an integer of the same order. */
-struct entry {
-    uint32_t order, token;
-};
-
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS, PASSES = 3 }; /* of the radix sort: 33 bits */
-
 /* Of the sorts; group_attention then uses the same block. */
 struct scratch {
     double *squares[SIDES]; /* (n): of the rows' lengths */
     float *direction;       /* (rounds, d + 2) */
     /* of one thread */
-    struct entry *entries, *sorted; /* (the longer side) each */
-    uint32_t *counts;               /* (PASSES, DIGITS) */
+    struct ordered *entries, *room; /* (the longer side) each */
+    uint32_t *counts;               /* (ORDER_COUNTS) */
     size_t bytes;
 };
 
@@ -107,9 +101,9 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, shape->workers, bytes);
         own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
-        scratch.entries = arena_take(&own, longer, sizeof(struct entry));
-        scratch.sorted = arena_take(&own, longer, sizeof(struct entry));
-        scratch.counts = arena_take(&own, PASSES * DIGITS, sizeof(uint32_t));
+        scratch.entries = arena_take(&own, longer, sizeof(struct ordered));
+        scratch.room = arena_take(&own, longer, sizeof(struct ordered));
+        scratch.counts = arena_take(&own, ORDER_COUNTS, sizeof(uint32_t));
         bytes = own.used;
     }
     scratch.bytes = arena.used;
@@ -159,19 +153,10 @@ static double measure(const struct kernels *kernels, struct view rows, double *s
     return most;
 }
 
-/* An integer that orders floats; -0 is 0. */
-static uint32_t order_of(float x)
-{
-    uint32_t bits;
-    x += 0.0f;
-    memcpy(&bits, &x, sizeof bits);
-    return bits ^ (bits >> 31 ? UINT32_MAX : UINT32_C(1) << 31);
-}
-
 /* entries = the tokens of a side with their projections on `direction`; those of F and G have a 0 in
    different columns. */
 static void project(const struct clustering *c, enum side side, const float *direction, const double *squares,
-                    struct entry *entries)
+                    struct ordered *entries)
 {
     struct view rows = c->rows[side];
     float last = direction[rows.cols + (side == QUERIES)], projection[TILE];
@@ -182,39 +167,17 @@ static void project(const struct clustering *c, enum side side, const float *dir
         for (size_t i = 0; i < count; i++) {
             float column = double_bounded(sqrt(c->length - squares[first + i]));
             entries[first + i] =
-                (struct entry){order_of(projection[i] + last * column), (uint32_t)(first + i)};
+                (struct ordered){score_order(projection[i] + last * column), (uint32_t)(first + i)};
         }
     }
-}
-
-static size_t digit_of(struct entry entry, size_t pass)
-{
-    return entry.order >> (pass * DIGIT_BITS) & (DIGITS - 1);
 }
 
 /* list (n) = the tokens in the order of their projections; equal ones by token. */
 static void sort_tokens(uint32_t *list, const struct scratch *scratch, size_t n)
 {
-    struct entry *from = scratch->entries, *to = scratch->sorted;
-    memset(scratch->counts, 0, PASSES * DIGITS * sizeof *scratch->counts);
+    const struct ordered *sorted = order_sort(scratch->entries, scratch->room, scratch->counts, n);
     for (size_t i = 0; i < n; i++)
-        for (size_t pass = 0; pass < PASSES; pass++)
-            scratch->counts[pass * DIGITS + digit_of(from[i], pass)]++;
-    for (size_t pass = 0; pass < PASSES; pass++) {
-        uint32_t *next = scratch->counts + pass * DIGITS, sum = 0;
-        for (size_t digit = 0; digit < DIGITS; digit++) {
-            uint32_t count = next[digit];
-            next[digit] = sum;
-            sum += count;
-        }
-        for (size_t i = 0; i < n; i++)
-            to[next[digit_of(from[i], pass)]++] = from[i];
-        struct entry *swap = from;
-        from = to;
-        to = swap;
-    }
-    for (size_t i = 0; i < n; i++)
-        list[i] = from[i].token;
+        list[i] = sorted[i].index;
 }
 
 /* The clusters of one side in one round. */

@@ -36,7 +36,8 @@ static const struct setting smaller[] = {
 static const struct setting further[] = {{"performer", "num_features=41 both_signs=true"},
                                          {"lha", "targets=features num_features=41 both_signs=true"},
                                          {"lha", "num_buckets=5 rounds=3"},
-                                         {"lsh", "num_buckets=5 rounds=2"}};
+                                         {"lsh", "num_buckets=5 rounds=2"},
+                                         {"lsh", "num_buckets=5 partition=true"}};
 
 enum { SMALLER = sizeof smaller / sizeof *smaller, FURTHER = sizeof further / sizeof *further };
 

@@ -52,6 +52,9 @@ run train needle --data needles --attention lha --num-buckets 4 --rounds 3 --lay
 run inspect rounds --examples 1 --json
 holds buckets_of_all_rounds json out 'all(h["num_buckets"] == 12 and sum(b[s] for b in h[m]["buckets"]) == 3 * 48 for h in d["heads"] for m in ("own", "lsh", "smyrf") for s in (0, 1))'
 holds sizes_against_their_mean json out 'all(abs(h[m]["sizes_off"] - sum(not 12 <= sum(b) <= 48 for b in h[m]["buckets"]) / 12) < 1e-9 for h in d["heads"] for m in ("own", "lsh", "smyrf"))'
+# Clusters of exactly n / B tokens: each query meets a quarter of the keys.
+run inspect run --examples 2 --json --partition
+holds clusters_are_equal json out 'all(abs(h[m]["pairs"] - 0.25) < 1e-12 and h[m]["queries_in"] == h[m]["keys_in"] == [0, 1, 0, 0, 0] and h[m]["utility"] < h[m]["bound"] for h in d["heads"] for m in ("own", "lsh", "smyrf")) and len({h[m]["bound"] for m in ("own", "lsh", "smyrf") for h in d["heads"][:1]}) == 1'
 
 # Plots. Without gnuplot in PATH there are only scripts.
 mkdir empty

@@ -122,11 +122,34 @@ bool oracle_is_taken(const struct oracle_groups *o, const double *shares, size_t
     return rank < oracle_capacity(o, n);
 }
 
+/* The best pair of a free token and a group with room, n times. */
+static void take_best_pairs(const struct oracle_groups *o, const double *shares, size_t n, bool *in)
+{
+    size_t *sizes = calloc(o->groups, sizeof *sizes), full = n / o->groups, more = n % o->groups;
+    bool *taken = calloc(n + 1, 1);
+    for (size_t pairs = 0; pairs < n; pairs++) {
+        size_t token = n, group = 0;
+        for (size_t i = 0; i < n; i++)
+            for (size_t b = 0; b < o->groups && !taken[i]; b++)
+                if ((sizes[b] < full || (sizes[b] == full && more > 0)) &&
+                    (token == n || shares[i * o->groups + b] > shares[token * o->groups + group])) {
+                    token = i;
+                    group = b;
+                }
+        more -= sizes[group]++ == full;
+        taken[token] = in[token * o->groups + group] = true;
+    }
+    free(taken);
+    free(sizes);
+}
+
 bool *oracle_members(const struct oracle_groups *o, const double *z, size_t n)
 {
     bool *in = calloc(n * o->groups + 1, 1);
     double *shares = oracle_shares(o, z, n);
-    for (size_t b = 0; b < o->groups; b++)
+    if (o->partition)
+        take_best_pairs(o, shares, n, in);
+    for (size_t b = 0; b < o->groups && !o->partition; b++)
         for (size_t i = 0; i < n; i++)
             in[i * o->groups + b] =
                 o->by_token ? oracle_is_best(o, z, i, b) : oracle_is_taken(o, shares, n, i, b);

@@ -12,7 +12,7 @@
 struct oracle_groups {
     size_t n_q, n_k, d, d_v, groups, rounds;
     double *z_query, *z_key; /* (n, rounds, groups); joint: z_query serves both */
-    bool joint, causal, by_token, norm, whole;
+    bool joint, causal, by_token, partition, norm, whole;
     double enlargement;
     size_t balance;      /* rounds */
     double *query, *key; /* (n, d): the inputs; values and dout are in `softmax` */

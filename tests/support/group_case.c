@@ -66,6 +66,7 @@ struct oracle_groups group_case_oracle(const struct attention_case *data, size_t
     o.by_token = data->causal && strict;
     o.norm = o.whole = !paper;
     o.balance = (size_t)grouping->balance;
+    o.partition = grouping->partition != 0;
     return o;
 }
 

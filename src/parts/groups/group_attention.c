@@ -235,6 +235,8 @@ static void forward_block(const struct group_attention *a, const struct forward_
         row_max[i] = LEAST;
         row_sum[i] = 0;
     }
+    if (all.first == all.end) /* a group without keys */
+        memset(result, 0, rows * d_v * sizeof *result);
     for (size_t tile = all.first; tile < all.end; tile += TILE) {
         size_t cols = size_min(TILE, all.end - tile);
         tile_multiply(&memory->products, kernels, memory->scores, TILE, memory->query, d, 1,
@@ -392,6 +394,8 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         memory->log_sum[i] = a->rows.log_sum[queries[first + i]];
         memory->deltas[i] = memory->delta[queries[first + i]];
     }
+    if (all.first == all.end)
+        memset(dquery, 0, rows * d * sizeof *dquery);
     for (size_t tile = all.first; tile < all.end; tile += TILE) {
         size_t cols = size_min(TILE, all.end - tile), at = a->keys.start[group] + tile;
         tile_multiply(&memory->products, kernels, p, TILE, memory->query, d, 1,

@@ -10,13 +10,14 @@
 
 size_t grouped_places(const struct grouped *b, size_t n)
 {
-    return b->by_token ? size_product(n, b->rounds)
-                       : size_product(grouped_lists(b), capacity_of(&b->capacity, n));
+    return b->by_token || b->partition ? size_product(n, b->rounds)
+                                       : size_product(grouped_lists(b), capacity_of(&b->capacity, n));
 }
 
 static size_t longest_of(const struct grouped *b, size_t n)
 {
-    return b->by_token ? n : capacity_of(&b->capacity, n);
+    size_t groups = b->capacity.num_groups;
+    return b->by_token ? n : b->partition ? (n + groups - 1) / groups : capacity_of(&b->capacity, n);
 }
 
 static struct group_sizes sizes_of(const struct grouped *b)

@@ -6,6 +6,7 @@
    centred and of variance 1 over the groups, balanced across tokens and groups (balance.h). Each group takes
    the capacity_of(n_q) queries with the largest p and, independently, the capacity_of(n_k) keys. With joint,
       its keys are its queries.
+      `partition`: each token goes to one group, and groups have equal sizes (partition.h).
       `by_token` (joint): each token goes only to the group where z_i is largest, ties to the lower group.
    3. Softmax attention inside the groups of all rounds, merged (group_attention.h), of rows that may be
    normed as they are gathered (plain_norm.h). Membership has no gradient. Saved: the lists, and two floats
@@ -34,11 +35,11 @@ struct grouped {
     size_t workers;
     enum precision precision;
     size_t num_queries, num_keys, dim, value_dim;
-    struct capacity capacity; /* of the groups of one round */
-    size_t rounds;            /* hashings, at least 1 */
-    size_t balance;           /* rounds of balance.h; 0: none */
-    bool joint, causal, by_token, norm;
-    bool large; /* as in tile_attention.h */
+    struct capacity capacity;                      /* of the groups of one round */
+    size_t rounds;                                 /* hashings, at least 1 */
+    size_t balance;                                /* rounds of balance.h; 0: none */
+    bool joint, causal, by_token, partition, norm; /* not both by_token and partition */
+    bool large;                                    /* as in tile_attention.h */
     struct view query, key, value;
     /* Writes z (count, grouped_lists), adjacent, for rows first .. first + count - 1, count <= SCORE_ROWS;
        with joint, for both sides, and side is SIDE_QUERIES. `worker` selects its scratch. */

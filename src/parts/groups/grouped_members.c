@@ -1,5 +1,6 @@
 /* Steps 1 and 2 of grouped.h, on the pool. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
+#include "parts/groups/partition.h"
 
 #include <float.h>
 #include <math.h>
@@ -22,7 +23,8 @@ static size_t tiles_of(size_t n)
 
 struct score_memory {
     float *scores;                     /* (lists, n) of one side, members_score_distance(n) apart */
-    uint32_t *choice;                  /* (n, rounds): by_token */
+    uint32_t *choice;                  /* (n, rounds): by_token, partition */
+    void *partition;                   /* memory of partition.h */
     double *spread;                    /* (rounds, tiles): sums of squares of the centred scores */
     void *balance;                     /* memory of balance.h */
     float *z, *largest, *sum, *factor; /* of one thread: (SCORE_ROWS, lists), (SCORE_ROWS, rounds) each */
@@ -34,9 +36,11 @@ static struct score_memory score_memory(const struct grouped *b, void *block, si
     struct score_memory memory = {0};
     struct arena arena = arena_on(block);
     size_t lists = grouped_lists(b), workers = b->workers, each = size_product(SCORE_ROWS, b->rounds);
-    if (b->by_token)
+    if (b->by_token || b->partition)
         memory.choice = arena_take(&arena, size_product(n, b->rounds), sizeof *memory.choice);
-    else
+    if (b->partition)
+        memory.partition = arena_take(&arena, partition_size(b->capacity.num_groups, n), 1);
+    if (!b->by_token)
         memory.scores = arena_take(&arena, size_product(lists, members_score_distance(n)), sizeof(float));
     if (balances(b)) {
         memory.spread = arena_take(&arena, size_product(b->rounds, tiles_of(n)), sizeof *memory.spread);
@@ -175,15 +179,25 @@ static size_t length_of(const struct grouped *b, enum grouped_side side)
     return side == SIDE_QUERIES ? b->num_queries : b->num_keys;
 }
 
+/* The lists of a side, from its scores or choices. */
+static void fill_lists(const struct grouped *b, const struct score_memory *memory, size_t n,
+                       const struct members *members)
+{
+    size_t ld = members_score_distance(n), groups = b->capacity.num_groups;
+    for (size_t round = 0; round < b->rounds && b->partition; round++)
+        partition(memory->scores + round * groups * ld, ld, groups, n, (uint32_t)(round * groups),
+                  memory->choice + round, b->rounds, memory->partition);
+    if (b->by_token || b->partition)
+        members_by_token(members, memory->choice, n, b->rounds);
+    else
+        members_by_group(members, b->kernels, b->pool, memory->scores, ld, n, capacity_of(&b->capacity, n));
+}
+
 static void fill_members(const struct grouped *b, enum grouped_side side, const struct members *members)
 {
     size_t n = length_of(b, side);
     struct score_memory memory = score_side(b, side, n, b->scratch);
-    if (b->by_token)
-        members_by_token(members, memory.choice, n, b->rounds);
-    else
-        members_by_group(members, b->kernels, b->pool, memory.scores, members_score_distance(n), n,
-                         capacity_of(&b->capacity, n));
+    fill_lists(b, &memory, n, members);
 }
 
 void grouped_members(const struct grouped *b)
@@ -231,12 +245,11 @@ void grouped_whole(const struct grouped *b, enum grouped_side side, const struct
 {
     struct grouped whole = whole_of(b);
     size_t n = length_of(b, side);
-    const float *scores = score_side(&whole, b->joint ? SIDE_QUERIES : side, n, scratch).scores;
+    struct score_memory memory = score_side(&whole, b->joint ? SIDE_QUERIES : side, n, scratch);
     if (lists != NULL)
-        members_by_group(lists, b->kernels, b->pool, scores, members_score_distance(n), n,
-                         capacity_of(&b->capacity, n));
+        fill_lists(&whole, &memory, n, lists);
     if (choice != NULL)
-        choose(choice, scores, members_score_distance(n), b->capacity.num_groups, b->rounds, n);
+        choose(choice, memory.scores, members_score_distance(n), b->capacity.num_groups, b->rounds, n);
 }
 
 void grouped_count_best(const struct grouped *b, enum grouped_side side, uint32_t *counts)

@@ -14,7 +14,7 @@ struct grouping_options {
     int64_t num_groups, rounds; /* B, r */
     double enlargement;
     int64_t balance; /* rounds */
-    int mode, joint, membership;
+    int mode, joint, membership, partition;
 };
 
 extern const char *const lha_mode_names[], *const membership_names[];
@@ -60,6 +60,11 @@ extern const char *const lha_mode_names[], *const membership_names[];
          .type = OPTION_FLAG,                                                                                \
          .help = "the query and the key of a token share one score, so each query sees its own key; always " \
                  "on in causal attention"},                                                                  \
+        {.name = GROUPING_FIELD(partition),                                                                  \
+         .type = OPTION_FLAG,                                                                                \
+         .help = "each token goes to exactly one bucket of each round, and buckets have equal sizes, as in " \
+                 "the paper's figure 2, in place of the best tokens for each bucket; in causal attention "   \
+                 "only with membership whole"},                                                              \
     {                                                                                                        \
         .name = GROUPING_FIELD(membership), .type = OPTION_CHOICE, .preset = MEMBERSHIP_STRICT,              \
         .choices = membership_names,                                                                         \

@@ -119,6 +119,8 @@ static void scores_come_from_the_parameters(void **state)
          .more_rounds = 1},
         {"num_buckets=4 rounds=2 membership=whole", 131, 131, 4, .shared = true, .causal = true,
          .more_rounds = 1},
+        {"num_buckets=6 partition=true", 150, 131, 6, .shared = true},
+        {"num_buckets=4 partition=true membership=whole", 131, 131, 4, .shared = true, .causal = true},
         {"num_buckets=50", 20, 30, 50, .shared = true}, /* more groups than tokens */
         {"num_buckets=50", 1, 1, 50, .shared = true},
         {"num_buckets=50 mode=paper", 1, 1, 50, .paper = true, .causal = true, .strict = true},
@@ -137,10 +139,14 @@ static bool *homes_of(const struct oracle_groups *o, const struct variant *v, co
     bool *home = calloc(n * lists_of(v), 1);
     for (size_t round = 0; round < o->rounds; round++) {
         double *own = oracle_round(o, z, n, round), *shares = oracle_shares(o, own, n);
+        bool *members = oracle_members(o, own, n);
         for (size_t i = 0; i < n; i++)
             for (size_t b = 0; b < o->groups; b++)
-                home[i * lists_of(v) + round * o->groups + b] =
-                    v->paper ? oracle_is_best(o, shares, i, b) : oracle_is_taken(o, shares, n, i, b);
+                home[i * lists_of(v) + round * o->groups + b] = v->paper ? oracle_is_best(o, shares, i, b)
+                                                                : o->partition
+                                                                    ? members[i * o->groups + b]
+                                                                    : oracle_is_taken(o, shares, n, i, b);
+        free(members);
         free(shares);
         free(own);
     }
@@ -264,6 +270,7 @@ static void hashes_learn_the_shares_of_attention(void **state)
         {"num_buckets=4 balance=0", 71, 71, 4, .shared = true, .causal = true, .strict = true},
         {"num_buckets=30 enlargement=1 mode=paper", 59, 71, 30, .paper = true}, /* lists have 30 places */
         {"num_buckets=5 rounds=2", 90, 71, 5, .shared = true, .more_rounds = 1},
+        {"num_buckets=5 partition=true", 90, 71, 5, .shared = true},
         {"num_buckets=5 rounds=3 mode=paper hash=mlp hash_width=7", 70, 71, 5, 7, .paper = true,
          .more_rounds = 2},
         {"num_buckets=4 rounds=2", 71, 71, 4, .shared = true, .causal = true, .strict = true,
@@ -555,9 +562,16 @@ static void refusals(void **state)
     call.params = NULL;
     check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
                  "learned parameters per head, none were given");
-    pool_free(&host, pool);
     attention_case_free(&data);
     free(options);
+    options = group_case_options("lha", "partition=true");
+    data = group_case_new("lha", options, 40, 40, D, D_V, true);
+    call = attention_case_call(&data, pool, offsets);
+    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED,
+                 "lha: partition places a token among later ones: causal attention needs membership whole");
+    attention_case_free(&data);
+    free(options);
+    pool_free(&host, pool);
 }
 
 int main(void)

@@ -4,7 +4,8 @@
    softmax before the selection; statistics of keys for queries; scores of one tile over another's;
    balanced with another sharpness; the spread of the first tile for all; norms left out, or those of all
    tiles of a list written to the place of the first; one softmax over all rounds; the scores of the first
-   round balanced for all; with by_token, the groups of the first round only.
+   round balanced for all; with by_token, the groups of the first round only; a
+   partition of the first round for all.
    Covers: grouped_members.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
@@ -35,7 +36,7 @@ static void score(const void *argument, enum grouped_side side, size_t first, si
 
 struct variant {
     size_t n_q, n_k, groups;
-    bool joint, causal, by_token, norm, whole, equal;
+    bool joint, causal, by_token, partition, norm, whole, equal;
     size_t balance, more_rounds;
 };
 
@@ -78,6 +79,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     o.norm = v->norm;
     o.whole = v->whole;
     o.balance = v->balance;
+    o.partition = v->partition;
     oracle_groups_run(&o);
     struct scores scores = {{z[0], z[1]}, lists};
     struct grouped b = {
@@ -94,6 +96,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         .joint = v->joint,
         .causal = v->causal,
         .by_token = v->by_token,
+        .partition = v->partition,
         .norm = v->norm,
         .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
         .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
@@ -152,6 +155,11 @@ static void scores_become_attention(void **state)
         {.n_q = 130, .n_k = 150, .groups = 7, .norm = true, .whole = true, .more_rounds = 2},
         {.n_q = 130, .n_k = 150, .groups = 7, .balance = 3, .more_rounds = 1},
         {.n_q = 3, .n_k = 1, .groups = 5, .balance = 4, .more_rounds = 3},
+        {.n_q = 130, .n_k = 150, .groups = 7, .partition = true, .norm = true},
+        {.n_q = 128, .n_k = 128, .groups = 4, .partition = true, .balance = 3, .more_rounds = 1},
+        {.n_q = 3, .n_k = 1, .groups = 5, .partition = true},
+        {.n_q = 141, .n_k = 141, .groups = 9, .partition = true, .equal = true},
+        {.n_q = 141, .n_k = 141, .groups = 3, .joint = true, .causal = true, .partition = true, .balance = 1},
         {.n_q = 141, .n_k = 141, .groups = 3, .joint = true, .causal = true, .more_rounds = 2},
         {.n_q = 141,
          .n_k = 141,
