@@ -10,6 +10,8 @@ const struct option_row model_options[] = {
     {"dim", OPTION_INT, FIELD(dim), 64, 1, 16384, NULL, "width of a token's row, a multiple of heads"},
     {"heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads per block"},
     {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward layer"},
+    {"activation", OPTION_CHOICE, FIELD(activation), FFN_GELU, 0, 0, ffn_activations,
+     "activation of the feed-forward layer"},
     {"conv_window", OPTION_INT, FIELD(conv_window), 0, 0, 1023, NULL,
      "width of the convolution over values that is added to the attention output (YOSO-C), odd; 0 for none"},
     {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,

@@ -29,6 +29,7 @@ struct model_config {
     struct model_objective objectives[MODEL_OBJECTIVES];
     /* Options. */
     int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
+    int activation;                  /* enum ffn_activation */
     int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */
     int pooling;                     /* enum pooling */
     int classifier;                  /* enum head_kind, of the classifier */

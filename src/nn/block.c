@@ -40,7 +40,7 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     snprintf(text, sizeof text, post ? "%s.attention.output.LayerNorm" : "%s.layernorm_after", name);
     TRY(norm_describe(host, params, text, shape->dim, shape->norm_epsilon,
                       post ? &block->first_norm : &block->second_norm));
-    TRY(ffn_describe(host, params, name, shape->dim, shape->wide, &block->ffn));
+    TRY(ffn_describe(host, params, name, shape->dim, shape->wide, shape->activation, &block->ffn));
     if (post) {
         snprintf(text, sizeof text, "%s.output.LayerNorm", name);
         TRY(norm_describe(host, params, text, shape->dim, shape->norm_epsilon, &block->second_norm));

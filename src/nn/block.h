@@ -22,6 +22,7 @@ struct block_shape {
     size_t num_groups;
     bool causal;    /* no row depends on a later one; excludes taps */
     size_t max_len; /* the longest sequence, for mechanisms whose tensors depend on it; 0: unknown */
+    enum ffn_activation activation;
 };
 
 struct block {
@@ -43,7 +44,7 @@ struct block_space {
     float *x;      /* (dim) input */
     float *middle; /* (dim) m (post-LN: before its norm); may be x without backward */
     float *sum;    /* (dim) post-LN: y before its norm; NULL without backward */
-    float *before; /* (wide) before GELU; NULL without backward */
+    float *before; /* (wide) before the activation; NULL without backward */
     struct attention_space attention;
 };
 

@@ -1,21 +1,33 @@
-/* Linear, GELU, dropout, Linear. SPDX-License-Identifier: Apache-2.0 */
+/* Linear, GELU or ReLU, dropout, Linear. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/ffn.h"
 
 #include <stdio.h>
 
-enum { COLUMNS = 384 }; /* columns that go through GELU at a time */
+enum { COLUMNS = 384 }; /* columns that go through the activation at a time */
+
+const char *const ffn_activations[] = {"gelu", "relu", NULL};
 
 hashattn_status ffn_describe(struct host *host, struct params *params, const char *name, size_t dim,
-                             size_t wide, struct ffn *ffn)
+                             size_t wide, enum ffn_activation activation, struct ffn *ffn)
 {
     char text[PARAM_NAME];
+    ffn->activation = activation;
     snprintf(text, sizeof text, "%s.intermediate.dense", name);
     TRY(dense_describe(host, params, text, dim, wide, &ffn->first));
     snprintf(text, sizeof text, "%s.output.dense", name);
     return dense_describe(host, params, text, wide, dim, &ffn->second);
 }
 
-/* A range of columns goes through GELU, and in bf16 is rounded, while it is in the second-level cache. */
+static void activate(const struct ffn *ffn, const struct kernels *kernels, float *y, const float *x, size_t n)
+{
+    if (ffn->activation == FFN_RELU)
+        kernels->rows.gate(y, x, x, n);
+    else
+        kernels->layers.gelu(y, x, n);
+}
+
+/* A range of columns goes through the activation, and in bf16 is rounded, while it is in the second-level
+ * cache. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
                  const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch)
@@ -31,7 +43,7 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
         dense_forward_left(&ffn->first, kernels, values, before, left, n, c, count);
         watch_lap(watch, PROFILE_PRODUCTS);
         for (size_t i = 0; i < n; i++)
-            kernels->layers.gelu(after + i * wide + c, before + i * wide + c, count);
+            activate(ffn, kernels, after + i * wide + c, before + i * wide + c, count);
         if (middle != NULL)
             kernels->bf16.round(rounded + c, wide, after + c, wide, n, count);
         watch_lap(watch, PROFILE_GELU);
@@ -44,6 +56,20 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
     watch_lap(watch, PROFILE_PRODUCTS);
 }
 
+/* wide = the rows after dropout; with GELU also slope = their derivative. */
+static void activate_again(const struct ffn *ffn, const struct dropout *dropout, uint64_t key,
+                           const struct rows *rows, float *wide, float *slope, const float *before,
+                           size_t first, size_t n)
+{
+    size_t width = ffn->first.out;
+    if (ffn->activation == FFN_GELU) {
+        dropout_gelu_again(dropout, key, rows, wide, slope, before, first, n, width);
+        return;
+    }
+    activate(ffn, rows->kernels, wide, before, n * width);
+    dropout_rows(dropout, key, rows, wide, wide, first, n, width);
+}
+
 /* `wide` holds the rows after dropout for the gradient of the second layer's weights, and then receives the
    gradient of that layer's input. */
 void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *values, struct slice gradients,
@@ -53,11 +79,16 @@ void ffn_backward(const struct ffn *ffn, const struct rows *rows, const float *v
 {
     const struct kernels *kernels = rows->kernels;
     size_t width = ffn->first.out;
-    dropout_gelu_again(dropout, key, rows, wide, slope, before, first, n, width);
+    activate_again(ffn, dropout, key, rows, wide, slope, before, first, n);
     watch_lap(watch, PROFILE_GELU);
     dense_backward(&ffn->second, kernels, values, gradients, wide, false, dy, wide, n);
     watch_lap(watch, PROFILE_PRODUCTS);
-    kernels->rows.multiply(wide, slope, n * width);
+    if (ffn->activation == FFN_GELU) {
+        kernels->rows.multiply(wide, slope, n * width);
+    } else {
+        dropout_rows(dropout, key, rows, wide, wide, first, n, width);
+        kernels->rows.gate(wide, wide, before, n * width);
+    }
     watch_lap(watch, PROFILE_GELU);
     dense_backward(&ffn->first, kernels, values, gradients, dx, false, wide, x, n);
     watch_lap(watch, PROFILE_PRODUCTS);

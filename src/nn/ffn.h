@@ -1,5 +1,5 @@
-/* The feed-forward part of a block: Linear(dim -> wide), GELU, dropout, Linear(wide -> dim), on a tile of
-   rows. It stores the wide rows before GELU; backward recomputes the rows after dropout.
+/* The feed-forward part of a block: Linear(dim -> wide), GELU or ReLU, dropout, Linear(wide -> dim), on a
+   tile of rows. It stores the wide rows before the activation; backward recomputes the rows after dropout.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_FFN_H
 #define NN_FFN_H
@@ -7,15 +7,19 @@
 #include "nn/dense.h"
 #include "nn/dropout.h"
 
+enum ffn_activation { FFN_GELU, FFN_RELU };
+extern const char *const ffn_activations[]; /* "gelu", "relu", NULL */
+
 struct ffn {
     struct dense first, second; /* "NAME.intermediate.dense", "NAME.output.dense" */
+    enum ffn_activation activation;
 };
 hashattn_status ffn_describe(struct host *host, struct params *params, const char *name, size_t dim,
-                             size_t wide, struct ffn *ffn);
+                             size_t wide, enum ffn_activation activation, struct ffn *ffn);
 
 /* Computes y (n, dim) from x (n, dim), rows [first, first + n) of the batch. before (n, wide): the rows
-   before GELU, for backward. after (n, wide): scratch; without backward it may be `before`. halves: scratch
-   of (n, dim + 1 + wide + 1) in bf16. */
+   before the activation, for backward. after (n, wide): scratch; without backward it may be `before`. halves:
+   scratch of (n, dim + 1 + wide + 1) in bf16. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
                  const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch);

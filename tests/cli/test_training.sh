@@ -64,6 +64,9 @@ run train needle --data d --out learned --steps 100000 --eval-every 5 --until ac
 cp out learned.json
 [ "$code" = 0 ] && holds accuracy_is_reached json learned.json 'd["stopped_by"] == "accuracy" and d["valid_accuracy"] >= .1 and d["steps"] % 5 == 0' || failed accuracy_is_reached "$(cat err)"
 
+run train needle --data d --out relu --steps 12 --eval-every 4 --seed 5 --activation relu $tiny
+holds activation_is_recorded json relu/config.json 'd["model"]["activation"] == "relu"'
+cmp -s whole/last.safetensors relu/last.safetensors && failed activation_matters "two activations, one model" || passed activation_matters
 # Two runs on the same examples.
 run eval whole --json
 cp out whole.json

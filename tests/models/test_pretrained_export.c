@@ -222,6 +222,7 @@ static void what_has_no_place_is_refused(void **state)
          "type bert cannot describe the model: conv_window is 3 (0 is needed)"},
         {"softmax", "norm", "pre", "norm is pre (post is needed)"},
         {"softmax", "positions", "sinusoidal", "positions is sinusoidal (learned is needed)"},
+        {"softmax", "activation", "relu", "activation is relu (gelu is needed)"},
         {"softmax", "scale_words", "true", "scale_words is true (false is needed)"},
     };
     char path[100];

@@ -1,10 +1,11 @@
 /* The feed-forward part against double precision and central differences, with and without dropout; the mask,
    tested by itself elsewhere, is taken as data. Bugs planted and caught: GELU's gradient at the rows after
    it; dropout missing in backward; dropout's key changed between forward and backward; the second layer's
-   input read before dropout; the slope left out; with bfloat16, rows
-   rounded before dropout read by the second layer. SPDX-License-Identifier: Apache-2.0 */
+   input read before dropout; the slope left out, or with ReLU the dropout or the gate of the gradient; with
+   bfloat16, rows rounded before dropout read by the second layer. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/ffn.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "oracle/oracle_layers.h"
@@ -28,19 +29,20 @@ static double weighed(void *user)
     double wide[ROWS * WIDE];
     oracle_dense(wide, c->x, exact + c->ffn.first.weight, exact + c->ffn.first.bias, ROWS, DIM, WIDE);
     for (int i = 0; i < ROWS * WIDE; i++)
-        wide[i] = oracle_gelu(wide[i]) * (double)c->mask[i];
+        wide[i] =
+            (c->ffn.activation == FFN_RELU ? fmax(wide[i], 0) : oracle_gelu(wide[i])) * (double)c->mask[i];
     oracle_dense(c->y, wide, exact + c->ffn.second.weight, exact + c->ffn.second.bias, ROWS, WIDE, DIM);
     return inner(c->g, c->y, ROWS * DIM);
 }
 
-static void check_rate(double rate)
+static void check_rate(double rate, enum ffn_activation activation)
 {
     struct ffn_case c;
     struct layer_test *test = &c.test;
     layer_test_open(test, 1);
     layer_test_shift(test);
-    check_status(&test->host, ffn_describe(&test->host, &test->params, "l", DIM, WIDE, &c.ffn), HASHATTN_OK,
-                 NULL);
+    check_status(&test->host, ffn_describe(&test->host, &test->params, "l", DIM, WIDE, activation, &c.ffn),
+                 HASHATTN_OK, NULL);
     assert_int_equal(param_named(&test->params, "l.intermediate.dense.weight")->shape[0], WIDE);
     assert_int_equal(param_named(&test->params, "l.output.dense.weight")->shape[0], DIM);
     layer_test_start(test, 1);
@@ -76,13 +78,15 @@ static void check_rate(double rate)
 static void ffn_agrees_with_double(void **state)
 {
     (void)state;
-    check_rate(0);
+    check_rate(0, FFN_GELU);
+    check_rate(0, FFN_RELU);
 }
 
 static void ffn_with_dropout_agrees_with_double(void **state)
 {
     (void)state;
-    check_rate(0.4);
+    check_rate(0.4, FFN_GELU);
+    check_rate(0.4, FFN_RELU);
 }
 
 /* More columns than go through GELU at a time. */
@@ -94,7 +98,8 @@ static void many_columns_are_computed_in_ranges(void **state)
     struct ffn ffn;
     layer_test_open(&test, 1);
     layer_test_shift(&test);
-    check_status(&test.host, ffn_describe(&test.host, &test.params, "l", DIM, MANY, &ffn), HASHATTN_OK, NULL);
+    check_status(&test.host, ffn_describe(&test.host, &test.params, "l", DIM, MANY, FFN_GELU, &ffn),
+                 HASHATTN_OK, NULL);
     layer_test_start(&test, 1);
     const size_t offsets[] = {0, ROWS};
     struct rows rows = rows_of(test.kernels, test.pool, 1, offsets, NULL);
@@ -122,8 +127,8 @@ static void rounded_products_see_dropout(void **state)
         struct ffn ffn;
         layer_test_open(&test, 1);
         test.params.precision = PRECISION_BF16;
-        check_status(&test.host, ffn_describe(&test.host, &test.params, "l", DIM, EVEN, &ffn), HASHATTN_OK,
-                     NULL);
+        check_status(&test.host, ffn_describe(&test.host, &test.params, "l", DIM, EVEN, FFN_GELU, &ffn),
+                     HASHATTN_OK, NULL);
         layer_test_start(&test, 1);
         const size_t offsets[] = {0, ROWS};
         const uint64_t sample = 3;

@@ -99,13 +99,14 @@ static void checkpoints_determine_the_architecture(void **state)
         options_preset(model_options, &model);
         model.causal = 1;
         model.dropout = 0.25;
+        model.activation = FFN_RELU;
         origin_architecture(&origin, &model);
         const struct model_config *stored = model_config_of(origin.model);
         assert_true(model.layers == 2 && model.dim == 8 && model.heads == 2 && model.ffn == 12);
         assert_true(model.norm == BLOCK_POST_NORM && model.norm_epsilon == stored->norm_epsilon);
         assert_true(model.position_offset == (c == 1 ? 0 : 2) && model.scale_words == 0);
         assert_true(model.classifier == (c == 0 ? HEAD_GELU : HEAD_TANH));
-        assert_true(model.conv_window == stored->conv_window);
+        assert_true(model.conv_window == stored->conv_window && model.activation == FFN_GELU);
         assert_true(model.pooling == POOL_MEAN && model.causal == 1 && model.dropout == 0.25);
         assert_true(origin_fixes(&origin, "heads") && origin_fixes(&origin, "norm_epsilon"));
         assert_true(origin_fixes(&origin, "classifier") == (c == 1)); /* BERT's pooler */
