@@ -1,6 +1,6 @@
 #!/bin/sh
 # Ranks of MPI through the tool: the same bits on 1, 2, 3, 4 and 8 of them, resuming on others, eval and predict, refusals, and
-# faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM.
+# faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM. KILL_MOMENTS="0 0.5": kill a rank after these seconds.
 # Ranks that share sequences: one pair, two pairs, resuming, eval and refusals.
 # Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
 # that one rank has not computed.
@@ -163,7 +163,7 @@ ends() { # NAME PART LIMIT: the job fails within LIMIT seconds and says PART (MP
     run train --resume "$out" --max-seconds 0.000001 --threads 1
     [ "$code" = 0 ] && passed "$1_resumes" || failed "$1_resumes" "$(head -c 300 err)"
 }
-for moment in 0 0.03 0.1; do
+for moment in ${KILL_MOMENTS:-0 0.03 0.1}; do
     begin killed
     sleep $moment
     kill -KILL "$(process_of 1)"
