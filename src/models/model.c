@@ -192,6 +192,11 @@ hashattn_status model_check(struct host *host, const struct model *model, const 
     struct rows rows =
         rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
     rows.cut = batch->cut;
+    for (size_t i = 0; i < model->num_goals && batch->cut != NULL; i++)
+        FAIL_IF(
+            model->goals[i].objective->whole, host, HASHATTN_REFUSED,
+            "the objective %s reads the rows of a sequence together: sequence_parallel must be 1, not %zu",
+            model->goals[i].objective->name, row_ranks_count(batch->cut->ranks));
     for (size_t i = 0; i < model->trunk.num_lists; i++)
         TRY(self_attention_check(host, &model->trunk.blocks[i].attention, &rows));
     return HASHATTN_OK;

@@ -100,6 +100,7 @@ const struct objective objective_horizon = {
     .summary = "the values after a window, from all rows of the window",
     .place = TARGET_EXAMPLE,
     .type = TARGET_FLOATS,
+    .whole = true,
     .sums = squares_sums,
     .metrics = squares_metrics,
     .refuse = squares_refuse,

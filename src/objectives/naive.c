@@ -63,6 +63,7 @@ const struct objective objective_naive = {
     .place = TARGET_EXAMPLE,
     .type = TARGET_FLOATS,
     .bare = true,
+    .whole = true,
     .sums = squares_sums,
     .metrics = squares_metrics,
     .refuse = squares_refuse,

@@ -83,7 +83,8 @@ struct objective {
     const char *summary; /* one sentence */
     enum target_place place;
     enum target_type type;
-    bool bare; /* x is the input, rows of floats: the model has no trunk, and backward gets dx NULL */
+    bool bare;  /* x is the input, rows of floats: the model has no trunk, and backward gets dx NULL */
+    bool whole; /* reads the rows of a sequence together, so ranks cannot share a sequence */
     bool ties_embedding; /* the rows of the trunk meet the embedding table, which is then scaled (nn/embed.h)
                           */
 

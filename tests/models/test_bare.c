@@ -1,7 +1,8 @@
 /* Models without a trunk: the objective's parameters only, its predictions on the rows of the batch, losses
    and gradients, and what cannot be combined.
    Bugs planted and caught: the rows of an empty trunk given to the objective; the width of the trunk taken
-   for that of the rows; a trunk described nevertheless; a bare objective beside one with a trunk.
+   for that of the rows; a trunk described nevertheless; a bare objective beside one with a trunk; ranks that
+   share its sequences.
    Covers: model.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -58,6 +59,14 @@ static void a_linear_forecast_is_the_whole_model(void **state)
                                       .targets = &targets,
                                       .training = true};
     check_status(&base.host, model_check(&base.host, model, &batch), HASHATTN_OK, NULL);
+    struct comm two = {.peer = {.size = 2}};
+    struct row_ranks ranks = {.comm = &two};
+    const struct rows_cut cut = {.ranks = &ranks};
+    struct model_batch shared = batch;
+    shared.cut = &cut;
+    check_status(
+        &base.host, model_check(&base.host, model, &shared), HASHATTN_REFUSED,
+        "the objective dlinear reads the rows of a sequence together: sequence_parallel must be 1, not 2");
     assert_int_equal(model_saved_size(model, &batch), 0);
     void *workspace = aligned_alloc(64, (model_workspace_size(model, &batch) + 63) / 64 * 64);
     const float *laid = params_lay(params, base.kernels, base.pool, values, true, room);
