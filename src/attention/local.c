@@ -10,7 +10,9 @@
    is the shorter way round the ring of n tokens, -n/2 < i - j <= n/2, for any number of blocks.
    Cost: 6 n s (d + d_v) operations and 3 n s exponentials forward (tile_attention.h); terms add about 6 n s
    d and the cost of making them. Nothing is random. Saved: two floats per query.
-   SPDX-License-Identifier: Apache-2.0 */
+   If ranks share the rows, a rank copies its keys and values between h = 2 s - 1 (causal: 3 s - 1, before
+   only) of either neighbour, from which it gets them and to which their gradients return: 4 h (d + d_v) bytes
+   to a neighbour forward, twice that backward. SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/mechanism.h"
@@ -51,6 +53,12 @@ static bool goes_round(const void *options, const struct problem_shape *shape)
     return on_ring(options, shape) && shape->num_keys > 3 * block_size(options);
 }
 
+/* Rows of the keys that ranks which share a sequence get from a neighbour. */
+static size_t neighbour_rows(const void *options, const struct problem_shape *shape)
+{
+    return (shape->causal ? 3 : 2) * block_size(options) - 1;
+}
+
 /* Rows of the last block of n. */
 static size_t last_block(size_t s, size_t n)
 {
@@ -60,13 +68,15 @@ static size_t last_block(size_t s, size_t n)
 /* Largest distance of a seen key before its query, and after it (causal: 0). */
 static size_t most_before(const void *options, const struct problem_shape *shape)
 {
-    size_t far = (shape->causal ? 3 : 2) * block_size(options) - 1, n = shape->num_queries;
+    size_t far = (shape->causal ? 3 : 2) * block_size(options) - 1;
+    size_t n = shape->ranks > 1 ? shape->total_rows : shape->num_queries;
     return size_min(far, on_ring(options, shape) ? n / 2 : n - (n > 0));
 }
 
 static size_t most_after(const void *options, const struct problem_shape *shape)
 {
-    size_t far = shape->causal ? 0 : 2 * block_size(options) - 1, n = shape->num_keys - (shape->num_keys > 0);
+    size_t far = shape->causal ? 0 : 2 * block_size(options) - 1;
+    size_t keys = shape->ranks > 1 ? shape->total_rows : shape->num_keys, n = keys - (keys > 0);
     return size_min(far, on_ring(options, shape) ? n / 2 : n);
 }
 
@@ -124,7 +134,9 @@ static size_t position_bias_at(size_t head_dim)
 
 struct scratch {
     struct relative_terms terms;
-    float *key, *value, *dkey, *dvalue; /* (n + 2 s, d or d_v): if the keys wrap around */
+    float *key, *value, *dkey,
+        *dvalue;     /* (n + 2 s, d or d_v): if the keys wrap around; with ranks (h + n + h) */
+    float *returned; /* with ranks: (h, d or d_v) gradients from a neighbour */
     void *tiles;
     size_t bytes;
 };
@@ -137,13 +149,18 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     size_t keys = 0;
     if (goes_round(options, shape)) /* the upper bound: sizes never fall with n */
         keys = sizes.num_keys = size_sum(shape->num_keys, 2 * block_size(options));
+    if (shape->ranks > 1)
+        keys = sizes.num_keys = size_sum(shape->num_keys, 2 * neighbour_rows(options, shape));
     size_t forward_bytes = tile_attention_forward_size(&sizes),
            backward_bytes = tile_attention_backward_size(&sizes);
+    size_t returned = shape->ranks > 1 ? neighbour_rows(options, shape) : 0;
     scratch.terms = relative_terms_take(&arena, sizes.dim, most_before(options, shape), sizes.terms);
     scratch.key = arena_take(&arena, size_product(keys, sizes.dim), sizeof(float));
     scratch.value = arena_take(&arena, size_product(keys, sizes.value_dim), sizeof(float));
     scratch.dkey = arena_take(&arena, size_product(keys, sizes.dim), sizeof(float));
     scratch.dvalue = arena_take(&arena, size_product(keys, sizes.value_dim), sizeof(float));
+    scratch.returned =
+        arena_take(&arena, returned, size_product(size_max(sizes.dim, sizes.value_dim), sizeof(float)));
     scratch.tiles = arena_take(&arena, forward_bytes > backward_bytes ? forward_bytes : backward_bytes, 1);
     scratch.bytes = arena.used;
     return scratch;
@@ -263,6 +280,82 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
     return attention;
 }
 
+/* ---- rows that ranks share ------------------------------------------------------------------------------
+ */
+
+/* Index in the sequence of the first row here. */
+static size_t first_row(const struct problem *problem)
+{
+    size_t first, end;
+    comm_share(problem->ranks->comm, problem->shape.total_rows, &first, &end);
+    return first;
+}
+
+/* Key 0 is the first of the rows from the rank before. */
+static struct sight sight_shared(const void *argument, size_t query)
+{
+    const struct problem *problem = argument;
+    size_t start = first_row(problem), at = start + query, s = block_size(problem->options), own = at / s;
+    size_t h = neighbour_rows(problem->options, &problem->shape);
+    size_t before = size_min(own, problem->shape.causal ? 2 : 1);
+    size_t end = problem->shape.causal ? at + 1 : size_min((own + 2) * s, problem->shape.total_rows);
+    return (struct sight){(own - before) * s + h - start, end + h - start};
+}
+
+/* to (h + n + h, cols): the rows of the rank before, of this one and of the one after; zeros at the ends. */
+static void gather(const struct problem *problem, struct view rows, float *to)
+{
+    size_t n = rows.rows, h = neighbour_rows(problem->options, &problem->shape), cols = rows.cols;
+    copy(to + h * cols, rows, 0, n);
+    row_ranks_shift(problem->ranks, to + n * cols, to, h * cols * sizeof *to, false);
+    if (problem->shape.causal)
+        memset(to + (h + n) * cols, 0, h * cols * sizeof *to);
+    else
+        row_ranks_shift(problem->ranks, to + h * cols, to + (h + n) * cols, h * cols * sizeof *to, true);
+}
+
+/* rows += the gradients from (h + n + h, cols) of this rank, and those of its rows from the neighbours. */
+static void give_back(const struct problem *problem, struct view rows, const float *from, float *returned)
+{
+    size_t n = rows.rows, h = neighbour_rows(problem->options, &problem->shape), cols = rows.cols;
+    const struct kernels *kernels = problem->kernels;
+    add(kernels, rows, 0, n, from + h * cols);
+    row_ranks_shift(problem->ranks, from, returned, h * cols * sizeof *returned, true);
+    add(kernels, rows, n - h, h, returned);
+    if (problem->shape.causal)
+        return;
+    row_ranks_shift(problem->ranks, from + (h + n) * cols, returned, h * cols * sizeof *returned, false);
+    add(kernels, rows, 0, h, returned);
+}
+
+static struct tile_attention open_shared(const struct problem *problem, struct scratch *scratch)
+{
+    struct tile_attention attention = open(problem, scratch);
+    size_t h = neighbour_rows(problem->options, &problem->shape), keys = problem->shape.num_keys + 2 * h;
+    scratch->terms.keys_before = h;
+    gather(problem, problem->key, scratch->key);
+    gather(problem, problem->value, scratch->value);
+    attention.sizes.num_keys = keys;
+    attention.sight = sight_shared;
+    attention.key = view_of(scratch->key, keys, problem->key.cols);
+    attention.value = view_of(scratch->value, keys, problem->value.cols);
+    return attention;
+}
+
+static const char *refuse_shared(const void *options, const struct problem_shape *shape)
+{
+    if (wraps(options))
+        return "wrap must be off if ranks share a sequence";
+    if (shape->total_rows / shape->ranks < neighbour_rows(options, shape))
+        return "block_size is {block_size}; each rank needs at least 2 x block_size - 1 rows of a sequence "
+               "that ranks "
+               "share (causal: 3 x block_size - 1)";
+    return NULL;
+}
+
+/* ---- slots ----------------------------------------------------------------------------------------------
+ */
+
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
     if (on_ring(options, shape) && shape->num_queries != shape->num_keys)
@@ -284,7 +377,8 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 static void forward(const struct problem *problem, struct view out)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct tile_attention attention = open(problem, &scratch);
+    struct tile_attention attention =
+        problem->shape.ranks > 1 ? open_shared(problem, &scratch) : open(problem, &scratch);
     tile_attention_forward(&attention, out, scratch.tiles);
 }
 
@@ -292,11 +386,12 @@ static void backward(const struct problem *problem, struct view out, struct view
                      const struct problem_gradients *gradients)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct tile_attention attention = open(problem, &scratch);
+    bool shared = problem->shape.ranks > 1;
+    struct tile_attention attention = shared ? open_shared(problem, &scratch) : open(problem, &scratch);
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, keys = attention.sizes.num_keys;
-    bool round = goes_round(problem->options, &problem->shape);
+    bool copies = shared || goes_round(problem->options, &problem->shape);
     struct view dkey = gradients->key, dvalue = gradients->value;
-    if (round) {
+    if (copies) {
         memset(scratch.dkey, 0, keys * d * sizeof(float));
         memset(scratch.dvalue, 0, keys * d_v * sizeof(float));
         dkey = view_of(scratch.dkey, keys, d);
@@ -313,7 +408,10 @@ static void backward(const struct problem *problem, struct view out, struct view
                                       .content_bias = learns ? dparams + content_bias_at(d) : NULL,
                                       .position_bias = learns ? dparams + position_bias_at(d) : NULL},
         scratch.tiles);
-    if (round) {
+    if (shared) {
+        give_back(problem, gradients->key, scratch.dkey, scratch.returned);
+        give_back(problem, gradients->value, scratch.dvalue, scratch.returned);
+    } else if (copies) {
         size_t s = block_size(problem->options);
         bool large = attention.large || softmax_rows_in_double(&attention.rows);
         come_back(problem->kernels, gradients->key, scratch.dkey, s, large);
@@ -356,4 +454,6 @@ const struct mechanism mechanism_local = {
     .forward = forward,
     .backward = backward,
     .params = params,
+    .sequence_parallel =
+        &(const struct sequence_parallel_facet){refuse_shared, saved_size, scratch_size, forward, backward},
 };

@@ -20,6 +20,7 @@ struct team {
     const struct attention_case *whole;
     int threads;
     struct attention_result result;
+    float *dparams[MOST_RANKS];
     uint64_t bytes_sent; /* of rank 0 */
 };
 
@@ -80,6 +81,8 @@ static void compute(struct comm *comm, void *argument)
     size_t saved_floats = attention_saved_size(&call) / sizeof(float),
            scratch_floats = attention_scratch_size(&call) / sizeof(float);
     float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats);
+    size_t num_params = own.num_heads * attention_case_params(&own);
+    float *dparams = calloc(num_params + 1, sizeof *dparams);
     struct packed out = packed_rows(&own, arrays[4], own.value_dim),
                   dout = packed_rows(&own, arrays[3], own.value_dim);
     memset(scratch, 0xff, scratch_floats * sizeof(float));
@@ -87,8 +90,9 @@ static void compute(struct comm *comm, void *argument)
     memset(scratch, 0xff, scratch_floats * sizeof(float));
     attention_backward(&call, out, dout, packed_rows(&own, arrays[5], own.head_dim),
                        packed_rows(&own, arrays[6], own.head_dim),
-                       packed_rows(&own, arrays[7], own.value_dim), NULL, saved, scratch);
+                       packed_rows(&own, arrays[7], own.value_dim), dparams, saved, scratch);
     rank_require(ranks.status == HASHATTN_OK);
+    team->dparams[comm_rank(comm)] = dparams;
     float *results[] = {team->result.out, team->result.dquery, team->result.dkey, team->result.dvalue};
     for (size_t i = 4; i < 8; i++)
         move_rows(whole, &own, comm, arrays[i], results[i - 4], widths[i], true);
@@ -114,28 +118,40 @@ static struct team team_of(const struct attention_case *whole, int ranks, int th
     return team;
 }
 
-static struct attention_case several(const char *mechanism, const void *options, bool causal)
+static void team_free(struct team *team)
 {
-    struct attention_case problem = {
-        .mechanism = attention_find(mechanism),
-        .options = options,
-        .num_sequences = 4,
-        .num_heads = 3,
-        .causal = causal,
-        .head_dim = 9,
-        .value_dim = 5,
-        .queries = {5, 130, 6, 47}, /* 5 and 6: other orders of length on other ranks */
-        .keys = {5, 130, 6, 47},
-        .call_key = 4};
+    attention_result_free(&team->result);
+    for (int rank = 0; rank < MOST_RANKS; rank++)
+        free(team->dparams[rank]);
+}
+
+static struct attention_case several(const char *mechanism, const void *options, bool causal,
+                                     const size_t *lengths)
+{
+    struct attention_case problem = {.mechanism = attention_find(mechanism),
+                                     .options = options,
+                                     .num_sequences = 4,
+                                     .num_heads = 3,
+                                     .causal = causal,
+                                     .head_dim = 9,
+                                     .value_dim = 5,
+                                     .call_key = 4};
+    for (size_t s = 0; s < problem.num_sequences; s++)
+        problem.queries[s] = problem.keys[s] = lengths[s];
     const char *why;
     problem.kernels = kernels_named(NULL, &why);
     attention_case_fill(&problem, 11, false);
     return problem;
 }
 
-static void check_against_one(const char *mechanism, const void *options, bool causal, double bound)
+/* 5 and 6: the order of lengths differs on the ranks. */
+static const size_t any[] = {5, 130, 6, 47}, longer[] = {36, 130, 37, 57};
+
+static void check_against_one(const char *mechanism, const void *options, bool causal, const size_t *lengths,
+                              double bound)
 {
-    struct attention_case problem = several(mechanism, options, causal);
+    struct attention_case problem = several(mechanism, options, causal, lengths);
+    size_t params = problem.num_heads * attention_case_params(&problem);
     struct attention_result one = attention_case_run(&problem);
     size_t rows = attention_case_rows(problem.keys, problem.num_sequences) * problem.num_heads;
     for (int ranks = 2; ranks <= 4; ranks++) {
@@ -151,8 +167,16 @@ static void check_against_one(const char *mechanism, const void *options, bool c
             for (size_t k = 0; k < count; k++)
                 check_near((double)got[i][k], (double)want[i][k], bound, names[i]);
         }
-        attention_result_free(&alone.result);
-        attention_result_free(&together.result);
+        for (size_t k = 0; k < params; k++) {
+            double sum = 0;
+            for (int rank = 0; rank < ranks; rank++) {
+                sum += (double)alone.dparams[rank][k];
+                check_near((double)alone.dparams[rank][k], (double)together.dparams[rank][k], 0, "dparams");
+            }
+            check_near(sum, (double)one.dparams[k], bound * 10, "sum of dparams");
+        }
+        team_free(&alone);
+        team_free(&together);
     }
     attention_result_free(&one);
     attention_case_free(&problem);
@@ -164,12 +188,33 @@ static void ranks_compute_what_one_process_does(void **state)
     const struct mechanism *yoso = attention_find("yoso");
     void *options = calloc(1, yoso->options_size);
     options_preset(yoso->options, options);
-    check_against_one("softmax", NULL, false, 4e-6);
-    check_against_one("softmax", NULL, true, 4e-6);
-    check_against_one("none", NULL, false, 0);
-    check_against_one("yoso", options, false, 4e-5);
-    check_against_one("yoso", options, true, 4e-5);
+    check_against_one("softmax", NULL, false, any, 4e-6);
+    check_against_one("softmax", NULL, true, any, 4e-6);
+    check_against_one("none", NULL, false, any, 0);
+    check_against_one("yoso", options, false, any, 4e-5);
+    check_against_one("yoso", options, true, any, 4e-5);
     free(options);
+}
+
+static void local_attention_meets_its_neighbours(void **state)
+{
+    (void)state;
+    const struct mechanism *local = attention_find("local");
+    for (int form = 0; form < 8; form++) {
+        void *options = calloc(1, local->options_size);
+        struct host host;
+        host_init(&host);
+        options_preset(local->options, options);
+        /* 9 rows of 36 on 4 ranks are just enough for blocks of 5. */
+        const char *block = form < 4 ? (form % 2 == 1 ? "3" : "5") : form < 6 ? "1" : "2";
+        check_status(&host, option_set(&host, local->options, "local", options, "block_size", block),
+                     HASHATTN_OK, NULL);
+        if (form / 2 % 2 == 1)
+            check_status(&host, option_set(&host, local->options, "local", options, "relative", "true"),
+                         HASHATTN_OK, NULL);
+        check_against_one("local", options, form % 2 == 1, longer, 2e-5);
+        free(options);
+    }
 }
 
 /* The bounds hold for any order of the sums; merging rounds a few times more. */
@@ -209,7 +254,7 @@ static void softmax_is_exact(void **state)
                 check_near((double)team.result.out[k], o.out[k], 2 * o.out_bound[k], "out");
                 check_near((double)team.result.dvalue[k], o.dvalue[k], 2 * o.dvalue_bound[k], "dvalue");
             }
-            attention_result_free(&team.result);
+            team_free(&team);
             oracle_softmax_free(&o);
             attention_case_free(&problem);
         }
@@ -227,7 +272,7 @@ static void softmax_sends_the_bytes_of_its_formula(void **state)
         struct team team = team_of(&problem, ranks, 1);
         size_t rows = 64 / (size_t)ranks, steps = (size_t)ranks - 1 + 2 * (size_t)ranks - 1;
         assert_int_equal(team.bytes_sent, steps * rows * (16 + 32) * sizeof(float));
-        attention_result_free(&team.result);
+        team_free(&team);
         attention_case_free(&problem);
     }
 }
@@ -276,6 +321,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_compute_what_one_process_does),
+        cmocka_unit_test(local_attention_meets_its_neighbours),
         cmocka_unit_test(softmax_is_exact),
         cmocka_unit_test(softmax_sends_the_bytes_of_its_formula),
         cmocka_unit_test(what_cannot_be_shared_is_refused),
