@@ -1,12 +1,14 @@
 /* Bytes that a rank of R sends for a head of n rows, with N = n / R rounded up and c bytes per code (2, and 4
    from 17 bits on); arrays are rounded up to cache lines:
-     a sum of tables: 8 (R - 1) / R m 2^tau d_v (comm_sum.h), in forward and once more in backward;
-     with normalize sum, tables of 1 / m in forward, one column more; causal: 4 m 2^tau d_v for each of the
-   two scans, except on the last rank of each; the ring: (R - 1) N (4 d + 4 d_v + c m), and R N 4 d for the
-   gradients, which return to their rank. Sums of K V^T and of Q G^T by bucket, with a column each for the
-   bias, could take the place of the ring: 16 (R - 1) / R m 2^tau d (d_v + 1) bytes. At tau 9, m 32 and d 64
-   that is more than the ring below 1.0 (2 ranks) to 1.3 million rows (many), and 545 MB a head, so there are
-   none. SPDX-License-Identifier: Apache-2.0 */
+     a sum of tables: 8 (R - 1) / R m 2^tau d_v (comm_sum.h), in forward and once more in backward, and one
+       column more in forward with normalize sum; causal: 4 m 2^tau d_v for each of the two scans, except on
+       the last rank of each;
+     the ring: (R - 1) N (4 d + 4 d_v + c m), and R N 4 d for the gradients, which return to their rank;
+     or, for lower if that is less, sums of K V^T and Q G^T by bucket (yoso_bucket_sums.c):
+       16 (R - 1) / R m 2^tau d d_v, with d a multiple of 16, and d_v + 1 with normalize sum.
+   At d 64 and m 32 the sums are less from n 62,000 (2 ranks) or 81,000 (many) on at tau 5, and from 1.0 or
+   1.3 million on at tau 9. Buckets then have 2,000 rows and more, so they take fewer operations than pairs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_ranks.h"
 
 #include <string.h>
@@ -28,6 +30,18 @@ static struct yoso_visit visit_on(struct arena *arena, const struct yoso_ranks *
     return visit;
 }
 
+/* true if sums by bucket send less than the ring. The shape decides, so all ranks do the same. */
+static bool sums_are_less(const struct yoso_ranks *ranks, const struct yoso_options *options,
+                          const struct problem_shape *shape)
+{
+    struct arena arena = arena_on(NULL);
+    double count = (double)shape->ranks, visit = (double)visit_on(&arena, ranks, shape->value_dim).bytes;
+    double ring = (count - 1) * visit + count * (double)ranks->most * (double)ranks->width * sizeof(float);
+    return options->gradient == YOSO_GRADIENT_LOWER && options->gradient_hashes == 0 && !shape->causal &&
+           yoso_bucket_sums_bytes(&ranks->hashing, shape->ranks, ranks->width, shape->value_dim,
+                                  options->normalize == YOSO_NORMALIZE_SUM) < ring;
+}
+
 void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
                         const struct problem_shape *shape, bool weighted, bool backward)
 {
@@ -47,6 +61,12 @@ void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const str
         arena_take(arena, row_ranks_sum_room(shape->ranks, size_sum(value_floats, weight_floats)), 1);
     if (!backward)
         return;
+    ranks->by_sums = sums_are_less(ranks, options, shape);
+    if (ranks->by_sums) {
+        yoso_bucket_sums_lay_out(&ranks->sums, arena, &hashing, shape, ranks->width,
+                                 options->normalize == YOSO_NORMALIZE_SUM);
+        return;
+    }
     ranks->here = visit_on(arena, ranks, shape->value_dim);
     ranks->next = visit_on(arena, ranks, shape->value_dim);
     ranks->gradient = arena_take(arena, ranks->most, size_product(ranks->width, sizeof(float)));
@@ -118,6 +138,10 @@ void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, c
     const struct pair_rows *own = &pairs->keys;
     size_t width = ranks->width, d_v = problem->shape.value_dim, count = problem->shape.ranks;
     size_t gradient_bytes = ranks->most * width * sizeof(float);
+    if (ranks->by_sums) {
+        yoso_bucket_sums_add(problem, &ranks->sums, pairs, work, queries, keys);
+        return;
+    }
     copy_rows(ranks->here.unit, width, own->unit, own->ld, keys->n, width);
     copy_rows(ranks->here.value, d_v, own->value, own->ld, keys->n, d_v);
     memcpy(ranks->here.codes, keys->data, codes_size(&ranks->hashing, keys->n));

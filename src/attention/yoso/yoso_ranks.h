@@ -1,14 +1,15 @@
 /* yoso over rows that ranks share. The sums of V per bucket are sums over tokens, so forward, and dV in
    backward, add the tables of the ranks: m 2^tau d_v floats a head for any number of rows. The gradients of
    queries and keys come from pairs, for which the keys pass through all ranks in a ring: every rank meets its
-   queries with the keys that visit it, and the keys collect their gradients on the way. A causal problem adds
-   the tables of the ranks before this one (for dV: after it) by an exclusive scan; its own rows are computed
-   as in one process, and it meets the keys of the ranks before it only. SPDX-License-Identifier: Apache-2.0
+   queries with the keys that visit it, and the keys collect their gradients on the way. If there are many
+   more rows than buckets, sums by bucket are sent instead (yoso_bucket_sums.h). A causal problem adds the
+   tables of the ranks before this one (for dV: after it) by an exclusive scan; its own rows are computed as
+   in one process, and it meets the keys of the ranks before it only. SPDX-License-Identifier: Apache-2.0
  */
 #ifndef ATTENTION_YOSO_RANKS_H
 #define ATTENTION_YOSO_RANKS_H
 
-#include "attention/mechanism.h"
+#include "attention/yoso/yoso_bucket_sums.h"
 #include "parts/collisions/pairs.h"
 #include "parts/collisions/table_state.h"
 #include "parts/hashing/yoso_options.h"
@@ -27,6 +28,8 @@ struct yoso_ranks {
     void *sum_room;
     float *others; /* causal: the tables of the ranks before or after */
     /* backward */
+    bool by_sums; /* sums by bucket in place of the ring */
+    struct yoso_bucket_sums sums;
     struct yoso_visit here, next;
     float *gradient, *next_gradient; /* (most, width), of the keys that visit */
     struct pair_rows visitors;

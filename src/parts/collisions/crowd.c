@@ -36,18 +36,8 @@ size_t crowd_never(size_t dim, size_t value_dim)
     return (size_t)(4 * ((double)value_dim + 1) * (double)dim / (2 * (double)value_dim + 4 * (double)dim));
 }
 
-/* One side of a bucket. */
-struct side {
-    const uint32_t *rows;
-    size_t count, ld, ld_value;
-    const float *unit, *value;
-    const float *bias; /* extra column beside the values, if it is used; NULL: 1 */
-    float scale;       /* of value and bias */
-    float *gradient;
-};
-
 /* Copies rows [first, first + count) of the side to crowd->unit and ->value. */
-static void gather(const struct kernels *kernels, const struct crowd *crowd, const struct side *side,
+static void gather(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
                    size_t first, size_t count, size_t dim, size_t value_dim, size_t width)
 {
     for (size_t i = 0; i < count; i++) {
@@ -63,7 +53,7 @@ static void gather(const struct kernels *kernels, const struct crowd *crowd, con
 
 /* Over all rows of a side, with the first `width` columns of [value, bias]: make <- [value, bias]^T unit,
    unless NULL; gradients of the rows += [value, bias] use, unless NULL. */
-static void pass(const struct kernels *kernels, const struct crowd *crowd, const struct side *side,
+static void pass(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
                  float *make, const float *use, size_t dim, size_t value_dim, size_t width)
 {
     for (size_t first = 0; first < side->count; first += CROWD_ROWS) {
@@ -82,9 +72,22 @@ static void pass(const struct kernels *kernels, const struct crowd *crowd, const
     }
 }
 
+void crowd_sum(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
+               float *sums, size_t dim, size_t value_dim, size_t width)
+{
+    memset(sums, 0, width * crowd->ld * sizeof *sums); /* an empty bucket, and the columns that pad a row */
+    pass(kernels, crowd, side, sums, NULL, dim, value_dim, width);
+}
+
+void crowd_use(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
+               const float *sums, size_t dim, size_t value_dim, size_t width)
+{
+    pass(kernels, crowd, side, NULL, sums, dim, value_dim, width);
+}
+
 void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket)
 {
-    struct side queries = {
+    struct crowd_side queries = {
         .rows = bucket->queries,
         .count = bucket->num_queries,
         .ld = bucket->ld_query,
@@ -95,7 +98,7 @@ void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const
         .scale = bucket->scale,
         .gradient = bucket->dquery,
     };
-    struct side keys = {
+    struct crowd_side keys = {
         .rows = bucket->keys,
         .count = bucket->num_keys,
         .ld = bucket->ld_key,

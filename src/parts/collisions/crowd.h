@@ -26,6 +26,23 @@ bool crowd_is_cheaper(const struct bucket_pairs *bucket);
 /* A bucket with at most this number of queries, or of keys, is never cheaper as a crowd. */
 size_t crowd_never(size_t dim, size_t value_dim);
 
+/* One side of a bucket: its rows, and [value, bias] of each. */
+struct crowd_side {
+    const uint32_t *rows; /* (count) */
+    size_t count, ld, ld_value;
+    const float *unit, *value;
+    const float *bias; /* extra column beside the values, if it is used; NULL: 1 */
+    float scale;       /* of value and bias */
+    float *gradient;
+};
+/* The two halves of crowd_pairs, for a side of unit rows (dim) and values (value_dim), with the bias if width
+   is value_dim + 1. sums (width, crowd->ld) = [value, bias]^T unit; and gradient += [value, bias] sums, with
+   sums of the other side. */
+void crowd_sum(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
+               float *sums, size_t dim, size_t value_dim, size_t width);
+void crowd_use(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
+               const float *sums, size_t dim, size_t value_dim, size_t width);
+
 /* As slot pairs.bucket, for constant weight and without times. TOLERANT. */
 void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket);
 

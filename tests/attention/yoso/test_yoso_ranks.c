@@ -4,7 +4,8 @@
    sums of 1 / m left out; keys that do not move; gradients that stay a rank behind; a visitor's gradient not
    taken along; the codes of the own keys for all visitors; the number of the own rows for all visitors;
    causal: tables of all ranks; those before for dV; keys of a rank before cut as the own; keys of later ranks
-   met. SPDX-License-Identifier: Apache-2.0 */
+   met; sums by bucket: not added over the ranks; of queries for those of keys; an empty bucket's left as it
+   was; rows of the bucket after. Covers: yoso_bucket_sums.c. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_ranks.h"
 
 #include <stdlib.h>
@@ -47,8 +48,15 @@ static uint64_t bytes_of(const struct comm *comm, const struct yoso_options *opt
                      comm_sum_bytes(comm, size, buckets * shape->value_dim);
     if (shape->causal) /* rank 0 is the first of the scan forward, and the last of the one backward */
         bytes = buckets * (shape->value_dim + sums) * sizeof(float);
-    bytes += (size - 1) * (lines(n * 4 * width) + lines(n * 4 * shape->value_dim) + lines(n * m * code));
-    return bytes + size * n * 4 * width;
+    size_t wide = shape->value_dim + sums, sum_floats = buckets * 2 * wide * unit_padded(width);
+    uint64_t by_sums = 8 * (size - 1) * (uint64_t)sum_floats / size;
+    uint64_t ring =
+        (size - 1) * (lines(n * 4 * width) + lines(n * 4 * shape->value_dim) + lines(n * m * code)) +
+        size * n * 4 * width;
+    if (options->gradient == YOSO_GRADIENT_LOWER && !shape->causal && options->gradient_hashes == 0 &&
+        by_sums < ring)
+        return bytes + comm_sum_bytes(comm, size, sum_floats);
+    return bytes + ring;
 }
 
 /* Computes this rank's rows, in place of those of the whole. */
@@ -172,6 +180,20 @@ static void causal_equals_brute_force(void **state)
     }
 }
 
+/* Few buckets: the sums by bucket are fewer bytes than the rows. */
+static void so_do_sums_by_bucket(void **state)
+{
+    (void)state;
+    for (int form = 0; form < 6; form++) {
+        struct yoso_options options = yoso_preset();
+        options.num_hashes = form < 3 ? 3 : 1;
+        options.hash_bits = form < 3 ? 1 : 4;
+        options.normalize = form % 3;
+        check_ranks(&options, false, false, 300, 16, 5);
+        check_ranks(&options, true, false, 257, 17, 16);
+    }
+}
+
 static void other_options_do_too(void **state)
 {
     (void)state;
@@ -231,8 +253,11 @@ static void says_what_it_cannot_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_brute_force),     cmocka_unit_test(causal_equals_brute_force),
-        cmocka_unit_test(other_options_do_too),   cmocka_unit_test(some_hashes_are_the_same_on_all_ranks),
+        cmocka_unit_test(equals_brute_force),
+        cmocka_unit_test(causal_equals_brute_force),
+        cmocka_unit_test(so_do_sums_by_bucket),
+        cmocka_unit_test(other_options_do_too),
+        cmocka_unit_test(some_hashes_are_the_same_on_all_ranks),
         cmocka_unit_test(says_what_it_cannot_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
