@@ -5,9 +5,8 @@
    objective left out; the second divided by the counts of the first; row targets packed from the first row of
    the data; target weights not packed, or not counted over the step; the projection's gradient left out of
    the first stage; a sum not saved in trainer.json; the sums of one objective under the names of another; an
-   objective without a baseline that is not passed over.
-   Covers: model.c
-   SPDX-License-Identifier: Apache-2.0 */
+   objective without a baseline that is not passed over; ranks: targets of rows that are not cut, sums of rows
+   of the first rank only. Covers: model.c SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,10 @@
 #include "support/check.h"
 #include "support/layers.h"
 #include "support/small_run.h"
+#include "support/thread_ranks.h"
 #include "support/waves_task.h"
 #include "train/packing.h"
+#include "train/step.h"
 
 /* A small run whose task is waves: its options, facts and model. */
 static void open_waves(struct small_run *small, const char *mechanism)
@@ -144,6 +145,74 @@ static void it_is_trained_saved_resumed_and_evaluated(void **state)
     run_config_free(&small.host, &loaded);
     pool_free(&small.host, pool);
     small_run_free(&small);
+}
+
+/* ---- ranks --------------------------------------------------------------------------------------------- */
+
+/* The gradient and outcome of a step, of rank 0. */
+struct shared_step {
+    struct small_run members[4];
+    float *gradients;
+    size_t total;
+    double loss, sums[MODEL_SUMS];
+};
+
+static void step_on_ranks(struct comm *comm, void *argument)
+{
+    struct shared_step *shared = argument;
+    struct small_run *member = &shared->members[comm_rank(comm)];
+    const struct train_setup setup = {.kernels = kernels_all()[0], .comm = comm};
+    struct stepper stepper;
+    struct step_outcome outcome;
+    double sums[MODEL_SUMS] = {0};
+    rank_require(stepper_open(&member->host, &setup, &member->config, &stepper) == HASHATTN_OK);
+    params_start(stepper.params, 1, stepper.values);
+    rank_require(stepper_run(&stepper, 0, sums, &outcome) == HASHATTN_OK);
+    if (comm_rank(comm) == 0) {
+        shared->total = stepper.params->total;
+        shared->gradients = malloc(shared->total * sizeof(float));
+        memcpy(shared->gradients, stepper.gradients, shared->total * sizeof(float));
+        shared->loss = outcome.loss;
+        memcpy(shared->sums, sums, sizeof sums);
+    }
+    stepper_close(&stepper);
+}
+
+/* Rows of floats, segments, targets of rows and their weights are cut as the rows are. */
+static void ranks_share_the_rows(void **state)
+{
+    (void)state;
+    struct shared_step *one = calloc(1, sizeof *one);
+    for (int size = 1; size <= 4; size++) {
+        struct shared_step *shared = calloc(1, sizeof *shared);
+        char number[2] = {(char)('0' + size), '\0'};
+        for (int rank = 0; rank < size; rank++) {
+            open_waves(&shared->members[rank], "softmax");
+            small_run_set(&shared->members[rank], "sequence_parallel", number);
+            small_run_set(&shared->members[rank], "shards", "2");
+        }
+        assert_string_equal(run_ranks(size, 60, step_on_ranks, shared), "");
+        for (int rank = 0; rank < size; rank++)
+            small_run_free(&shared->members[rank]);
+        if (size == 1) {
+            free(one);
+            one = shared;
+            continue;
+        }
+        double norm = 0;
+        for (size_t i = 0; i < one->total; i++)
+            norm += (double)one->gradients[i] * (double)one->gradients[i];
+        for (size_t i = 0; i < one->total; i++)
+            check_near((double)shared->gradients[i], (double)one->gradients[i], 2e-5 * sqrt(norm),
+                       "gradient");
+        for (size_t i = 0; i < MODEL_SUMS; i++)
+            check_near(shared->sums[i], one->sums[i], 1e-4 * (1 + fabs(one->sums[i])), "sums");
+        check_near(shared->loss, one->loss, 2e-5, "loss");
+        free(shared->gradients);
+        free(shared);
+    }
+    free(one->gradients);
+    free(one);
 }
 
 /* The log and trainer.json prefix metrics and sums with the names of their two objectives. */
@@ -335,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_trained_saved_resumed_and_evaluated),
         cmocka_unit_test(names_say_which_objective),
+        cmocka_unit_test(ranks_share_the_rows),
         cmocka_unit_test(the_gradient_of_all_is_right),
         cmocka_unit_test(losses_are_weighed),
         cmocka_unit_test(weight_zero_is_not_asked),
