@@ -25,8 +25,8 @@ const struct option_row train_rows[] = {
      "parts of a batch that ranks share; their gradients are added in a fixed tree, so results depend on "
      "shards and not on ranks; 0: 8 under mpirun, otherwise 1"},
     {"sequence_parallel", OPTION_INT, FIELD(sequence_parallel), 1, 1, 4096, NULL,
-     "ranks that share each sequence: each has a span of its rows, and keys or sums of them are exchanged; "
-     "the "
+     "ranks that share each sequence, with attention yoso, softmax, local or none: each has a span of its "
+     "rows; the "
      "number of ranks must be a multiple of it"},
     {"warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
      "steps over which the learning rate rises, at most steps"},

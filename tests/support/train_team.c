@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/train_team.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "support/check.h"
 #include "support/trainer_case.h"
+#include "train/step.h"
 
 void team_init(struct team *team, const char *mechanism)
 {
@@ -99,4 +102,47 @@ void team_check_same(struct team *team, const char *one, const char *other)
     team_path(team, other, b);
     check_same_run(&team->members[0].host, a, b);
     check_same_file(a, b, "config.json");
+}
+
+void team_step_to_nowhere(struct comm *comm, void *argument)
+{
+    const char *why;
+    struct team *team = argument;
+    int rank = comm_rank(comm);
+    struct small_run *member = &team->members[rank];
+    struct train_setup setup = {.kernels = kernels_named("auto", &why), .comm = comm};
+    struct stepper stepper;
+    struct step_outcome outcome;
+    double sums[MODEL_SUMS] = {0};
+    rank_require(pool_new(&member->host, 1, &setup.pool) == HASHATTN_OK);
+    rank_require(stepper_open(&member->host, &setup, &member->config, &stepper) == HASHATTN_OK);
+    params_start(stepper.params, 1, stepper.values);
+    for (size_t i = 0; rank == 1 && i < stepper.params->total; i++)
+        stepper.values[i] = NAN;
+    team->status[rank] = stepper_run(&stepper, 0, sums, &outcome);
+    stepper_close(&stepper);
+    pool_free(&member->host, setup.pool);
+}
+
+void exam_work(struct comm *comm, void *argument)
+{
+    const char *why;
+    struct exam *exam = argument;
+    struct host host;
+    struct model *model;
+    void *values;
+    int rank = comm_rank(comm);
+    host_init(&host);
+    struct train_setup setup = {
+        .kernels = kernels_named("auto", &why), .comm = comm, .sequence_parallel = exam->shared};
+    rank_require(pool_new(&host, 1, &setup.pool) == HASHATTN_OK);
+    rank_require(model_new(&host, &exam->small->config.model, &model) == HASHATTN_OK);
+    const struct params *params = model_params(model);
+    rank_require(memory_new_zeroed(&host, params->total, sizeof(float), "values", &values) == HASHATTN_OK);
+    params_start(params, 1, values);
+    rank_require(evaluate(&host, &setup, model, values, exam->dataset, exam->batch, 9, exam->outputs[rank],
+                          &exam->found[rank]) == HASHATTN_OK);
+    memory_free(&host, values);
+    model_free(&host, model);
+    pool_free(&host, setup.pool);
 }

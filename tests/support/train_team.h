@@ -30,9 +30,23 @@ void team_work(struct comm *comm, void *team);
 /* All ranks train `name` in the folder of the first, or resume it, and end with the same status and message.
  */
 hashattn_status train_team(struct team *team, int size, const char *name, bool resume);
+/* The body of a rank: a step with the options of its member, whose values are NaN on rank 1. */
+void team_step_to_nowhere(struct comm *comm, void *team);
 /* The path of a run. */
 void team_path(const struct team *team, const char *name, char path[80]);
 /* Two runs have the same results and config.json: shards are recorded, ranks are not. */
 void team_check_same(struct team *team, const char *one, const char *other);
+
+/* What every rank evaluates: first values of seed 1, with evaluation seed 9. */
+struct exam {
+    struct small_run *small;
+    const struct dataset *dataset;
+    size_t batch;
+    int64_t shared; /* sequence_parallel; 0: 1 */
+    float *outputs[MOST_RANKS];
+    struct evaluation found[MOST_RANKS];
+};
+/* The body of a rank. */
+void exam_work(struct comm *comm, void *exam);
 
 #endif

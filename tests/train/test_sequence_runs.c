@@ -205,34 +205,13 @@ static void a_rank_without_memory_ends_all(void **state)
     team_free(&team);
 }
 
-/* A step whose loss is not finite. */
-static void step_to_nowhere(struct comm *comm, void *argument)
-{
-    const char *why;
-    struct team *team = argument;
-    int rank = comm_rank(comm);
-    struct small_run *member = &team->members[rank];
-    struct train_setup setup = {.kernels = kernels_named("auto", &why), .comm = comm};
-    struct stepper stepper;
-    struct step_outcome outcome;
-    double sums[MODEL_SUMS] = {0};
-    rank_require(pool_new(&member->host, 1, &setup.pool) == HASHATTN_OK);
-    rank_require(stepper_open(&member->host, &setup, &member->config, &stepper) == HASHATTN_OK);
-    params_start(stepper.params, 1, stepper.values);
-    for (size_t i = 0; rank == 1 && i < stepper.params->total; i++)
-        stepper.values[i] = NAN;
-    team->status[rank] = stepper_run(&stepper, 0, sums, &outcome);
-    stepper_close(&stepper);
-    pool_free(&member->host, setup.pool);
-}
-
 static void a_loss_that_is_not_finite_ends_all_ranks(void **state)
 {
     (void)state;
     struct team team;
     team_init(&team, "softmax");
     team_set(&team, "sequence_parallel", "2");
-    assert_string_equal(run_ranks(4, 5, step_to_nowhere, &team), "");
+    assert_string_equal(run_ranks(4, 5, team_step_to_nowhere, &team), "");
     for (int rank = 0; rank < 4; rank++) {
         assert_int_equal(team.status[rank], HASHATTN_FAILED);
         if (strstr(team.members[rank].host.message, ": the loss is nan in step 1 of 10") == NULL)
@@ -274,37 +253,6 @@ static void what_cannot_be_shared_is_refused_first(void **state)
 
 /* ---- evaluation ---------------------------------------------------------------------------------------- */
 
-struct exam {
-    struct small_run *small;
-    const struct dataset *dataset;
-    int64_t shared;
-    float *outputs[MOST_RANKS];
-    struct evaluation found[MOST_RANKS];
-};
-
-static void examine(struct comm *comm, void *argument)
-{
-    const char *why;
-    struct exam *exam = argument;
-    struct host host;
-    struct model *model;
-    void *values;
-    int rank = comm_rank(comm);
-    host_init(&host);
-    struct train_setup setup = {
-        .kernels = kernels_named("auto", &why), .comm = comm, .sequence_parallel = exam->shared};
-    rank_require(pool_new(&host, 1, &setup.pool) == HASHATTN_OK);
-    rank_require(model_new(&host, &exam->small->config.model, &model) == HASHATTN_OK);
-    const struct params *params = model_params(model);
-    rank_require(memory_new_zeroed(&host, params->total, sizeof(float), "values", &values) == HASHATTN_OK);
-    params_start(params, 1, values);
-    rank_require(evaluate(&host, &setup, model, values, exam->dataset, 7, 9, exam->outputs[rank],
-                          &exam->found[rank]) == HASHATTN_OK);
-    memory_free(&host, values);
-    model_free(&host, model);
-    pool_free(&host, setup.pool);
-}
-
 static void evaluations_are_those_of_one_process(void **state)
 {
     (void)state;
@@ -317,10 +265,10 @@ static void evaluations_are_those_of_one_process(void **state)
     double *want = calloc(count, sizeof *want);
     struct evaluation first = {0};
     for (int i = 0; i < 5; i++) {
-        struct exam exam = {.small = &small, .dataset = &dataset, .shared = sizes[i][1]};
+        struct exam exam = {.small = &small, .dataset = &dataset, .batch = 7, .shared = sizes[i][1]};
         for (int rank = 0; rank < sizes[i][0]; rank++)
             exam.outputs[rank] = calloc(count, sizeof(float));
-        assert_string_equal(run_ranks(sizes[i][0], 60, examine, &exam), "");
+        assert_string_equal(run_ranks(sizes[i][0], 60, exam_work, &exam), "");
         for (size_t k = 0; i == 0 && k < count; k++)
             want[k] = (double)exam.outputs[0][k];
         if (i == 0)
