@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Forecasts of ETT (Zhou et al. 2021): the baselines, and an encoder over patches with several mechanisms, on the usual split,
+as a table of mean squared errors on standardised values.
+
+    bench/forecast.py BUILD --data DIR --out OUT [-- OPTIONS]   trains what is missing, two runs at a time, and prints the table
+    bench/forecast.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/RESULTS.md
+
+DIR has ETTh1.csv and ETTm1.csv. A finished run is a line of OUT/runs.jsonl. To resume, run the same command again: a run that
+was stopped continues bit for bit. The first seed of all rows comes first. --hours H starts no run later than H hours after the
+start. --sets, --features, --horizons, --models and --seeds run a part. OPTIONS after -- go to every training.
+
+All models read the same 336 rows. DLinear is trained with the rate of its released code and reaches its published figure for
+ETTh1, 96 rows and all columns, 0.375. Rows "LHA paper" are its Tables 4 (S) and 5 (M), with Informer's encoder and decoder. The
+block for ETTm1 of its Table 5 repeats that for ETTh1 of Table 4, and is left out."""
+
+import argparse
+import concurrent.futures
+import os
+import shutil
+import statistics
+import sys
+import threading
+import time
+
+import runs
+from page import replace
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SETS = {"ETTh1": (24, 48, 96, 168, 336, 720), "ETTm1": (24, 48, 96, 288, 672)}
+FEATURES = ("M", "S")
+SEEDS = 3
+COMMON = ("--split-by", "months", "--seq-len", 336, "--eval-every", 100)
+ENCODER = ("--model", "encoder", "--patch-len", 16, "--stride", 8, "--dropout", 0.2, "--steps", 500)
+
+# name: (options, seeds). A window of 336 rows is 41 tokens.
+MODELS = {
+    "last": (("--model", "last", "--steps", 1, "--eval-every", 1), 1),
+    "seasonal": (("--model", "seasonal", "--steps", 1, "--eval-every", 1), 1),
+    "dlinear": (("--model", "dlinear", "--steps", 1500, "--learning-rate", 0.005), SEEDS),
+    "softmax": ((*ENCODER, "--attention", "softmax"), SEEDS),
+    "yoso": ((*ENCODER, "--attention", "yoso"), SEEDS),
+    "lha": ((*ENCODER, "--attention", "lha", "--num-buckets", 4), SEEDS),
+    "local": ((*ENCODER, "--attention", "local", "--block-size", 8), SEEDS),
+    "probsparse": ((*ENCODER, "--attention", "probsparse", "--factor", 5), SEEDS),
+}
+LEARNED = [name for name in MODELS if name not in ("last", "seasonal", "dlinear")]
+
+LHA_PAPER = {
+    ("ETTh1", "S"): {24: 0.060, 48: 0.088, 168: 0.158, 336: 0.219, 720: 0.265},
+    ("ETTm1", "S"): {24: 0.016, 48: 0.021, 96: 0.054, 288: 0.121, 672: 0.403},
+    ("ETTh1", "M"): {24: 0.475, 48: 0.569, 168: 0.883, 336: 0.970, 720: 1.021},
+}
+
+STATE = ("last.safetensors", "optimizer.safetensors")
+
+
+def directory_of(given, data, features, horizon, name, seed):
+    return os.path.join(given.out, "runs", f"{data}-{features}-{horizon}", name, f"seed{seed}")
+
+
+def train(given, data, features, horizon, name, seed):
+    """Trains one model, or continues it, and evaluates the best one on the test part: a line of runs.jsonl."""
+    place = directory_of(given, data, features, horizon, name, seed)
+    if os.path.exists(os.path.join(place, "model.safetensors")) and not os.path.exists(os.path.join(place, STATE[0])):
+        shutil.rmtree(place)  # finished, its line lost
+    if os.path.exists(os.path.join(place, "config.json")):
+        found = runs.tool(given.build, "train", "--resume", place, threads=1)
+    else:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        found = runs.tool(given.build, "train", "forecast", "--data", os.path.join(given.data, data + ".csv"), *COMMON,
+                          "--features", features, "--horizon", horizon, *MODELS[name][0], "--seed", seed, "--out", place,
+                          *given.train, threads=1)
+    test = runs.tool(given.build, "eval", place, "--split", "test", threads=1)
+    return {"data": data, "features": features, "horizon": horizon, "model": name, "seed": seed, "mse": test["mse"],
+            "mae": test["mae"], "valid_mse": found["best_mse"], "seconds": found["seconds"], "steps": found["steps"]}
+
+
+def settings(given):
+    return [(data, features, horizon) for data in given.sets for features in given.features for horizon in SETS[data]
+            if not given.horizons or str(horizon) in given.horizons]
+
+
+def missing(given, kept):
+    """(data, features, horizon, model, seed) in the order in which they run."""
+    done = {tuple(row[key] for key in ("data", "features", "horizon", "model", "seed")) for row in kept.rows}
+    wanted = [(*setting, name, seed) for seed in range(1, SEEDS + 1) for name in given.models
+              if seed <= min(given.seeds, MODELS[name][1]) for setting in settings(given)]
+    return [point for point in wanted if point not in done]
+
+
+def run_all(given, kept):
+    """Returns the number of runs that failed."""
+    ends, lock, failed = time.monotonic() + 3600 * given.hours, threading.Lock(), []
+    left = missing(given, kept)
+    total = len(left)
+
+    def worker():
+        while True:
+            with lock:
+                if not left or time.monotonic() > ends:
+                    return
+                point = left.pop(0)
+            try:
+                row = train(given, *point)
+            except (RuntimeError, OSError, KeyError) as error:
+                with lock:
+                    failed.append(point)
+                    print(f"{' '.join(map(str, point))}: failed: {error}", file=sys.stderr, flush=True)
+                continue
+            with lock:
+                kept.add(row)
+                for name in STATE:  # the best model stays
+                    os.remove(os.path.join(directory_of(given, *point), name))
+                print(f"{total - len(left)}/{total} {' '.join(map(str, point))}: mse {row['mse']:.4f} in "
+                      f"{row['seconds']:.0f} s", file=sys.stderr, flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        for job in [pool.submit(worker) for _ in range(given.jobs)]:
+            job.result()
+    if left:
+        print(f"{len(left)} runs are left after {given.hours:g} hours", file=sys.stderr)
+    return len(failed)
+
+
+def cell(rows):
+    """".375 ± .002": mean and standard deviation over seeds."""
+    values = [row["mse"] for row in rows]
+    if not values:
+        return "-"
+    return f"{statistics.mean(values):.3f}" + (f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else "")
+
+
+def document(kept):
+    lines = ["Test MSE on standardised values, mean and standard deviation over seeds:", "",
+             "| data | horizon | " + " | ".join(MODELS) + " | LHA paper |", "|---|---|" + "---|" * (len(MODELS) + 1)]
+    won = rows_with_both = 0
+    for data, horizons in SETS.items():
+        for features in FEATURES:
+            for horizon in horizons:
+                of = {name: [row for row in kept.rows if (row["data"], row["features"], row["horizon"], row["model"])
+                             == (data, features, horizon, name)] for name in MODELS}
+                if not any(of.values()):
+                    continue
+                theirs = LHA_PAPER.get((data, features), {}).get(horizon)
+                cells = [f"{data} {features}", str(horizon), *(cell(of[name]) for name in MODELS),
+                         "-" if theirs is None else f"{theirs:.3f}"]
+                lines.append("| " + " | ".join(cells) + " |")
+                means = [statistics.mean(row["mse"] for row in of[name]) for name in LEARNED if of[name]]
+                if means and of["dlinear"]:
+                    rows_with_both += 1
+                    won += min(means) <= statistics.mean(row["mse"] for row in of["dlinear"])
+    return "\n".join([*lines, "", f"The best encoder has at most the MSE of DLinear in {won} of {rows_with_both} rows."])
+
+
+def read_arguments():
+    names = lambda text: text.split(",")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", help="build directory with the tool")
+    parser.add_argument("--data", metavar="DIR", help="directory with ETTh1.csv and ETTm1.csv")
+    parser.add_argument("--out", required=True, help="directory of the runs and of runs.jsonl")
+    parser.add_argument("--sets", type=names, default=list(SETS), help="names between commas (default: all)")
+    parser.add_argument("--features", type=names, default=list(FEATURES), help="M, S or both (default: both)")
+    parser.add_argument("--horizons", type=names, default=[], help="numbers between commas (default: all)")
+    parser.add_argument("--models", type=names, default=list(MODELS), help="names between commas (default: all)")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="most seeds of a model")
+    parser.add_argument("--jobs", type=int, default=2, help="single-threaded runs at a time")
+    parser.add_argument("--hours", type=float, default=6)
+    parser.add_argument("--docs", action="store_true")
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    given = parser.parse_args(words[:at])
+    given.train = words[at + 1:]
+    for what, known in (("sets", SETS), ("features", FEATURES), ("models", MODELS)):
+        unknown = [name for name in getattr(given, what) if name not in known]
+        if unknown:
+            parser.error(f"--{what} has {unknown[0]}; there are {', '.join(known)}")
+    if given.data is None and not given.docs:
+        parser.error("--data is needed to train")
+    given.build, given.out = os.path.abspath(given.build), os.path.abspath(given.out)
+    given.data = given.data and os.path.abspath(given.data)
+    return given
+
+
+def main():
+    given = read_arguments()
+    os.makedirs(given.out, exist_ok=True)
+    kept = runs.Kept(os.path.join(given.out, "runs.jsonl"))
+    failed = 0 if given.docs else run_all(given, kept)
+    text = document(kept)
+    print(text)
+    if given.docs:
+        replace(os.path.join(os.path.dirname(HERE), "docs", "RESULTS.md"), "forecast", text)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

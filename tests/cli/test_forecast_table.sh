@@ -1,0 +1,53 @@
+#!/bin/sh
+# The script of the table of forecasts in small: a line per finished run, a second start that trains only what is missing, and
+# a failed run that leaves the others alone.
+# Planted and caught: every seed trained with the first; the horizon of the first row for all; a failed run that ends the others;
+# DLinear counted among the encoders.
+# Covers: bench/forecast.py
+. "$(dirname "$0")/checks.sh"
+export PYTHONDONTWRITEBYTECODE=1
+
+mkdir data
+python3 - <<'P'
+import datetime, math
+begin = datetime.datetime(2016, 7, 1)
+with open("data/ETTh1.csv", "w") as file:
+    file.write("date,HUFL,OT\n")
+    for t in range(14400):
+        file.write(f"{begin + t * datetime.timedelta(hours=1)},{math.sin(t / 4):.3f},{math.cos(t / 7) + t % 24 / 10:.3f}\n")
+P
+script="$source_dir/bench/forecast.py $build --data data --out t --sets ETTh1 --features S"
+tiny="--steps 1 --eval-every 1 --eval-examples 50 --warmup 1 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 4"
+python3 $script --horizons 24,96 --models last,dlinear,softmax --seeds 2 --jobs 2 -- $tiny >table.md 2>err || cat err
+holds a_line_for_each_run test "$(wc -l <t/runs.jsonl)" = 10
+holds lines_are_complete python3 -c '
+import json
+rows = [json.loads(line) for line in open("t/runs.jsonl")]
+assert {(r["horizon"], r["model"], r["seed"]) for r in rows} == {
+    (h, m, s) for h in (24, 96) for m in ("last", "dlinear", "softmax") for s in (1, 2)[:1 if m == "last" else 2]}, rows
+assert all(r["data"] == "ETTh1" and r["features"] == "S" and r["mse"] > 0 and r["mae"] > 0 for r in rows)
+assert json.load(open("t/runs/ETTh1-S-96/dlinear/seed2/config.json"))["task"]["options"]["horizon"] == 96'
+holds seeds_differ sh -c '! cmp -s t/runs/ETTh1-S-24/softmax/seed1/model.safetensors t/runs/ETTh1-S-24/softmax/seed2/model.safetensors'
+holds row_of_a_horizon grep -qE '^\| ETTh1 S \| 24 \| [0-9.]+ \| - \| [0-9.]+ ± [0-9.]+ \| [0-9.]+ ± [0-9.]+ \| - \| - \| - \| - \| 0\.060 \|' table.md
+holds rows_are_counted python3 -c '
+import json, statistics
+rows = [json.loads(line) for line in open("t/runs.jsonl")]
+mse = lambda h, m: statistics.mean(r["mse"] for r in rows if (r["horizon"], r["model"]) == (h, m))
+won = sum(mse(h, "softmax") <= mse(h, "dlinear") for h in (24, 96))
+assert won < 2 and f"in {won} of 2 rows." in open("table.md").read(), won'
+
+# A line that a crash cut is a run that is missing; nothing else runs again.
+cp t/runs.jsonl before
+head -c "$(($(wc -c <before) - 20))" before >t/runs.jsonl
+python3 $script --horizons 24,96 --models last,dlinear,softmax --seeds 2 --jobs 1 -- $tiny >again.md 2>err || cat err
+holds only_the_cut_run_runs_again sh -c 'grep -q "^1/1 " err && [ "$(grep -c " mse " err)" = 1 ]'
+holds the_same_table cmp again.md table.md
+
+# A run that fails is told and leaves the others alone.
+mkdir -p t/runs/ETTh1-S-24/local/seed1
+python3 $script --horizons 24 --models local,yoso --seeds 1 --jobs 1 -- $tiny >out 2>err && code=0 || code=$?
+holds failure_is_told grep -q "^ETTh1 S 24 local 1: failed: " err
+holds others_run grep -q "ETTh1 S 24 yoso 1: mse" err
+holds failure_is_an_exit_code test "$code" = 1
+python3 $script --models softmex >out 2>err && failed unknown_model "exit code 0" || holds unknown_model grep -q "softmex; there are last, seasonal" err
+finish
