@@ -15,13 +15,10 @@ Rows of the papers are those of the YOSO paper (Table 3) and of the LHA paper (T
 training. They are not comparable with ours in height, only in order."""
 
 import argparse
-import concurrent.futures
 import os
 import shutil
 import statistics
 import sys
-import threading
-import time
 
 import lra_data
 import runs
@@ -115,36 +112,15 @@ def run_all(given, kept):
     """Returns the number of runs that failed."""
     for task in given.tasks:
         lra_data.directory(given, task)
-    ends, lock, failed = time.monotonic() + 3600 * given.hours, threading.Lock(), []
-    left = missing(given, kept)
-    total = len(left)
 
-    def worker():
-        while True:
-            with lock:
-                if not left or time.monotonic() > ends:
-                    return
-                point = left.pop(0)
-            try:
-                row = train(given, *point)
-            except (RuntimeError, OSError, KeyError) as error:
-                with lock:
-                    failed.append(point)
-                    print(f"{' '.join(map(str, point))}: failed: {error}", file=sys.stderr, flush=True)
-                continue
-            with lock:
-                kept.add(row)
-                for name in STATE:  # the best model stays
-                    os.remove(os.path.join(directory_of(given, *point), name))
-                print(f"{total - len(left)}/{total} {row['task']} {row['mechanism']} seed {row['seed']}: "
-                      f"{100 * row['accuracy']:.2f} % in {row['seconds']:.0f} s", file=sys.stderr, flush=True)
+    def finish(point, row):
+        kept.add(row)
+        for name in STATE:  # the best model stays
+            os.remove(os.path.join(directory_of(given, *point), name))
+        return (f"{row['task']} {row['mechanism']} seed {row['seed']}: {100 * row['accuracy']:.2f} % in "
+                f"{row['seconds']:.0f} s")
 
-    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        for job in [pool.submit(worker) for _ in range(given.jobs)]:
-            job.result()
-    if left:
-        print(f"{len(left)} runs are left after {given.hours:g} hours", file=sys.stderr)
-    return len(failed)
+    return runs.run_all(missing(given, kept), lambda *point: train(given, *point), finish, given.jobs, given.hours)
 
 
 def cell(rows):

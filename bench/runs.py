@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of the tool, and results that are kept, for scripts that train many models. Standard library only."""
 
+import concurrent.futures
 import json
 import os
 import subprocess
+import sys
+import threading
+import time
 
 
 def tool(build, *words, threads=None):
@@ -51,3 +55,33 @@ class Kept:
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def run_all(left, train, finish, jobs, hours):
+    """Calls train(point) for the points of the list `left` in order, `jobs` at a time, and starts none later than `hours` from
+    now. finish(point, row), one call at a time, gets what train returns and says what is printed. A point whose training
+    fails is told on stderr and leaves the others alone. Returns the number of points that failed."""
+    ends, lock, failed, total = time.monotonic() + 3600 * hours, threading.Lock(), [], len(left)
+
+    def worker():
+        while True:
+            with lock:
+                if not left or time.monotonic() > ends:
+                    return
+                point = left.pop(0)
+            try:
+                row = train(*point)
+            except (RuntimeError, OSError, KeyError) as error:
+                with lock:
+                    failed.append(point)
+                    print(f"{' '.join(map(str, point))}: failed: {error}", file=sys.stderr, flush=True)
+                continue
+            with lock:
+                print(f"{total - len(left)}/{total} {finish(point, row)}", file=sys.stderr, flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        for job in [pool.submit(worker) for _ in range(jobs)]:
+            job.result()
+    if left:
+        print(f"{len(left)} runs are left after {hours:g} hours", file=sys.stderr)
+    return len(failed)

@@ -221,8 +221,9 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                                                     : LEVEL_LAST;
     size_t columns = series->columns, outputs = outputs_of(options, columns);
     FAIL_IF(patch > length || (length - patch) % stride != 0, host, HASHATTN_INVALID,
-            "patches of %zu rows every %zu rows do not end with the %zu rows of seq_len", patch, stride,
-            length);
+            "patches of %zu rows every %zu rows do not end with the %zu rows of seq_len; change patch_len, "
+            "stride or seq_len",
+            patch, stride, length);
     *windows = (struct windows){.columns = columns,
                                 .length = length,
                                 .horizon = (size_t)options->horizon,
