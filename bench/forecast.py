@@ -62,7 +62,7 @@ def train(given, data, features, horizon, name, seed):
     if os.path.exists(os.path.join(place, "model.safetensors")) and not os.path.exists(os.path.join(place, STATE[0])):
         shutil.rmtree(place)  # finished, its line lost
     if os.path.exists(os.path.join(place, "config.json")):
-        found = runs.tool(given.build, "train", "--resume", place, threads=1)
+        found = runs.resume(given.build, place, threads=1)
     else:
         os.makedirs(os.path.dirname(place), exist_ok=True)
         found = runs.tool(given.build, "train", "forecast", "--data", os.path.join(given.data, data + ".csv"), *COMMON,

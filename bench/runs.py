@@ -20,6 +20,18 @@ def tool(build, *words, threads=None):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def resume(build, run, threads=None):
+    """What `train --resume` prints. If the training had ended before, best metrics, steps and seconds are those of its log."""
+    found = tool(build, "train", "--resume", run, threads=threads)
+    if found["steps"] is None:
+        with open(os.path.join(run, "log.jsonl")) as file:
+            records = [json.loads(line) for line in file]
+        last = [record for record in records if any(key.startswith("best_") for key in record)][-1]
+        found.update({key: value for key, value in last.items() if key.startswith("best_")})
+        found.update(steps=last["step"], seconds=last["seconds"])
+    return found
+
+
 def once(path, compute):
     """The content of a JSON file, computed if there is none."""
     if not os.path.exists(path):

@@ -2,7 +2,7 @@
 # The script of the table of forecasts in small: a line per finished run, a second start that trains only what is missing, and
 # a failed run that leaves the others alone.
 # Planted and caught: every seed trained with the first; the horizon of the first row for all; a failed run that ends the others;
-# DLinear counted among the encoders.
+# DLinear counted among the encoders; a run without a line that ended before.
 # Covers: bench/forecast.py bench/runs.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
@@ -43,10 +43,20 @@ python3 $script --horizons 24,96 --models last,dlinear,softmax --seeds 2 --jobs 
 holds only_the_cut_run_runs_again sh -c 'grep -q "^1/1 " err && [ "$(grep -c " mse " err)" = 1 ]'
 holds the_same_table cmp again.md table.md
 
+# A run that ended just before its line was written has a line after the next start.
+mkdir -p t/runs/ETTh1-S-24/local
+"$tool" train forecast --data data/ETTh1.csv --split-by months --seq-len 336 --features S --horizon 24 --model encoder --patch-len 16 \
+    --attention local --out t/runs/ETTh1-S-24/local/seed1 --quiet $tiny
+python3 $script --horizons 24 --models local --seeds 1 --jobs 1 -- $tiny >out 2>err || cat err
+holds a_finished_run_is_counted python3 -c '
+import json
+row = json.loads(open("t/runs.jsonl").read().splitlines()[-1])
+assert row["model"] == "local" and row["steps"] == 1 and row["valid_mse"] > 0 and row["seconds"] > 0, row'
+
 # A run that fails is told and leaves the others alone.
-mkdir -p t/runs/ETTh1-S-24/local/seed1
-python3 $script --horizons 24 --models local,yoso --seeds 1 --jobs 1 -- $tiny >out 2>err && code=0 || code=$?
-holds failure_is_told grep -q "^ETTh1 S 24 local 1: failed: " err
+mkdir -p t/runs/ETTh1-S-24/lha/seed1
+python3 $script --horizons 24 --models lha,yoso --seeds 1 --jobs 1 -- $tiny >out 2>err && code=0 || code=$?
+holds failure_is_told grep -q "^ETTh1 S 24 lha 1: failed: " err
 holds others_run grep -q "ETTh1 S 24 yoso 1: mse" err
 holds failure_is_an_exit_code test "$code" = 1
 python3 $script --models softmex >out 2>err && failed unknown_model "exit code 0" || holds unknown_model grep -q "softmex; there are last, seasonal" err
