@@ -5,7 +5,7 @@
 # Planted and caught: a model or a context that is not freed; a context that is not opened; num_hashes set for the exact mechanism; a
 # block of bfloat16 numbers that is 64 bytes too short; rounded inputs left unset.
 # Covers: bench.c bench_attention.c bench_error.c bench_layer.c bench_peak.c bench_step.c bench_stream.c bench_suggest.c inputs.c noise.c
-# cmd_attend.c attend_chunks.c halves.c cmd_inspect.c findings.c cmd_predict.c cmd_train.c cmd_eval.c cmd_data.c cmd_info.c main.c
+# cmd_attend.c attend_chunks.c halves.c cmd_inspect.c findings.c forecast_out.c forecast_picture.c cmd_predict.c cmd_train.c cmd_eval.c cmd_data.c cmd_info.c main.c
 . "$(dirname "$0")/checks.sh"
 if [ -n "${HASHATTN_SANITIZED:-}" ] || ! cc -shared -fPIC -O1 -D_GNU_SOURCE -o allocations.so "$source_dir/tests/cli/allocations.c" -ldl 2>err; then
     echo "SKIPPED: blocks of the tool (sanitizers count them, or there is no compiler: $(head -c 200 err 2>/dev/null))"
@@ -56,6 +56,8 @@ mkdir texts
 for i in 1 2 3 4 5 6 7 8 9; do printf 'ham\taa\nspam\tzz\n'; done >texts/train.tsv
 "$tool" train text --data texts --out filter --steps 2 --eval-every 2 --max-len 8 $tiny
 printf 'aa\nzz\nab\n' >new.txt
+{ echo date,a,b && for i in $(seq 10 28); do echo "2020-01-$i,$i,1$i"; done; } >table.csv
+"$tool" train forecast --data table.csv --model last --seq-len 3 --horizon 2 --train-share 0.6 --out table --steps 1 --eval-every 1 --quiet
 
 blocks info 0 0 info
 blocks info_of_one 0 0 info --attention lha --json
@@ -77,6 +79,10 @@ blocks eval 0 0 eval run --split valid
 blocks eval_of_nothing 2 0 eval run --split tset
 blocks predict 0 0 predict filter new.txt --out made
 blocks predict_nothing 3 0 predict filter nowhere --out made
+blocks predict_rows 0 0 predict table table.csv --out made
+blocks eval_in_units 0 4 eval table --units --draw made
+blocks train_and_draw 0 1 train forecast --data table.csv --model last --seq-len 3 --horizon 2 --train-share 0.6 --out made --steps 1 \
+    --eval-every 1 --draw step --quiet
 blocks inspect 0 4 inspect run --examples 12 --plots made
 blocks inspect_nothing 2 0 inspect run --split tset
 blocks bench_attention 0 7 bench attention --seq-len 100 --heads 2 --head-dim 8 --repeats 1 --backward
