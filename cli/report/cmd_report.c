@@ -14,7 +14,7 @@ struct report {
     const struct text_list *bench;
     int figures; /* of the YOSO paper */
     struct report_run *runs;
-    size_t num_runs;
+    size_t num_runs, num_results; /* num_results: files */
     struct results results;
 };
 
@@ -28,6 +28,24 @@ static void tell_apart(struct report *report)
                 snprintf(report->runs[i].name, PLOT_NAME, "%.190s", report->runs[i].path);
                 snprintf(report->runs[k].name, PLOT_NAME, "%.190s", report->runs[k].path);
             }
+}
+
+/* What the page is about: "3 runs, 1 result, figures of the YOSO paper". Only what there is. */
+static const char *contents(const struct report *report, char *text, size_t size)
+{
+    size_t used = 0;
+    const struct {
+        size_t count;
+        const char *name;
+    } parts[] = {{report->num_runs, "run"}, {report->num_results, "result"}};
+    text[0] = '\0';
+    for (size_t i = 0; i < 2; i++)
+        if (parts[i].count > 0)
+            used += (size_t)snprintf(text + used, size - used, "%s%zu %s%s", used > 0 ? ", " : "",
+                                     parts[i].count, parts[i].name, parts[i].count == 1 ? "" : "s");
+    if (report->figures)
+        snprintf(text + used, size - used, "%sfigures of the YOSO paper", used > 0 ? ", " : "");
+    return text;
 }
 
 /* ---- the page ------------------------------------------------------------------------------------------ */
@@ -140,13 +158,12 @@ static int write_figures(FILE *page, struct report *report)
 /* Returns an exit code, with the message printed. */
 static int write_page(FILE *page, struct report *report)
 {
-    char subtitle[200], date[40] = "";
+    char subtitle[200], about[120], date[40] = "";
     time_t now = time(NULL);
     struct tm utc;
     if (gmtime_r(&now, &utc) != NULL)
         strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", &utc);
-    snprintf(subtitle, sizeof subtitle, "%zu run%s, %s", report->num_runs, report->num_runs == 1 ? "" : "s",
-             date);
+    snprintf(subtitle, sizeof subtitle, "%s; %s", contents(report, about, sizeof about), date);
     bool good = true;
     html_begin(page, "hashattn report", subtitle);
     if (report->num_runs > 0) {
@@ -202,12 +219,13 @@ static bool is_file(const char *path)
 static int read_all(struct report *report, const struct options *options)
 {
     int code = EXIT_GOOD;
-    for (size_t i = 0; i < report->bench->count && code == EXIT_GOOD; i++)
+    for (size_t i = 0; i < report->bench->count && code == EXIT_GOOD; i++, report->num_results++)
         code = results_read(report->context, report->bench->items[i], &report->results);
     for (size_t i = 0; i < options->num_operands && code == EXIT_GOOD; i++) {
         const char *path = options->operands[i];
         if (is_file(path)) {
             code = results_read(report->context, path, &report->results);
+            report->num_results++;
             continue;
         }
         struct report_run *run = &report->runs[report->num_runs++];
@@ -232,8 +250,9 @@ static int make(const struct options *options, const struct text_list *bench, in
         tell_apart(&report);
         code = save(&report, out);
     }
+    char about[120];
     if (code == EXIT_GOOD && !options->common.quiet && strcmp(out, "-") != 0)
-        fprintf(stderr, "%s: %zu run%s\n", out, report.num_runs, report.num_runs == 1 ? "" : "s");
+        fprintf(stderr, "%s: %s\n", out, contents(&report, about, sizeof about));
     for (size_t i = 0; i < report.num_runs; i++)
         report_run_free(&report.runs[i]);
     free(report.runs);

@@ -195,6 +195,46 @@ static void read_evaluation(const hashattn_value *record, const char *file, stru
     report_write_confusion(results->confusions.to, title, &confusion, hashattn_value_find(record, "labels"));
 }
 
+static const char *const of_difference[] = {"run", "against", "difference", "standard_error", "z", "p"};
+enum { OF_DIFFERENCE = sizeof of_difference / sizeof *of_difference };
+
+static int write_difference(void *user, const char *metric, const hashattn_value *value)
+{
+    FILE *to = user;
+    fputs("<tr><th scope=\"row\">", to);
+    html_text(to, metric);
+    for (size_t i = 0; i < OF_DIFFERENCE; i++) {
+        fputs("<td>", to);
+        html_number(to, number_at(value, of_difference[i]));
+    }
+    fputc('\n', to);
+    return 0;
+}
+
+/* `eval --against`: a row for each metric. */
+static void read_comparison(const hashattn_value *record, const char *file, struct results *results)
+{
+    FILE *to = results->tables.to;
+    char title[PLOT_NAME] = "";
+    append(title, "", record, "run");
+    append(title, " against ", record, "against");
+    append(title, " on ", record, "task");
+    append(title, ", ", record, "split");
+    fputs("<h3>", to);
+    html_text(to, title);
+    fputs(", ", to);
+    html_text(to, file);
+    fputs("</h3>\n", to);
+    html_table(to, title);
+    fputs("<thead><tr><th scope=\"col\" class=\"t\">metric", to);
+    for (size_t i = 0; i < OF_DIFFERENCE; i++)
+        fprintf(to, "<th scope=\"col\">%s", of_difference[i]);
+    fputs("</thead><tbody>\n", to);
+    hashattn_value_each(hashattn_value_find(record, "metrics"), write_difference, to);
+    fputs("</tbody>", to);
+    html_table_end(to);
+}
+
 /* Median of an array of numbers; NaN if it is empty or has anything else. */
 static int by_value(const void *a, const void *b)
 {
@@ -285,6 +325,8 @@ static bool read_result(const hashattn_value *record, const char *file, struct r
         results_draw_buckets(record, file, results);
     else if (has(record, "split") && has(record, "num_params"))
         read_evaluation(record, file, results);
+    else if (has(record, "against") && has(record, "metrics"))
+        read_comparison(record, file, results);
     else if (has(record, "step_ms"))
         write_facts(results->tables.to, "bench step", file, record);
     else if (has(record, "float32_gflops"))

@@ -2,7 +2,7 @@
 # `report`: one page without network, with the values of the logs and results in tables behind named axes; runs that are
 # broken, in training or of another version are rows of the summary; text of runs is escaped; its commands repeat the runs.
 # Planted and caught: labels written unescaped; an axis without a unit; the last line of a cut log ends the report; a null
-# value ends its curve.
+# value ends its curve; the columns of a comparison exchanged.
 # Covers: cmd_report.c heat.c draw_yoso.c read_run.c read_results.c run_command.c write_runs.c draw_buckets.c html.c plot.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 4 --threads 1"
@@ -92,7 +92,7 @@ cat >peers.json <<'P'
 }
 P
 run report r1 'r<2>' mixed --bench bench.json error.json --bench peak.json --bench inspect.json --bench eval.json --bench peers.json --out report.html
-[ "$code" = 0 ] && [ "$(cat err)" = "report.html: 3 runs" ] && [ ! -s out ] && passed writes_a_page || failed writes_a_page "$code: $(cat err)"
+[ "$code" = 0 ] && [ "$(cat err)" = "report.html: 3 runs, 6 results" ] && [ ! -s out ] && passed writes_a_page || failed writes_a_page "$code: $(cat err)"
 
 page needs_no_network report.html '
 assert not re.search(r"(?:src|href|action|data)=\"?(?!#)[a-z]+:|@import|url\(", raw) and "http" not in raw.replace("http-equiv", ""), "reference"
@@ -226,9 +226,20 @@ assert len(losses) == 40 and all(any(y == "9" for _, y in c) for c in losses.val
 assert all(c[0][0] == "10" and c[-1][0] == "14990" for c in losses.values())'
 [ ! -s err ] && passed quiet || failed quiet "$(cat err)"
 
+# ---- a comparison of two runs ----
+"$tool" eval r1 --split valid --against mixed --json >against.json
+run report against.json --out against.html
+page a_comparison_is_a_table against.html '
+rows = {r[0]: [c.strip() for c in r[1:]] for r in p.rows if len(r) == 7}
+found = json.load(open("against.json"))["metrics"]["loss"]
+assert rows["metric"] == ["run", "against", "difference", "standard_error", "z", "p"] and set(rows) == {"metric", "accuracy", "loss"}, rows
+assert all(abs(float(cell) - found[name]) < 1e-5 * abs(found[name]) for cell, name in zip(rows["loss"], rows["metric"])), rows
+'
+
 # ---- figures of the YOSO paper ----
 run report --figures --out yoso.html
-[ "$code" = 0 ] && passed figures || failed figures "$code: $(cat err)"
+[ "$code$(cat err)" = "0yoso.html: figures of the YOSO paper" ] && passed figures || failed figures "$code: $(cat err)"
+holds header_names_the_figures grep -q '>figures of the YOSO paper; 20' yoso.html
 cat >figures.py <<'P'
 import math, re
 raw = open("yoso.html", encoding="utf-8").read()

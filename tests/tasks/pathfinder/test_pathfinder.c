@@ -92,8 +92,10 @@ static void defaults_are_those_of_the_arena(void **state)
         assert_memory_equal(a, b, sizes[0]);
         free(a), free(b);
     }
-    check_status(&folder->host, generate(folder, "side=16 contour_length=64", 1, 0, 0, 1), HASHATTN_INVALID,
-                 "pathfinder: 20000 draws found no room for two contours of length 64 in 16 x 16 pixels");
+    check_status(
+        &folder->host, generate(folder, "side=16 contour_length=64", 1, 0, 0, 1), HASHATTN_INVALID,
+        "pathfinder: 20000 draws found no room for two contours of contour_length 64 in 16 x 16 pixels: "
+        "lower contour_length or raise side");
     assert_int_equal(folder_temporaries(folder->path), 0);
 }
 
