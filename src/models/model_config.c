@@ -12,6 +12,9 @@ const struct option_row model_options[] = {
     {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward layer"},
     {"activation", OPTION_CHOICE, FIELD(activation), FFN_GELU, 0, 0, ffn_activations,
      "activation of the feed-forward layer"},
+    {"attention_biases", OPTION_FLAG, FIELD(attention_biases), 1, 0, 1, NULL,
+     "the layers that make queries, keys, values and the output of attention have biases; not so in LHA's "
+     "code"},
     {"conv_window", OPTION_INT, FIELD(conv_window), 0, 0, 1023, NULL,
      "width of the convolution over values that is added to the attention output (YOSO-C), odd; 0 for none"},
     {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,

@@ -30,6 +30,7 @@ struct model_config {
     /* Options. */
     int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
     int activation;                  /* enum ffn_activation */
+    int attention_biases;            /* of the dense layers around attention */
     int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */
     int pooling;                     /* enum pooling */
     int classifier;                  /* enum head_kind, of the classifier */

@@ -317,6 +317,7 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
     need_option(&list, model_options, model, "positions", "learned");
     need_option(&list, model_options, model, "causal", "false");
     need_option(&list, model_options, model, "activation", "gelu");
+    need_option(&list, model_options, model, "attention_biases", "true");
     if (has_masked_output(model))
         need_option(&list, model_options, model, "scale_words", "false");
     if (type != PRETRAINED_YOSO)

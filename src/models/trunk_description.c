@@ -19,6 +19,7 @@ static hashattn_status describe_blocks(struct host *host, struct params *params,
         .causal = config->causal != 0,
         .max_len = (size_t)config->max_len,
         .activation = (enum ffn_activation)config->activation,
+        .plain_attention = !config->attention_biases,
     };
     for (size_t i = 0; i < trunk->layers; i++) {
         char name[PARAM_NAME];

@@ -30,7 +30,8 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
         snprintf(text, sizeof text, "%s.layernorm_before", name);
         TRY(norm_describe(host, params, text, shape->dim, shape->norm_epsilon, &block->first_norm));
     }
-    TRY(self_attention_describe_enter(host, params, attention, shape->dim, shape->heads, &block->attention));
+    TRY(self_attention_describe_enter(host, params, attention, shape->dim, shape->heads,
+                                      shape->plain_attention, &block->attention));
     block->mix = params->total;
     TRY(self_attention_describe_mix(host, params, attention, shape->taps, shape->groups, shape->num_groups,
                                     shape->max_len, &block->attention));

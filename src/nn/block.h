@@ -23,6 +23,7 @@ struct block_shape {
     bool causal;    /* no row depends on a later one; excludes taps */
     size_t max_len; /* the longest sequence, for mechanisms whose tensors depend on it; 0: unknown */
     enum ffn_activation activation;
+    bool plain_attention; /* no biases in the dense layers around attention */
 };
 
 struct block {

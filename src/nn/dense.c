@@ -11,12 +11,17 @@
 
 enum { SMALL = 256 };
 
-hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
-                               size_t out, struct dense *dense)
+static float start_scale(const struct params *params, size_t in)
+{
+    return params->initial_std > 0 ? params->initial_std : (float)(1 / sqrt((double)in));
+}
+
+hashattn_status dense_describe_plain(struct host *host, struct params *params, const char *name, size_t in,
+                                     size_t out, struct dense *dense)
 {
     bool normal = params->initial_std > 0;
-    float scale = normal ? params->initial_std : (float)(1 / sqrt((double)in));
-    *dense = (struct dense){.in = in, .out = out, .precision = params->precision};
+    float scale = start_scale(params, in);
+    *dense = (struct dense){.in = in, .out = out, .plain = true, .precision = params->precision};
     TRY(params_add(host, params, normal ? START_NORMAL : START_UNIFORM, scale, &dense->weight, 2,
                    (size_t[]){out, in}, "%s.weight", name));
     if (dense->precision == PRECISION_BF16 || in > SMALL || out > SMALL)
@@ -25,8 +30,16 @@ hashattn_status dense_describe(struct host *host, struct params *params, const c
         dense->laid_backward = params_place(params, out, in);
     params->rows[params->num_rows - 1].laid = dense->laid;
     params->rows[params->num_rows - 1].laid_backward = dense->laid_backward;
-    return params_add(host, params, normal ? START_ZEROS : START_UNIFORM, scale, &dense->bias, 1, &out,
-                      "%s.bias", name);
+    return HASHATTN_OK;
+}
+
+hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
+                               size_t out, struct dense *dense)
+{
+    TRY(dense_describe_plain(host, params, name, in, out, dense));
+    dense->plain = false;
+    return params_add(host, params, params->initial_std > 0 ? START_ZEROS : START_UNIFORM,
+                      start_scale(params, in), &dense->bias, 1, &out, "%s.bias", name);
 }
 
 const void *dense_left(const struct dense *dense, const struct kernels *kernels, bf16 *halves, const float *x,
@@ -38,7 +51,7 @@ const void *dense_left(const struct dense *dense, const struct kernels *kernels,
 void dense_forward_left(const struct dense *dense, const struct kernels *kernels, const float *values,
                         float *y, const void *left, size_t n, size_t first, size_t count)
 {
-    const float *bias = values + dense->bias + first;
+    const float *bias = dense->plain ? NULL : values + dense->bias + first;
     size_t in = dense->in, out = dense->out;
     if (dense->laid > 0) {
         const float *weights = values - dense->laid + weights_from(dense->precision, in, first);
@@ -47,7 +60,8 @@ void dense_forward_left(const struct dense *dense, const struct kernels *kernels
     }
     product(kernels, y + first, out, left, in, false, values + dense->weight + first * in, in, true, n, count,
             in, false);
-    kernels->layers.add_bias(y + first, out, bias, n, count);
+    if (!dense->plain)
+        kernels->layers.add_bias(y + first, out, bias, n, count);
 }
 
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
@@ -59,7 +73,8 @@ void dense_forward(const struct dense *dense, const struct kernels *kernels, con
     }
     product_weights(kernels, dense->precision, y, dense->out, x, dense->in, values - dense->laid, n,
                     dense->out, dense->in, false);
-    kernels->layers.add_bias(y, dense->out, values + dense->bias, n, dense->out);
+    if (!dense->plain)
+        kernels->layers.add_bias(y, dense->out, values + dense->bias, n, dense->out);
 }
 
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,
@@ -73,7 +88,8 @@ void dense_backward(const struct dense *dense, const struct kernels *kernels, co
     else
         product(kernels, dweight, dense->in, dy, dense->out, true, x, dense->in, false, dense->out, dense->in,
                 n, true);
-    kernels->layers.add_bias_backward(slice_at(gradients, dense->bias), dy, n, dense->out);
+    if (!dense->plain)
+        kernels->layers.add_bias_backward(slice_at(gradients, dense->bias), dy, n, dense->out);
     if (dx != NULL && dense->laid_backward > 0)
         product_weights(kernels, dense->precision, dx, dense->in, dy, dense->out,
                         values - dense->laid_backward, n, dense->in, dense->out, add);

@@ -12,11 +12,16 @@
 struct dense {
     size_t in, out;
     size_t weight, bias; /* offsets in the block of parameters */
+    bool plain;          /* it has no bias */
     enum precision precision;
     size_t laid, laid_backward; /* as in its row of the params */
 };
 hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
                                size_t out, struct dense *dense);
+
+/* The same without b: y = x W^T. */
+hashattn_status dense_describe_plain(struct host *host, struct params *params, const char *name, size_t in,
+                                     size_t out, struct dense *dense);
 
 /* x (n, in) as products read it: x itself, or in bf16 rounded into `halves` (n, in + 1). Computed once for
    all layers and ranges of columns that share x. */

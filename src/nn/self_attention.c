@@ -10,17 +10,26 @@
 
 /* ---- description -------------------------------------------------------------------------------------- */
 
+static hashattn_status describe_layer(struct host *host, struct params *params, const char *name,
+                                      const struct self_attention *attention, struct dense *layer)
+{
+    size_t dim = attention->dim;
+    return attention->plain ? dense_describe_plain(host, params, name, dim, dim, layer)
+                            : dense_describe(host, params, name, dim, dim, layer);
+}
+
 hashattn_status self_attention_describe_enter(struct host *host, struct params *params, const char *name,
-                                              size_t dim, size_t heads, struct self_attention *attention)
+                                              size_t dim, size_t heads, bool plain,
+                                              struct self_attention *attention)
 {
     assert(heads > 0 && dim % heads == 0);
-    *attention = (struct self_attention){.dim = dim, .heads = heads, .head_dim = dim / heads};
+    *attention = (struct self_attention){.dim = dim, .heads = heads, .head_dim = dim / heads, .plain = plain};
     struct dense *const layers[] = {&attention->query, &attention->key, &attention->value};
     static const char *const names[] = {"query", "key", "value"};
     for (int i = 0; i < 3; i++) {
         char text[PARAM_NAME];
         snprintf(text, sizeof text, "%s.%s", name, names[i]);
-        TRY(dense_describe(host, params, text, dim, dim, layers[i]));
+        TRY(describe_layer(host, params, text, attention, layers[i]));
     }
     return HASHATTN_OK;
 }
@@ -97,7 +106,7 @@ hashattn_status self_attention_describe_leave(struct host *host, struct params *
 {
     char text[PARAM_NAME];
     snprintf(text, sizeof text, "%s.output.dense", name);
-    return dense_describe(host, params, text, attention->dim, attention->dim, &attention->output);
+    return describe_layer(host, params, text, attention, &attention->output);
 }
 
 /* ---- tiles -------------------------------------------------------------------------------------------- */

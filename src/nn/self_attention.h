@@ -30,6 +30,7 @@ struct self_attention {
     size_t max_len;           /* length that the mechanisms' own tensors are made for; 0: unknown */
     enum precision precision; /* of the mechanisms' products: that of the layers */
     bool causal;              /* a token sees earlier ones and itself only; set after description */
+    bool plain;               /* the four layers have no biases */
     struct dense query, key, value, output;
     struct convolution convolution;
     size_t num_groups;
@@ -44,7 +45,8 @@ struct self_attention {
 /* Parameters are in the block in the order of use: those before mixing, those of mixing, the one after, so
    each part is one contiguous range. */
 hashattn_status self_attention_describe_enter(struct host *host, struct params *params, const char *name,
-                                              size_t dim, size_t heads, struct self_attention *attention);
+                                              size_t dim, size_t heads, bool plain,
+                                              struct self_attention *attention);
 hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
                                             size_t taps, const struct head_group *groups, size_t num_groups,
                                             size_t max_len, struct self_attention *attention);

@@ -67,6 +67,9 @@ cp out learned.json
 run train needle --data d --out relu --steps 12 --eval-every 4 --seed 5 --activation relu $tiny
 holds activation_is_recorded json relu/config.json 'd["model"]["activation"] == "relu"'
 cmp -s whole/last.safetensors relu/last.safetensors && failed activation_matters "two activations, one model" || passed activation_matters
+run train needle --data d --out plain --steps 12 --eval-every 4 --seed 5 --no-attention-biases $tiny
+holds only_other_layers_have_biases python3 -c 'import json, struct; f = open("plain/model.safetensors", "rb"); names = json.loads(f.read(struct.unpack("<Q", f.read(8))[0])); attention = [n for n in names if ".attention." in n]; assert len(attention) == 4 and not [n for n in attention if "bias" in n] and "encoder.layer.0.output.dense.bias" in names, sorted(names)'
+says plain_runs_are_evaluated '"accuracy"' eval plain --json
 # Two runs on the same examples.
 run eval whole --json
 cp out whole.json

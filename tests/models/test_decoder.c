@@ -49,6 +49,7 @@ static struct model_config config_of(struct decoder_test *t, const struct mechan
         .layers = 2,
         .dim = DIM,
         .heads = HEADS,
+        .attention_biases = 1,
         .norm_epsilon = 1e-5,
         .scale_words = 1,
         .ffn = WIDE,

@@ -52,18 +52,17 @@ static struct model_config config_of(struct model_test *t, const struct mechanis
 {
     assert_true(mechanism->options_size <= sizeof t->options);
     options_preset(mechanism->options, t->options);
-    return (struct model_config){
-        .vocab_size = VOCAB,
-        .num_objectives = 1,
-        .objectives = {{objective_find("classify"), 1, CLASSES, 0, ""}},
-        .max_len = (int64_t)max_len,
-        .layers = 2,
-        .dim = DIM,
-        .heads = HEADS,
-        .norm_epsilon = 1e-5,
-        .ffn = WIDE,
-        .plan = head_plan_of(mechanism, t->options),
-    };
+    return (struct model_config){.vocab_size = VOCAB,
+                                 .num_objectives = 1,
+                                 .objectives = {{objective_find("classify"), 1, CLASSES, 0, ""}},
+                                 .max_len = (int64_t)max_len,
+                                 .layers = 2,
+                                 .dim = DIM,
+                                 .heads = HEADS,
+                                 .attention_biases = 1,
+                                 .norm_epsilon = 1e-5,
+                                 .ffn = WIDE,
+                                 .plan = head_plan_of(mechanism, t->options)};
 }
 
 static void open_model(struct model_test *t, const struct model_config *config, int threads)
@@ -254,7 +253,7 @@ static void every_gradient_is_right(void **state)
     (void)state;
     check_every_derivative("softmax", 0, POOL_MEAN, 0, 0, 0, 0);
     check_every_derivative("softmax", 0, POOL_MEAN_PADDED, 3, 0.3, 0, 0);
-    check_every_derivative("none", 0, POOL_FIRST, 5, 0, 0, 2);
+    check_every_derivative("none", 0, POOL_FIRST, 5, 0, 0, POSITIONS_NONE);
     check_every_derivative("softmax", 0, POOL_FIRST, 0, 0, 1, 0);
     check_every_derivative("softmax", 0, POOL_MEAN, 3, 0.3, 1, 1);
     check_every_derivative("none*1,softmax", 1, POOL_MEAN, 3, 0.3, 0, 0);

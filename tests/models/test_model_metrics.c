@@ -43,6 +43,7 @@ static void open_test(struct metrics_test *t)
                        {objective_find("next_token"), 1, VOCAB - 1, 1, ""}},
         .layers = 1,
         .dim = 9,
+        .attention_biases = 1,
         .norm_epsilon = 1e-5,
         .heads = 3,
         .ffn = 8,

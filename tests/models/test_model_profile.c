@@ -28,6 +28,7 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
         .objectives = {{objective_find("classify"), 1, 3, 0, ""}},
         .layers = 2,
         .dim = 8,
+        .attention_biases = 1,
         .norm_epsilon = 1e-5,
         .heads = 2,
         .ffn = 12,

@@ -68,7 +68,8 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     layer_test_open(base, 2);
     layer_test_shift(base);
     const struct head_group group = {mechanism, options, HEADS};
-    struct block_shape shape = {DIM, HEADS, WIDE, taps, norm, NORM_EPSILON, &group, 1, false, 0, FFN_GELU};
+    struct block_shape shape = {DIM,    HEADS, WIDE,  taps, norm,     NORM_EPSILON,
+                                &group, 1,     false, 0,    FFN_GELU, false};
     check_status(&base->host, block_describe(&base->host, &base->params, "b", &shape, &t->block), HASHATTN_OK,
                  NULL);
     layer_test_start(base, 2);

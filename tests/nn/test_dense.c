@@ -3,7 +3,7 @@
    same holds for the operands rounded to bfloat16. Bugs planted and caught: W used untransposed (in = out);
    bias gradient skipped; dx overwritten instead of added; gradient of W overwriting instead of adding; in and
    out swapped in the shape; dx written over x before the gradient of W; initial_std ignored; biases that are
-   not 0 with it; biases decayed.
+   not 0 with it; biases decayed; a bias read, or its gradient written, by a layer without one.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dense.h"
 
@@ -67,6 +67,53 @@ static void initial_values_are_those_of_bert_or_pytorch(void **state)
         free(values);
         layer_test_close(&test);
     }
+}
+
+/* Without a bias: the bits of a layer whose bias is 0, and nothing else in the block. */
+static void check_plain(enum precision precision, size_t in, size_t out)
+{
+    enum { N = 12 };
+    struct layer_test plain, biased;
+    struct dense a, b;
+    layer_test_open(&plain, 1);
+    layer_test_open(&biased, 1);
+    plain.params.precision = biased.params.precision = precision;
+    check_status(&plain.host, dense_describe_plain(&plain.host, &plain.params, "layer", in, out, &a),
+                 HASHATTN_OK, NULL);
+    check_status(&biased.host, dense_describe(&biased.host, &biased.params, "layer", in, out, &b),
+                 HASHATTN_OK, NULL);
+    assert_int_equal(plain.params.num_rows, 1);
+    layer_test_start(&plain, 3);
+    layer_test_start(&biased, 3);
+    memcpy(biased.values + b.weight, plain.values + a.weight, in * out * sizeof(float));
+    memset(biased.values + b.bias, 0, out * sizeof(float));
+    float *x = new_normals(1, N * in, 1), *dy = new_normals(2, N * out, 1);
+    float *y = guard_floats(N * out), *want = guard_floats(N * out), *dx = guard_floats(N * in),
+          *want_dx = guard_floats(N * in);
+    const float *values = layer_test_lay(&plain, true), *biased_values = layer_test_lay(&biased, true);
+    dense_forward(&a, plain.kernels, values, y, x, N);
+    dense_forward(&b, biased.kernels, biased_values, want, x, N);
+    check_same_bits(y, want, N * out * sizeof *y, "y");
+    dense_backward(&a, plain.kernels, values, whole_gradient(&plain), dx, false, dy, x, N);
+    dense_backward(&b, biased.kernels, biased_values, whole_gradient(&biased), want_dx, false, dy, x, N);
+    check_same_bits(dx, want_dx, N * in * sizeof *dx, "dx");
+    check_same_bits(plain.gradients + a.weight, biased.gradients + b.weight, in * out * sizeof *dx,
+                    "dweight");
+    guard_free(want_dx, N * in);
+    guard_free(dx, N * in);
+    guard_free(want, N * out);
+    guard_free(y, N * out);
+    free(dy), free(x);
+    layer_test_close(&biased);
+    layer_test_close(&plain);
+}
+
+static void plain_layers_have_no_bias(void **state)
+{
+    (void)state;
+    check_plain(PRECISION_FLOAT32, 5, 7);
+    check_plain(PRECISION_FLOAT32, 300, 20); /* packed */
+    check_plain(PRECISION_BF16, 32, 48);
 }
 
 static void check_case(size_t n, size_t in, size_t out)
@@ -269,6 +316,7 @@ static void starts_like_a_linear_layer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_layers_have_no_bias),
         cmocka_unit_test(dense_agrees_with_double),
         cmocka_unit_test(laid_weights_are_the_weights),
         cmocka_unit_test(small_weights_are_not_laid),

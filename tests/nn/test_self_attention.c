@@ -30,7 +30,7 @@ struct mix_test {
 static hashattn_status describe(struct layer_test *base, const struct head_group *groups, size_t num_groups,
                                 size_t max_len, struct self_attention *attention)
 {
-    TRY(self_attention_describe_enter(&base->host, &base->params, "a", DIM, HEADS, attention));
+    TRY(self_attention_describe_enter(&base->host, &base->params, "a", DIM, HEADS, false, attention));
     TRY(self_attention_describe_mix(&base->host, &base->params, "a", 0, groups, num_groups, max_len,
                                     attention));
     return self_attention_describe_leave(&base->host, &base->params, "a", attention);

@@ -100,6 +100,7 @@ static void checkpoints_determine_the_architecture(void **state)
         model.causal = 1;
         model.dropout = 0.25;
         model.activation = FFN_RELU;
+        model.attention_biases = 0;
         origin_architecture(&origin, &model);
         const struct model_config *stored = model_config_of(origin.model);
         assert_true(model.layers == 2 && model.dim == 8 && model.heads == 2 && model.ffn == 12);
@@ -107,6 +108,7 @@ static void checkpoints_determine_the_architecture(void **state)
         assert_true(model.position_offset == (c == 1 ? 0 : 2) && model.scale_words == 0);
         assert_true(model.classifier == (c == 0 ? HEAD_GELU : HEAD_TANH));
         assert_true(model.conv_window == stored->conv_window && model.activation == FFN_GELU);
+        assert_true(model.attention_biases == 1);
         assert_true(model.pooling == POOL_MEAN && model.causal == 1 && model.dropout == 0.25);
         assert_true(origin_fixes(&origin, "heads") && origin_fixes(&origin, "norm_epsilon"));
         assert_true(origin_fixes(&origin, "classifier") == (c == 1)); /* BERT's pooler */
