@@ -92,7 +92,7 @@ static void report_differences(const struct wanted *wanted, const hashattn_model
                "std. error", "z", "p");
         for (size_t i = 0; i < found->count; i++) {
             const hashattn_difference *of = &found->list[i];
-            printf("%-26s %10.4f %10.4f %+12.4f %12.4f %+8.2f %8.4f\n", of->name, of->value, of->other,
+            printf("%-26s %10.4f %10.4f %+12.4f %12.4f %+8.2f %8.3g\n", of->name, of->value, of->other,
                    of->difference, of->standard_error, of->z, of->p);
         }
         printf("z is positive if the run is better; p, one-tail: how likely such a z is by chance\n");

@@ -30,7 +30,9 @@ const struct option_row model_options[] = {
     {"norm_epsilon", OPTION_REAL, FIELD(norm_epsilon), NORM_EPSILON, 1e-12, 0.1, NULL,
      "number added to the variance in layer norms"},
     {"positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
-     "position embeddings"},
+     "position embeddings; sinusoidal alternates sines and cosines, sinusoidal-halves has all sines first, "
+     "as in "
+     "Transformer-XL"},
     {"position_offset", OPTION_INT, FIELD(position_offset), 0, 0, 1024, NULL,
      "unused rows before the first learned position: 2 in checkpoints of RoBERTa and YOSO"},
     {"scale_words", OPTION_FLAG, FIELD(scale_words), 1, 0, 1, NULL,

@@ -9,7 +9,7 @@
 
 enum { COLUMNS = 16 }; /* columns of one unit of work in backward: a cache line */
 
-const char *const position_names[] = {"learned", "sinusoidal", "none", NULL};
+const char *const position_names[] = {"learned", "sinusoidal", "sinusoidal-halves", "none", NULL};
 
 void embed_free(struct host *host, struct embed *embed)
 {
@@ -18,23 +18,41 @@ void embed_free(struct host *host, struct embed *embed)
     embed->num_sinusoids = 0;
 }
 
+static bool is_sinusoidal(enum positions kind)
+{
+    return kind == POSITIONS_SINUSOIDAL || kind == POSITIONS_HALVES;
+}
+
+/* Column c of dim: its frequency, and whether it is a sine. */
+static double frequency_of(enum positions kind, size_t c, size_t dim, bool *sine)
+{
+    size_t sines = (dim + 1) / 2, index = c / 2;
+    *sine = c % 2 == 0;
+    if (kind == POSITIONS_HALVES) {
+        *sine = c < sines;
+        index = *sine ? c : c - sines;
+    }
+    return pow(10000, -2 * (double)index / (double)dim);
+}
+
 /* Computed in double and rounded once. */
 hashattn_status embed_fit(struct host *host, struct embed *embed, size_t rows)
 {
     size_t dim = embed->dim;
     void *block;
     assert(rows <= embed->max_len);
-    if (embed->kind != POSITIONS_SINUSOIDAL || rows <= embed->num_sinusoids)
+    if (!is_sinusoidal(embed->kind) || rows <= embed->num_sinusoids)
         return HASHATTN_OK;
     TRY(memory_new(host, size_product(rows, dim), sizeof(float), "sinusoidal positions", &block));
     embed_free(host, embed);
     embed->sinusoids = block;
     embed->num_sinusoids = rows;
     for (size_t c = 0; c < dim; c++) {
-        double frequency = pow(10000, -(double)(c - c % 2) / (double)dim);
+        bool sine;
+        double frequency = frequency_of(embed->kind, c, dim, &sine);
         for (size_t place = 0; place < rows; place++) {
             double angle = (double)place * frequency;
-            embed->sinusoids[place * dim + c] = (float)(c % 2 == 0 ? sin(angle) : cos(angle));
+            embed->sinusoids[place * dim + c] = (float)(sine ? sin(angle) : cos(angle));
         }
     }
     return HASHATTN_OK;
@@ -52,7 +70,7 @@ hashattn_status embed_describe(struct host *host, struct params *params, const s
                             .position_offset = shape->position_offset,
                             .kind = kind,
                             .scale = shape->tied ? sqrtf((float)dim) : 1};
-    float start = shape->tied ? 1 / embed->scale : kind == POSITIONS_SINUSOIDAL ? 1.0f : 0.02f;
+    float start = shape->tied ? 1 / embed->scale : is_sinusoidal(kind) ? 1.0f : 0.02f;
     if (shape->vocab_size > 0)
         TRY(params_add(host, params, START_NORMAL, start, &embed->words, 2,
                        (size_t[]){shape->vocab_size, dim}, "embeddings.word_embeddings.weight"));

@@ -139,7 +139,7 @@ static void bad_configs_are_refused_with_numbers(void **state)
     BAD(pooling, 3, "pooling is 3");
     BAD(pooling, -1, "pooling is -1");
     BAD(norm, 2, "norm is 2, allowed are 0 to 1");
-    BAD(positions, 3, "positions is 3, allowed are 0 to 2");
+    BAD(positions, 4, "positions is 4, allowed are 0 to 3");
     BAD(dropout, 0.95, "dropout is 0.95");
     BAD(dropout, -0.1, "dropout is -0.1");
     BAD(dropout, (double)__builtin_nanf(""), "dropout is");
@@ -186,8 +186,9 @@ static void limits_are_allowed(void **state)
     LIMITS(ffn, 1, 0, 65536, 65537, ", allowed are 1 to 65536");
     LIMITS(conv_window, 0, -1, 1023, 1024, ", allowed are 0 to 1023");
     LIMITS(pooling, 0, -1, 2, 3, ", allowed are 0 to 2");
+    LIMITS(activation, 0, -1, 1, 2, ", allowed are 0 to 1");
     LIMITS(norm, 0, -1, 1, 2, ", allowed are 0 to 1");
-    LIMITS(positions, 0, -1, 2, 3, ", allowed are 0 to 2");
+    LIMITS(positions, 0, -1, 3, 4, ", allowed are 0 to 3");
     LIMITS(position_offset, 0, -1, 1024, 1025, ", allowed are 0 to 1024");
     LIMITS(classifier, 0, -1, 2, 3, ", allowed are 0 to 2");
     LIMITS(norm_epsilon, 1e-12, 0, 0.1, 0.11, ", allowed are 1e-12 to 0.1");
@@ -240,7 +241,8 @@ static void defaults_are_the_small_model(void **state)
     options_preset(model_options, &config);
     assert_true(config.layers == 2 && config.dim == 64 && config.heads == 2 && config.ffn == 128);
     assert_true(config.conv_window == 0 && config.pooling == POOL_MEAN && config.norm == 0 &&
-                config.positions == 0 && config.causal == 0 && config.precision == PRECISION_FLOAT32);
+                config.positions == 0 && config.causal == 0 && config.attention_biases == 1 &&
+                config.precision == PRECISION_FLOAT32);
     check_near(config.dropout, 0.1, 0, "dropout");
 }
 

@@ -1,7 +1,8 @@
 /* Embedding against plain loops; its gradient is a plain sum in the order of the rows, so both have the same
    bits for any number of threads. Bugs planted and caught: position counted in the packed rows; gradient of
    the position table missing; last columns (dim not a multiple of 16) left out; gradient overwriting; rows
-   after the last token not cleared; cosines in the even columns; sinusoids of the next position; words with
+   after the last token not cleared; cosines in the even columns; halves with the frequencies of pairs, or one
+   sine too few of an odd width; sinusoids of the next position; words with
    sinusoids that start small; a tied table's factor left out; segments not added, read from the beginning of
    a span, without gradient, or scaled as words are; rows without words overwritten; ids cut to 16 bits;
    sinusoids computed for max_len whatever the length, or for the first length only;
@@ -41,7 +42,8 @@ static void open_embed(struct layer_test *test, int threads, struct embed_shape 
     const size_t longest[] = {1, shape.max_len, 2};
     for (size_t i = 0; i < 3; i++)
         check_status(&test->host, embed_fit(&test->host, embed, longest[i]), HASHATTN_OK, NULL);
-    assert_int_equal(embed->num_sinusoids, shape.positions == POSITIONS_SINUSOIDAL ? shape.max_len : 0);
+    bool waves = shape.positions == POSITIONS_SINUSOIDAL || shape.positions == POSITIONS_HALVES;
+    assert_int_equal(embed->num_sinusoids, waves ? shape.max_len : 0);
     layer_test_start(test, 8);
 }
 
@@ -113,8 +115,10 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
         float *sum = new_zeros(test.params.total);
         for (size_t r = 0; r < ROWS; r++)
             for (size_t c = 0; c < DIM; c++) {
-                double turn = (double)place(r) / exp(log(10000) * (double)(c / 2 * 2) / DIM);
-                double wave = c % 2 == 0 ? sin(turn) : cos(turn);
+                bool halves = kind == POSITIONS_HALVES, sine = halves ? 2 * c <= DIM - 1 : c % 2 == 0;
+                size_t pair = !halves ? c / 2 : sine ? c : c - (DIM + 1) / 2;
+                double turn = (double)place(r) / exp(log(10000) * (double)(2 * pair) / DIM);
+                double wave = sine ? sin(turn) : cos(turn);
                 want[r * DIM + c] =
                     (double)test.values[ids[r] * DIM + c] + (kind == POSITIONS_NONE ? 0 : wave);
                 sum[ids[r] * DIM + c] += dy[r * DIM + c];
