@@ -12,6 +12,7 @@
 enum { AVERAGED = 25 };
 
 struct dlinear {
+    struct squares squares;
     size_t dim, max_len;
     struct dense trend, rest; /* "dlinear.trend", "dlinear.rest" */
 };
@@ -21,15 +22,15 @@ static hashattn_status describe(struct host *host, struct params *params, const 
 {
     struct dlinear *d = self;
     size_t width = size_product(facts->max_len, facts->dim);
-    *d = (struct dlinear){.dim = facts->dim, .max_len = facts->max_len};
+    *d = (struct dlinear){.squares = {facts->num_outputs}, .dim = facts->dim, .max_len = facts->max_len};
     TRY(dense_describe(host, params, "dlinear.trend", width, facts->num_outputs, &d->trend));
     return dense_describe(host, params, "dlinear.rest", width, facts->num_outputs, &d->rest);
 }
 
 /* Arrays of head_rows of sequences, so that products have full tiles (nn/outputs/head.h). */
 struct space {
-    float *trend, *rest; /* parts of the windows */
     float *y, *other;    /* the forecast, and the part of it that comes from `rest` */
+    float *trend, *rest; /* parts of the windows */
     float *dy;           /* only in training */
     size_t bytes;
 };
@@ -39,10 +40,11 @@ static struct space lay(const struct dlinear *d, const struct rows *rows, bool t
     struct arena arena = arena_on(memory);
     size_t count = head_rows(rows->num_sequences), wide = size_product(count, d->trend.in),
            out = size_product(count, d->trend.out);
-    struct space s = {.trend = arena_take(&arena, wide, sizeof(float)),
-                      .rest = arena_take(&arena, wide, sizeof(float)),
-                      .y = arena_take(&arena, out, sizeof(float)),
-                      .other = arena_take(&arena, out, sizeof(float))};
+    struct space s = {.y = NULL};
+    s.y = arena_take(&arena, out, sizeof(float));
+    s.other = arena_take(&arena, out, sizeof(float));
+    s.trend = arena_take(&arena, wide, sizeof(float));
+    s.rest = arena_take(&arena, wide, sizeof(float));
     s.dy = training ? arena_take(&arena, out, sizeof(float)) : NULL;
     s.bytes = arena.used;
     return s;
@@ -95,7 +97,7 @@ static double forward(const struct objective_pass *pass)
         dense_forward(&d->rest, kernels, pass->values, s.other + row * out, s.rest + row * in, HEAD_TILE);
     }
     kernels->rows.axpy(s.y, 1, s.other, count * out);
-    return squares_loss(pass, s.y, n, out);
+    return squares_loss(pass);
 }
 
 static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
@@ -105,7 +107,7 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
     const struct space s = space_of(pass);
     size_t n = pass->rows->num_sequences, count = head_rows(n), in = d->trend.in, out = d->trend.out;
     (void)dx, (void)add; /* bare */
-    squares_gradient(pass, s.y, n, out, s.dy);
+    squares_gradient(pass, s.dy);
     memset(s.dy + n * out, 0, (count - n) * out * sizeof *s.dy);
     for (size_t row = 0; row < count; row += HEAD_TILE) {
         const float *dy = s.dy + row * out;
@@ -114,21 +116,6 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
         dense_backward(&d->rest, kernels, pass->values, gradients, NULL, false, dy, s.rest + row * in,
                        HEAD_TILE);
     }
-}
-
-static size_t outputs(const void *self)
-{
-    return ((const struct dlinear *)self)->trend.out;
-}
-
-static void count_batch(const struct objective_pass *pass, double *sums)
-{
-    squares_count(pass, space_of(pass).y, pass->rows->num_sequences, outputs(pass->self), sums);
-}
-
-static void predict(const struct objective_pass *pass, float *predicted)
-{
-    memcpy(predicted, space_of(pass).y, pass->rows->num_sequences * outputs(pass->self) * sizeof *predicted);
 }
 
 const struct objective objective_dlinear = {
@@ -146,7 +133,7 @@ const struct objective objective_dlinear = {
     .memory_size = memory_size,
     .forward = forward,
     .backward = backward,
-    .count = count_batch,
-    .outputs = outputs,
-    .predict = predict,
+    .count = squares_count,
+    .outputs = squares_outputs,
+    .predict = squares_predict,
 };

@@ -8,6 +8,7 @@
 #include "objectives/squares.h"
 
 struct horizon {
+    struct squares squares;
     size_t dim, max_len;
     struct dense dense; /* "horizon.dense" */
 };
@@ -17,13 +18,13 @@ static hashattn_status describe(struct host *host, struct params *params, const 
 {
     struct horizon *h = self;
     size_t width = size_product(facts->max_len, facts->dim);
-    *h = (struct horizon){.dim = facts->dim, .max_len = facts->max_len};
+    *h = (struct horizon){.squares = {facts->num_outputs}, .dim = facts->dim, .max_len = facts->max_len};
     return dense_describe(host, params, "horizon.dense", width, facts->num_outputs, &h->dense);
 }
 
 /* Arrays of head_rows of sequences, so that products have full tiles (nn/outputs/head.h). */
 struct space {
-    float *flat, *y, *dflat, *dy; /* the gradients only in training */
+    float *y, *flat, *dflat, *dy; /* the gradients only in training */
     size_t bytes;
 };
 
@@ -32,8 +33,9 @@ static struct space lay(const struct horizon *h, const struct rows *rows, bool t
     struct arena arena = arena_on(memory);
     size_t count = head_rows(rows->num_sequences), wide = size_product(count, h->dense.in),
            out = size_product(count, h->dense.out);
-    struct space s = {.flat = arena_take(&arena, wide, sizeof(float)),
-                      .y = arena_take(&arena, out, sizeof(float))};
+    struct space s = {.y = NULL};
+    s.y = arena_take(&arena, out, sizeof(float));
+    s.flat = arena_take(&arena, wide, sizeof(float));
     if (training) {
         s.dflat = arena_take(&arena, wide, sizeof(float));
         s.dy = arena_take(&arena, out, sizeof(float));
@@ -63,7 +65,7 @@ static double forward(const struct objective_pass *pass)
     for (size_t row = 0; row < count; row += HEAD_TILE)
         dense_forward(dense, pass->rows->kernels, pass->values, s.y + row * dense->out,
                       s.flat + row * dense->in, HEAD_TILE);
-    return squares_loss(pass, s.y, n, dense->out);
+    return squares_loss(pass);
 }
 
 static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
@@ -72,27 +74,12 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
     const struct dense *dense = &h->dense;
     const struct space s = space_of(pass);
     size_t n = pass->rows->num_sequences, count = head_rows(n);
-    squares_gradient(pass, s.y, n, dense->out, s.dy);
+    squares_gradient(pass, s.dy);
     memset(s.dy + n * dense->out, 0, (count - n) * dense->out * sizeof *s.dy);
     for (size_t row = 0; row < count; row += HEAD_TILE)
         dense_backward(dense, pass->rows->kernels, pass->values, gradients, s.dflat + row * dense->in, false,
                        s.dy + row * dense->out, s.flat + row * dense->in, HEAD_TILE);
     flat_rows_backward(pass->rows, h->max_len, dx, add, s.dflat, h->dim);
-}
-
-static size_t outputs(const void *self)
-{
-    return ((const struct horizon *)self)->dense.out;
-}
-
-static void count_batch(const struct objective_pass *pass, double *sums)
-{
-    squares_count(pass, space_of(pass).y, pass->rows->num_sequences, outputs(pass->self), sums);
-}
-
-static void predict(const struct objective_pass *pass, float *predicted)
-{
-    memcpy(predicted, space_of(pass).y, pass->rows->num_sequences * outputs(pass->self) * sizeof *predicted);
 }
 
 const struct objective objective_horizon = {
@@ -109,7 +96,7 @@ const struct objective objective_horizon = {
     .memory_size = memory_size,
     .forward = forward,
     .backward = backward,
-    .count = count_batch,
-    .outputs = outputs,
-    .predict = predict,
+    .count = squares_count,
+    .outputs = squares_outputs,
+    .predict = squares_predict,
 };

@@ -5,27 +5,18 @@
 
 #include "objectives/squares.h"
 
-struct naive {
-    size_t outputs;
-};
-
 static hashattn_status describe(struct host *host, struct params *params, const struct objective_facts *facts,
                                 void *self)
 {
     (void)host, (void)params;
-    *(struct naive *)self = (struct naive){facts->num_outputs};
+    *(struct squares *)self = (struct squares){facts->num_outputs};
     return HASHATTN_OK;
-}
-
-static size_t outputs(const void *self)
-{
-    return ((const struct naive *)self)->outputs;
 }
 
 /* Bytes of the zeros (examples, outputs). */
 static size_t zeros_of(const void *self, const struct rows *rows)
 {
-    return size_product(size_product(rows->num_sequences, outputs(self)), sizeof(float));
+    return size_product(size_product(rows->num_sequences, squares_outputs(self)), sizeof(float));
 }
 
 static size_t memory_size(const void *self, const struct rows *rows, bool training)
@@ -39,22 +30,12 @@ static size_t memory_size(const void *self, const struct rows *rows, bool traini
 static double forward(const struct objective_pass *pass)
 {
     memset(pass->memory, 0, zeros_of(pass->self, pass->rows));
-    return squares_loss(pass, pass->memory, pass->rows->num_sequences, outputs(pass->self));
+    return squares_loss(pass);
 }
 
 static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
 {
     (void)pass, (void)gradients, (void)dx, (void)add;
-}
-
-static void count_batch(const struct objective_pass *pass, double *sums)
-{
-    squares_count(pass, pass->memory, pass->rows->num_sequences, outputs(pass->self), sums);
-}
-
-static void predict(const struct objective_pass *pass, float *predicted)
-{
-    memcpy(predicted, pass->memory, zeros_of(pass->self, pass->rows));
 }
 
 const struct objective objective_naive = {
@@ -67,12 +48,12 @@ const struct objective objective_naive = {
     .sums = squares_sums,
     .metrics = squares_metrics,
     .refuse = squares_refuse,
-    .size = sizeof(struct naive),
+    .size = sizeof(struct squares),
     .describe = describe,
     .memory_size = memory_size,
     .forward = forward,
     .backward = backward,
-    .count = count_batch,
-    .outputs = outputs,
-    .predict = predict,
+    .count = squares_count,
+    .outputs = squares_outputs,
+    .predict = squares_predict,
 };

@@ -12,10 +12,19 @@ extern const struct metric squares_metrics[];
 
 /* Refuses pairs of sequences and no outputs. */
 const char *squares_refuse(const struct objective_facts *facts);
-/* y (n, outputs): the predictions. Returns the sum of weight * loss; 0 without targets. */
-double squares_loss(const struct objective_pass *pass, const float *y, size_t n, size_t outputs);
-/* Writes dy (n, outputs), the gradient of the training loss. */
-void squares_gradient(const struct objective_pass *pass, const float *y, size_t n, size_t outputs, float *dy);
-void squares_count(const struct objective_pass *pass, const float *y, size_t n, size_t outputs, double *sums);
+/* The struct that describe fills begins with this one, and the memory of a pass with the predictions,
+   (examples, outputs). */
+struct squares {
+    size_t outputs; /* floats per example */
+};
+
+/* From the predictions in the memory: returns the sum of weight * loss; 0 without targets. */
+double squares_loss(const struct objective_pass *pass);
+/* Writes dy (examples, outputs), the gradient of the training loss. */
+void squares_gradient(const struct objective_pass *pass, float *dy);
+/* The functions of the table. */
+void squares_count(const struct objective_pass *pass, double *sums);
+size_t squares_outputs(const void *self);
+void squares_predict(const struct objective_pass *pass, float *outputs);
 
 #endif
