@@ -7,7 +7,6 @@
    for 8. SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_ranks.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,6 @@
 #include "support/thread_ranks.h"
 #include "support/train_team.h"
 #include "support/trainer_case.h"
-#include "train/step.h"
 
 static void check_ranks_change_no_bit(const char *mechanism)
 {
