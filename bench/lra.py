@@ -137,15 +137,14 @@ def mean_of(cells):
 
 
 def own_table(kept):
-    lines = ["| mechanism | seeds | " + " | ".join(TASKS) + " | mean | minutes |", "|---|---|" + "---|" * (len(TASKS) + 2)]
+    lines = ["| mechanism | seeds | " + " | ".join(TASKS) + " | mean |", "|---|---|" + "---|" * (len(TASKS) + 1)]
     for name in MECHANISMS:
         rows = [row for row in kept.rows if row["mechanism"] == name]
         if not rows:
             continue
         by_task = [[row for row in rows if row["task"] == task] for task in TASKS]
         means = [100 * statistics.mean(row["accuracy"] for row in found) for found in by_task if found]
-        minutes = statistics.mean(row["seconds"] for row in rows) / 60
-        cells = [name, str(len({row["seed"] for row in rows})), *map(cell, by_task), mean_of(means), f"{minutes:.1f}"]
+        cells = [name, str(len({row["seed"] for row in rows})), *map(cell, by_task), mean_of(means)]
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 
