@@ -133,37 +133,18 @@ def document(kept):
 
 
 def read_arguments():
-    names = lambda text: text.split(",")
+    lists = {"sets": SETS, "features": FEATURES, "models": MODELS}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", help="build directory with the tool")
-    parser.add_argument("--data", metavar="DIR", help="directory with ETTh1.csv and ETTm1.csv")
-    parser.add_argument("--out", required=True, help="directory of the runs and of runs.jsonl")
-    parser.add_argument("--sets", type=names, default=list(SETS), help="names between commas (default: all)")
-    parser.add_argument("--features", type=names, default=list(FEATURES), help="M, S or both (default: both)")
-    parser.add_argument("--horizons", type=names, default=[], help="numbers between commas (default: all)")
-    parser.add_argument("--models", type=names, default=list(MODELS), help="names between commas (default: all)")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="most seeds of a model")
-    parser.add_argument("--jobs", type=int, default=2, help="single-threaded runs at a time")
-    parser.add_argument("--hours", type=float, default=6)
-    parser.add_argument("--docs", action="store_true")
-    words = sys.argv[1:]
-    at = words.index("--") if "--" in words else len(words)
-    given = parser.parse_args(words[:at])
-    given.train = words[at + 1:]
-    for what, known in (("sets", SETS), ("features", FEATURES), ("models", MODELS)):
-        unknown = [name for name in getattr(given, what) if name not in known]
-        if unknown:
-            parser.error(f"--{what} has {unknown[0]}; there are {', '.join(known)}")
+    runs.add_arguments(parser, lists)
+    parser.add_argument("--horizons", type=lambda text: text.split(","), default=[], help="numbers between commas (default: all)")
+    given = runs.read_arguments(parser, lists)
     if given.data is None and not given.docs:
         parser.error("--data is needed to train")
-    given.build, given.out = os.path.abspath(given.build), os.path.abspath(given.out)
-    given.data = given.data and os.path.abspath(given.data)
     return given
 
 
 def main():
     given = read_arguments()
-    os.makedirs(given.out, exist_ok=True)
     kept = runs.Kept(os.path.join(given.out, "runs.jsonl"))
     failed = 0 if given.docs else run_all(given, kept)
     text = document(kept)

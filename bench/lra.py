@@ -171,34 +171,15 @@ def document(kept):
 
 
 def read_arguments():
-    names = lambda text: text.split(",")
+    lists = {"tasks": TASKS, "mechanisms": MECHANISMS}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", help="build directory with the tool")
-    parser.add_argument("--data", metavar="DIR", help="directory with aclImdb and mnist")
-    parser.add_argument("--out", required=True, help="directory of the data sets, the runs and runs.jsonl")
-    parser.add_argument("--tasks", type=names, default=list(TASKS), help="names between commas (default: all)")
-    parser.add_argument("--mechanisms", type=names, default=list(MECHANISMS), help="names between commas (default: all)")
-    parser.add_argument("--seeds", type=int, default=SEEDS, help="most seeds of a mechanism")
+    runs.add_arguments(parser, lists)
     parser.add_argument("--examples", type=int, default=lra_data.EXAMPLES, help="of generated and drawn training sets")
-    parser.add_argument("--jobs", type=int, default=2, help="single-threaded runs at a time")
-    parser.add_argument("--hours", type=float, default=6)
-    parser.add_argument("--docs", action="store_true")
-    words = sys.argv[1:]
-    at = words.index("--") if "--" in words else len(words)
-    given = parser.parse_args(words[:at])
-    given.train = words[at + 1:]
-    for what, known in (("tasks", TASKS), ("mechanisms", MECHANISMS)):
-        unknown = [name for name in getattr(given, what) if name not in known]
-        if unknown:
-            parser.error(f"--{what} has {unknown[0]}; there are {', '.join(known)}")
-    given.build, given.out = os.path.abspath(given.build), os.path.abspath(given.out)
-    given.data = given.data and os.path.abspath(given.data)
-    return given
+    return runs.read_arguments(parser, lists)
 
 
 def main():
     given = read_arguments()
-    os.makedirs(given.out, exist_ok=True)
     kept = runs.Kept(os.path.join(given.out, "runs.jsonl"))
     failed = 0 if given.docs else run_all(given, kept)
     text = document(kept)

@@ -69,6 +69,36 @@ class Kept:
             os.fsync(file.fileno())
 
 
+def add_arguments(parser, lists):
+    """The arguments of a table of trainings. lists: name of an option to the names that it can list, all by default."""
+    parser.add_argument("build", help="build directory with the tool")
+    parser.add_argument("--data", metavar="DIR", help="directory of the published data")
+    parser.add_argument("--out", required=True, help="directory of the runs and of runs.jsonl")
+    for name, known in lists.items():
+        parser.add_argument("--" + name, type=lambda text: text.split(","), default=list(known),
+                            help="names between commas (default: all)")
+    parser.add_argument("--seeds", type=int, default=1000, help="most seeds of a row")
+    parser.add_argument("--jobs", type=int, default=2, help="single-threaded runs at a time")
+    parser.add_argument("--hours", type=float, default=6)
+    parser.add_argument("--docs", action="store_true", help="write the table of the finished runs to docs/RESULTS.md")
+
+
+def read_arguments(parser, lists):
+    """Reads them. given.train: what follows --, for every training."""
+    words = sys.argv[1:]
+    at = words.index("--") if "--" in words else len(words)
+    given = parser.parse_args(words[:at])
+    given.train = words[at + 1:]
+    for name, known in lists.items():
+        unknown = [each for each in getattr(given, name) if each not in known]
+        if unknown:
+            parser.error(f"--{name} has {unknown[0]}; there are {', '.join(known)}")
+    given.build, given.out = os.path.abspath(given.build), os.path.abspath(given.out)
+    given.data = given.data and os.path.abspath(given.data)
+    os.makedirs(given.out, exist_ok=True)
+    return given
+
+
 def run_all(left, train, finish, jobs, hours):
     """Calls train(point) for the points of the list `left` in order, `jobs` at a time, and starts none later than `hours` from
     now. finish(point, row), one call at a time, gets what train returns and says what is printed. A point whose training
