@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/shared/arguments.h"
-#include "cli/shared/json_out.h"
-#include "cli/shared/progress.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/json_out.h"
+#include "cli/shared/output/progress.h"
 
 struct embed {
     hashattn_context *context;

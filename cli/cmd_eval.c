@@ -1,10 +1,10 @@
 /* `eval`: the metrics of a trained run on one split of a data set, or their differences from those of another
    run. SPDX-License-Identifier: Apache-2.0 */
-#include "cli/shared/arguments.h"
-#include "cli/shared/forecast_out.h"
-#include "cli/shared/forecast_picture.h"
-#include "cli/shared/json_out.h"
-#include "cli/shared/metrics_out.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/forecast_out.h"
+#include "cli/shared/output/json_out.h"
+#include "cli/shared/output/metrics_out.h"
+#include "cli/shared/pictures/forecast_picture.h"
 
 /* Rows are labels, columns what they were taken for. */
 static void confusion_json(struct json_out *json, const hashattn_model *model,

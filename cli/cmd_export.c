@@ -1,6 +1,6 @@
 /* `export`: a run as a directory that the transformers library opens. SPDX-License-Identifier: Apache-2.0 */
-#include "cli/shared/arguments.h"
-#include "cli/shared/json_out.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/json_out.h"
 
 static void report(const struct options *options, const hashattn_pretrained_info *info, const char *out)
 {

@@ -1,7 +1,7 @@
 /* `fill-mask`: the most probable tokens for the masks of a text, by a stored model.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/shared/arguments.h"
-#include "cli/shared/json_out.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/json_out.h"
 
 struct fill {
     int as_json;

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/shared/arguments.h"
-#include "cli/shared/facts_out.h"
-#include "cli/shared/json_out.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/facts_out.h"
+#include "cli/shared/output/json_out.h"
 
 /* Writes one option row as an array element. */
 static void option_json(struct json_out *json, const hashattn_option *row)

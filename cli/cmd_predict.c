@@ -3,9 +3,9 @@
    only when it is complete. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
-#include "cli/shared/arguments.h"
-#include "cli/shared/forecast_out.h"
-#include "cli/shared/json_out.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/forecast_out.h"
+#include "cli/shared/output/json_out.h"
 
 struct predict {
     hashattn_model *model;

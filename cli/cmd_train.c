@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/shared/arguments.h"
-#include "cli/shared/forecast_picture.h"
-#include "cli/shared/json_out.h"
-#include "cli/shared/metrics_out.h"
-#include "cli/shared/profile_out.h"
-#include "cli/shared/progress.h"
-#include "cli/shared/signals.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/json_out.h"
+#include "cli/shared/output/metrics_out.h"
+#include "cli/shared/output/profile_out.h"
+#include "cli/shared/output/progress.h"
+#include "cli/shared/pictures/forecast_picture.h"
+#include "cli/shared/tool/signals.h"
 
 /* Set by the first signal; the second one ends the tool at once. */
 static volatile sig_atomic_t stop_signal;

@@ -1,18 +1,13 @@
 /* The tool hashattn: finds the command and runs it. Data goes to stdout, messages go to stderr. Exit codes:
    0 success, 1 the work failed, 2 usage error, 3 bad input file, 4 out of memory or disk space, 130
    interrupted after saving. SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cli/shared/command.h"
-#include "cli/shared/complete.h"
-#include "cli/shared/facts_out.h"
-#include "cli/shared/page.h"
-#include "cli/shared/ranks.h"
-#include "cli/shared/signals.h"
-#include "cli/shared/suggest.h"
+#include "cli/shared/options/complete.h"
+#include "cli/shared/options/page.h"
+#include "cli/shared/options/suggest.h"
+#include "cli/shared/output/facts_out.h"
+#include "cli/shared/tool/command.h"
 
 /* In the order in which a new user needs them. */
 static const struct command *const commands[] = {
@@ -21,74 +16,6 @@ static const struct command *const commands[] = {
     &command_report,  &command_bench,  &command_tokenizer,
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof commands[0] };
-
-int tool_fail(int code, const char *format, ...)
-{
-    char text[800], sentence[900], whose[24] = "";
-    int rank, size;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    ranks_place(&rank, &size);
-    if (size > 1 && strncmp(text, "rank ", 5) != 0)
-        snprintf(whose, sizeof whose, "rank %d: ", rank);
-    snprintf(sentence, sizeof sentence, "%s%s", whose, text);
-    /* If all ranks fail, as with a wrong option, the launcher ends the others before they print it too. */
-    if (rank > 0)
-        sleep(3);
-    signals_remove_unfinished();
-    ranks_end(sentence);
-    fprintf(stderr, "hashattn: %s\n", sentence);
-    return code;
-}
-
-int tool_fail_status(const hashattn_context *context, hashattn_status status)
-{
-    int code = hashattn_status_exit_code(status), rank, size;
-    ranks_place(&rank, &size);
-    if (!hashattn_context_failed_together(context))
-        return tool_fail(code, "%s", hashattn_context_message(context));
-    if (rank == 0)
-        fprintf(stderr, "hashattn: %s\n", hashattn_context_message(context));
-    return code;
-}
-
-int tool_finish(void)
-{
-    bool failed = ferror(stdout) != 0;
-    if (fflush(stdout) != 0 || failed)
-        return tool_fail(EXIT_ROOM, "cannot write standard output: %s", strerror(errno));
-    return EXIT_GOOD;
-}
-
-int tool_open(const struct common *common, hashattn_context **context)
-{
-    hashattn_context_options options;
-    hashattn_context_options_default(&options);
-    if (common->joins) {
-        int code = ranks_open(common->comm_timeout, &options.communicator);
-        if (code != EXIT_GOOD)
-            return code;
-    }
-    options.threads = (int)common->threads;
-    options.isa = common->isa;
-    options.precision = common->precision;
-    char message[512];
-    hashattn_status status = hashattn_context_new(&options, message, sizeof message, context);
-    if (status != HASHATTN_OK)
-        return tool_fail(hashattn_status_exit_code(status), "%s", message);
-    hashattn_context_cap_products(*context);
-    signals_watch(*context);
-    return EXIT_GOOD;
-}
-
-void tool_close(hashattn_context *context)
-{
-    signals_forget(context);
-    hashattn_context_free(context);
-    ranks_close();
-}
 
 static int print_version(void)
 {

@@ -30,6 +30,6 @@ endif()
 string(REGEX REPLACE " -f[a-z]+-prefix-map=[^ ]*" "" COMPILER "${COMPILER}") # names of folders of the build
 string(REGEX REPLACE " +" " " COMPILER "${COMPILER}")
 string(STRIP "${COMPILER}" COMPILER)
-set_source_files_properties(cli/shared/facts_out.c PROPERTIES COMPILE_DEFINITIONS
+set_source_files_properties(cli/shared/output/facts_out.c PROPERTIES COMPILE_DEFINITIONS
                             "HASHATTN_COMMIT=\"${COMMIT}\";HASHATTN_COMPILER=\"${COMPILER}\"")
-set_source_files_properties(cli/shared/page.c PROPERTIES COMPILE_DEFINITIONS "HASHATTN_DATE=\"${DATE}\"")
+set_source_files_properties(cli/shared/options/page.c PROPERTIES COMPILE_DEFINITIONS "HASHATTN_DATE=\"${DATE}\"")

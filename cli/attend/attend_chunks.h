@@ -3,7 +3,7 @@
 #ifndef CLI_ATTEND_CHUNKS_H
 #define CLI_ATTEND_CHUNKS_H
 
-#include "cli/shared/command.h"
+#include "cli/shared/tool/command.h"
 
 struct attend_chunks {
     hashattn_context *context, *files; /* of the attention; of the readers, which run on another thread */

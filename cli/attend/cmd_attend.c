@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include "cli/attend/attend_chunks.h"
-#include "cli/shared/arguments.h"
-#include "cli/shared/halves.h"
-#include "cli/shared/json_out.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/json_out.h"
+#include "cli/shared/tool/halves.h"
 
 enum { LONE_WIDTH = 4096 }; /* greatest width of values without rows; the output is as wide */
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cli/shared/halves.h"
+#include "cli/shared/tool/halves.h"
 
 /* ---- time ---------------------------------------------------------------------------------------------- */
 

@@ -5,8 +5,8 @@
 #define CLI_BENCH_H
 
 #include "cli/bench/inputs.h"
-#include "cli/shared/arguments.h"
-#include "cli/shared/json_out.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/json_out.h"
 
 extern const struct command bench_attention, bench_error, bench_layer, bench_peak, bench_step, bench_stream,
     bench_suggest;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/shared/profile_out.h"
+#include "cli/shared/output/profile_out.h"
 
 struct layer_bench {
     const char *mechanism;

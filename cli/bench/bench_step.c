@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/bench/bench.h"
-#include "cli/shared/profile_out.h"
+#include "cli/shared/output/profile_out.h"
 
 struct step_bench {
     const char *task, *data, *preset, *mechanism;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/bench/bench.h"
-#include "cli/shared/suggest.h"
+#include "cli/shared/options/suggest.h"
 
 static const struct command *const kinds[] = {&bench_attention, &bench_error,  &bench_suggest, &bench_layer,
                                               &bench_step,      &bench_stream, &bench_peak,    NULL};

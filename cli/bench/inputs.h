@@ -3,7 +3,7 @@
 #ifndef CLI_INPUTS_H
 #define CLI_INPUTS_H
 
-#include "cli/shared/arguments.h"
+#include "cli/shared/options/arguments.h"
 
 enum { BENCH_SAMPLED_QUERIES = 256 };
 

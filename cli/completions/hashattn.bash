@@ -1,4 +1,4 @@
-# Completion of hashattn for bash: the tool itself says what a word can become (cli/shared/complete.h).
+# Completion of hashattn for bash: the tool itself says what a word can become (cli/shared/options/complete.h).
 # Installed as share/bash-completion/completions/hashattn.
 
 _hashattn() {

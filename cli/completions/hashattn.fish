@@ -1,4 +1,4 @@
-# Completion of hashattn for fish: the tool itself says what a word can become (cli/shared/complete.h).
+# Completion of hashattn for fish: the tool itself says what a word can become (cli/shared/options/complete.h).
 # Installed as share/fish/vendor_completions.d/hashattn.fish.
 
 function __hashattn_complete

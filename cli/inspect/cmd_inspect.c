@@ -3,8 +3,8 @@
    hashes that were not learned; the number of buckets per token; and how uneven the buckets would be.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/inspect/findings.h"
-#include "cli/shared/arguments.h"
-#include "cli/shared/json_out.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/output/json_out.h"
 
 /* Sums over the heads of a layer, or of all layers. */
 static void add_heads(struct membership_sums sums[MEMBERSHIPS], const struct inspected *inspected, bool all,

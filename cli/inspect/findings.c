@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/shared/grow.h"
+#include "cli/shared/tool/grow.h"
 
 const char *const membership_names[MEMBERSHIPS] = {"own", "lsh", "smyrf"};
 

@@ -3,7 +3,7 @@
 #ifndef CLI_FINDINGS_H
 #define CLI_FINDINGS_H
 
-#include "cli/shared/command.h"
+#include "cli/shared/tool/command.h"
 
 enum { MEMBERSHIPS = 3, IN_BUCKETS = 5 };
 extern const char *const membership_names[MEMBERSHIPS]; /* "own", "lsh", "smyrf" */

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "cli/report/report.h"
-#include "cli/shared/arguments.h"
-#include "cli/shared/html.h"
+#include "cli/shared/options/arguments.h"
+#include "cli/shared/pictures/html.h"
 
 struct report {
     hashattn_context *context;

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "cli/shared/html.h"
+#include "cli/shared/pictures/html.h"
 
 enum { WIDTH = 440, HEIGHT = 300, LEFT = 72, RIGHT = 416, TOP = 12, BOTTOM = 250, LEVELS = 16, TICKS = 4 };
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "cli/shared/plot.h"
+#include "cli/shared/pictures/plot.h"
 
 struct heat {
     const char *title;

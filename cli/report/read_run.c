@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/report/report.h"
-#include "cli/shared/grow.h"
+#include "cli/shared/tool/grow.h"
 
 const char *report_run_setting(const struct report_run *run, const char *path,
                                char number[HASHATTN_NUMBER_TEXT])

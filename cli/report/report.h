@@ -4,8 +4,8 @@
 #ifndef CLI_REPORT_H
 #define CLI_REPORT_H
 
-#include "cli/shared/command.h"
-#include "cli/shared/plot.h"
+#include "cli/shared/pictures/plot.h"
+#include "cli/shared/tool/command.h"
 
 enum { REPORT_KEY = 64, REPORT_CURVES = 64, REPORT_CLASSES = 32, REPORT_WORDS = 600 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli/report/report.h"
-#include "cli/shared/html.h"
+#include "cli/shared/pictures/html.h"
 
 struct replay {
     FILE *page;

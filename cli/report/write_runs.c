@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/report/report.h"
-#include "cli/shared/html.h"
+#include "cli/shared/pictures/html.h"
 
 static const double MIB = 1 << 20;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/shared/suggest.h"
+#include "cli/shared/options/suggest.h"
 #include "cli/tokenizer/tokenizer_kinds.h"
 
 static const struct command *const kinds[] = {&tokenizer_train, &tokenizer_encode, &tokenizer_decode, NULL};

@@ -3,7 +3,7 @@
 #ifndef CLI_TOKENIZER_KINDS_H
 #define CLI_TOKENIZER_KINDS_H
 
-#include "cli/shared/arguments.h"
+#include "cli/shared/options/arguments.h"
 
 extern const struct command tokenizer_train, tokenizer_encode, tokenizer_decode;
 

@@ -1,6 +1,6 @@
 /* `tokenizer train`: learns a byte-level BPE from text files. SPDX-License-Identifier: Apache-2.0 */
-#include "cli/shared/json_out.h"
-#include "cli/shared/progress.h"
+#include "cli/shared/output/json_out.h"
+#include "cli/shared/output/progress.h"
 #include "cli/tokenizer/tokenizer_kinds.h"
 
 static int show(void *user, size_t tokens, size_t vocab_size)

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #define hashattn_context_remove_unfinished note_removal
-#include "cli/shared/signals.c"
+#include "cli/shared/tool/signals.c"
 #include "support/check.h"
 
 static char removed[8]; /* names of contexts, in the order of their calls */

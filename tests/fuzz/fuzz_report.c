@@ -4,10 +4,10 @@
 #include "fuzz/fuzz_file.h"
 
 #include "cli/report/report.h"
-#include "cli/shared/html.h"
+#include "cli/shared/pictures/html.h"
 #include "io/utf8.h"
 
-/* Those of cli/main.c, without messages. */
+/* Those of cli/shared/tool/tool.c, without messages. */
 int tool_fail(int code, const char *format, ...)
 {
     (void)format;

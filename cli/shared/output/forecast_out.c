@@ -1,0 +1,102 @@
+/* See the header. SPDX-License-Identifier: Apache-2.0 */
+#include "cli/shared/output/forecast_out.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A field of CSV, in quotes if it needs them. */
+static void csv_text(FILE *to, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL) {
+        fputs(text, to);
+        return;
+    }
+    putc('"', to);
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            putc('"', to);
+        putc(*text, to);
+    }
+    putc('"', to);
+}
+
+void forecast_csv(FILE *to, const hashattn_forecast *forecast)
+{
+    char date[HASHATTN_DATE_TEXT];
+    fputs("date", to);
+    for (size_t c = 0; c < forecast->num_columns; c++) {
+        putc(',', to);
+        csv_text(to, forecast->columns[c]);
+    }
+    putc('\n', to);
+    for (size_t h = 0; h < forecast->horizon; h++) {
+        hashattn_forecast_date(forecast, forecast->num_read + h, date);
+        fputs(date, to);
+        for (size_t c = 0; c < forecast->num_columns; c++)
+            fprintf(to, ",%.7g", forecast->values[h * forecast->num_columns + c]);
+        putc('\n', to);
+    }
+}
+
+static bool errors_begin(struct forecast_errors *errors, const hashattn_forecast *forecast)
+{
+    errors->columns = calloc(forecast->num_columns, sizeof *errors->columns);
+    if (errors->columns == NULL)
+        return false;
+    errors->count = forecast->num_columns;
+    for (size_t c = 0; c < errors->count; c++) {
+        errors->columns[c].name = strdup(forecast->columns[c]);
+        if (errors->columns[c].name == NULL)
+            return false;
+    }
+    return true;
+}
+
+int forecast_errors_add(void *user, const hashattn_forecast *forecast)
+{
+    struct forecast_errors *errors = user;
+    if (forecast->truth == NULL)
+        return 0;
+    if (errors->count == 0 && !errors_begin(errors, forecast))
+        return errors->no_room = true;
+    for (size_t i = 0; i < forecast->horizon * errors->count; i++) {
+        struct column_errors *column = &errors->columns[i % errors->count];
+        double off = forecast->values[i] - forecast->truth[i];
+        column->squares += off * off;
+        column->sizes += fabs(off);
+        column->values++;
+    }
+    return 0;
+}
+
+void forecast_errors_words(const struct forecast_errors *errors)
+{
+    printf("%-24s %12s %12s   in the units of the file\n", "column", "mse", "mae");
+    for (size_t c = 0; c < errors->count; c++) {
+        const struct column_errors *column = &errors->columns[c];
+        printf("%-24s %12.6g %12.6g\n", column->name, column->squares / column->values,
+               column->sizes / column->values);
+    }
+}
+
+void forecast_errors_json(const struct forecast_errors *errors, struct json_out *json)
+{
+    json_out_object(json, "columns");
+    for (size_t c = 0; c < errors->count; c++) {
+        const struct column_errors *column = &errors->columns[c];
+        json_out_object(json, column->name);
+        json_out_number(json, "mse", column->squares / column->values);
+        json_out_number(json, "mae", column->sizes / column->values);
+        json_out_end_object(json);
+    }
+    json_out_end_object(json);
+}
+
+void forecast_errors_free(struct forecast_errors *errors)
+{
+    for (size_t c = 0; c < errors->count; c++)
+        free(errors->columns[c].name);
+    free(errors->columns);
+    *errors = (struct forecast_errors){.count = 0};
+}

@@ -1,0 +1,30 @@
+/* Forecasts as tables, and their errors. SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_FORECAST_OUT_H
+#define CLI_FORECAST_OUT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cli/shared/output/json_out.h"
+#include "hashattn/hashattn.h"
+
+/* CSV: a header with the names of the columns, then the date and the values of every row of the forecast. */
+void forecast_csv(FILE *to, const hashattn_forecast *forecast);
+
+/* Errors per column in the units of the file, over windows and horizon. */
+struct forecast_errors {
+    size_t count; /* columns; 0: no window so far */
+    struct column_errors {
+        char *name;
+        double squares, sizes, values; /* sums, and their number */
+    } * columns;
+    bool no_room; /* memory ran out */
+};
+/* A hashattn_forecast_callback; user: the errors, zeros at first. Windows without truth add nothing. */
+int forecast_errors_add(void *errors, const hashattn_forecast *forecast);
+void forecast_errors_words(const struct forecast_errors *errors);
+/* "columns": an object with "mse" and "mae" for each column. */
+void forecast_errors_json(const struct forecast_errors *errors, struct json_out *json);
+void forecast_errors_free(struct forecast_errors *errors);
+
+#endif

@@ -1,0 +1,471 @@
+/* Coordinates are those of a picture of 440 x 300, which fits a phone and, side by side, a wide page. The
+   text of axes is in the picture; title, legend and table are HTML around it.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/shared/pictures/plot.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/shared/pictures/html.h"
+#include "cli/shared/tool/grow.h"
+
+enum { WIDTH = 440, HEIGHT = 300, LEFT = 72, RIGHT = 416, TOP = 12, BOTTOM = 250 };
+enum { MOST_TICKS = 12, MARKED = 40 /* lines of at most as many points have markers */ };
+
+/* Larger values are not drawn, so that ranges are finite. */
+static const double LARGEST = 1e100;
+
+/* ---- building ------------------------------------------------------------------------------------------ */
+
+size_t plot_series_named(struct plot *plot, const char *name, size_t look)
+{
+    struct plot_series made = {.look = look};
+    snprintf(made.name, sizeof made.name, "%s", name);
+    for (size_t i = 0; i < plot->count; i++)
+        if (strcmp(plot->series[i].name, made.name) == 0)
+            return i;
+    void *series = plot->series;
+    if (!grow(&series, &plot->room, plot->count, sizeof *plot->series)) {
+        plot->no_room = true;
+        return SIZE_MAX;
+    }
+    plot->series = series;
+    plot->series[plot->count] = made;
+    return plot->count++;
+}
+
+void plot_add(struct plot *plot, size_t series, double x, double y)
+{
+    if (series == SIZE_MAX || !(fabs(x) < LARGEST))
+        return;
+    struct plot_series *to = &plot->series[series];
+    void *points = to->points;
+    if (!grow(&points, &to->room, to->count, sizeof *to->points)) {
+        plot->no_room = true;
+        return;
+    }
+    to->points = points;
+    to->points[to->count++] = (struct plot_point){x, fabs(y) < LARGEST ? y : NAN};
+}
+
+static int by_x(const void *a, const void *b)
+{
+    const struct plot_point *left = a, *right = b;
+    return (left->x > right->x) - (left->x < right->x);
+}
+
+void plot_sort(struct plot *plot)
+{
+    for (size_t i = 0; i < plot->count; i++)
+        if (plot->series[i].count > 1)
+            qsort(plot->series[i].points, plot->series[i].count, sizeof *plot->series[i].points, by_x);
+}
+
+size_t plot_points(const struct plot *plot)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < plot->count; i++)
+        for (size_t k = 0; k < plot->series[i].count; k++)
+            found += isnan(plot->series[i].points[k].y) ? 0 : 1;
+    return found;
+}
+
+void plot_free(struct plot *plot)
+{
+    for (size_t i = 0; i < plot->count; i++)
+        free(plot->series[i].points);
+    free(plot->series);
+    plot->series = NULL;
+    plot->count = plot->room = 0;
+}
+
+/* ---- thinning ------------------------------------------------------------------------------------------ */
+
+/* Keeps the first and the last point, and of each stretch the smallest and the largest value in their order;
+   a stretch without a value becomes a gap. */
+static void thin(struct plot_series *series, size_t most)
+{
+    size_t count = series->count, stretches = most / 2, kept = 0;
+    struct plot_point *points = series->points;
+    if (count <= most || stretches < 2)
+        return;
+    const struct plot_point last = points[count - 1];
+    for (size_t s = 0; s < stretches; s++) {
+        size_t begin = s * count / stretches, end = (s + 1) * count / stretches, low = begin, high = begin;
+        for (size_t i = begin; i < end; i++) {
+            if (isnan(points[low].y) || points[i].y < points[low].y)
+                low = i;
+            if (isnan(points[high].y) || points[i].y > points[high].y)
+                high = i;
+        }
+        const struct plot_point one = s == 0 ? points[0] : points[low < high ? low : high],
+                                two = s + 1 == stretches ? last : points[low < high ? high : low];
+        points[kept++] = one;
+        if (one.x != two.x || s + 1 == stretches)
+            points[kept++] = two;
+    }
+    series->count = kept;
+}
+
+/* ---- axes ---------------------------------------------------------------------------------------------- */
+
+struct axis_range {
+    double low, high;
+    enum plot_scale scale;
+    double from, to; /* coordinates of low and high */
+    double ticks[MOST_TICKS];
+    size_t num_ticks;
+};
+
+static double scaled(enum plot_scale scale, double value)
+{
+    return scale == PLOT_LINEAR ? value : scale == PLOT_LOG2 ? log2(value) : log10(value);
+}
+
+static double place(const struct axis_range *range, double value)
+{
+    double low = scaled(range->scale, range->low), high = scaled(range->scale, range->high);
+    return range->from + (scaled(range->scale, value) - low) / (high - low) * (range->to - range->from);
+}
+
+static bool shows(const struct plot *plot, const struct plot_point *point)
+{
+    return !isnan(point->y) && (plot->x.scale == PLOT_LINEAR || point->x > 0) &&
+           (plot->y.scale == PLOT_LINEAR || point->y > 0);
+}
+
+/* 1, 2 or 5 times a power of ten that cuts `width` into at most `parts`. */
+static double nice_step(double width, double parts)
+{
+    double power = pow(10, floor(log10(width / parts))), rest = width / parts / power;
+    return power * (rest <= 1 ? 1 : rest <= 2 ? 2 : rest <= 5 ? 5 : 10);
+}
+
+static void add_tick(struct axis_range *range, double value)
+{
+    if (range->num_ticks < MOST_TICKS)
+        range->ticks[range->num_ticks++] = value;
+}
+
+/* from_zero: the axis begins at 0. tight: it ends with the values, not at ticks. */
+static void settle_linear(struct axis_range *range, bool from_zero, bool tight)
+{
+    if (from_zero)
+        range->low = 0;
+    double width = range->high - range->low;
+    if (!(width > fmax(1 / LARGEST, 1e-9 * fmax(fabs(range->low), fabs(range->high))))) {
+        double more = fmax(fabs(range->high) * 0.1, 1e-6);
+        range->low -= from_zero ? 0 : more;
+        range->high += more;
+        width = range->high - range->low;
+    }
+    double step = nice_step(width, 5), first = floor(range->low / step + 1e-9) * step,
+           last = ceil(range->high / step - 1e-9) * step;
+    if (!tight) {
+        range->low = first;
+        range->high = last;
+    }
+    for (double i = 0; first + i * step <= last + step / 2; i++) {
+        double tick = first + i * step;
+        if (tick >= range->low - step / 2 * 1e-6 && tick <= range->high + step / 2 * 1e-6)
+            add_tick(range, fabs(tick) < step / 2 ? 0 : tick);
+    }
+}
+
+/* The largest of 1, 2 and 5 times a power of ten that is at most `value`. */
+static double nice_below(double value)
+{
+    double power = pow(10, floor(log10(value) + 1e-9)), rest = value / power * (1 + 1e-9);
+    return power * (rest >= 5 ? 5 : rest >= 2 ? 2 : 1);
+}
+
+/* Less than two decades: from one to another of 1, 2 and 5 times a power of ten, all of them ticks. */
+static void settle_decade(struct axis_range *range)
+{
+    double at = nice_below(range->low), high = range->high * (1 - 1e-9);
+    range->low = at;
+    add_tick(range, at);
+    while (at < high || range->num_ticks < 2) {
+        double power = pow(10, floor(log10(at) + 1e-9)), digit = round(at / power);
+        at = power * (digit < 2 ? 2 : digit < 5 ? 5 : 10);
+        add_tick(range, at);
+    }
+    range->high = at;
+}
+
+static void settle_log(struct axis_range *range)
+{
+    double base = range->scale == PLOT_LOG2 ? 2 : 10, low = floor(scaled(range->scale, range->low) + 1e-9),
+           high = ceil(scaled(range->scale, range->high) - 1e-9);
+    if (base == 10 && range->high < 100 * range->low) {
+        settle_decade(range);
+        return;
+    }
+    if (low == high) {
+        low -= 1;
+        high += 1;
+    }
+    double stride = ceil((high - low) / 7);
+    range->low = pow(base, low);
+    range->high = pow(base, high);
+    for (double power = low; power <= high; power += stride)
+        add_tick(range, pow(base, power));
+}
+
+/* Highest stack of bars at each x, or the largest value. */
+static double top_of(const struct plot *plot)
+{
+    double top = -INFINITY;
+    for (size_t i = 0; i < plot->count; i++)
+        for (size_t k = 0; k < plot->series[i].count; k++) {
+            double sum = plot->series[i].points[k].y;
+            for (size_t j = 0; plot->kind == PLOT_BARS && j < i; j++)
+                sum += k < plot->series[j].count ? plot->series[j].points[k].y : 0;
+            top = shows(plot, &plot->series[i].points[k]) && sum > top ? sum : top;
+        }
+    return top;
+}
+
+static void settle(const struct plot *plot, struct axis_range *x, struct axis_range *y)
+{
+    *x = (struct axis_range){
+        .low = INFINITY, .high = -INFINITY, .scale = plot->x.scale, .from = LEFT, .to = RIGHT};
+    *y = (struct axis_range){
+        .low = INFINITY, .high = top_of(plot), .scale = plot->y.scale, .from = BOTTOM, .to = TOP};
+    for (size_t i = 0; i < plot->count; i++)
+        for (size_t k = 0; k < plot->series[i].count; k++) {
+            const struct plot_point *point = &plot->series[i].points[k];
+            if (!shows(plot, point))
+                continue;
+            x->low = fmin(x->low, point->x);
+            x->high = fmax(x->high, point->x);
+            y->low = fmin(y->low, point->y);
+        }
+    if (plot->kind == PLOT_BARS) {
+        x->low -= 0.5;
+        x->high += 0.5;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct axis_range *range = i == 0 ? x : y;
+        if (range->scale == PLOT_LINEAR)
+            settle_linear(range, i == 1 && plot->kind == PLOT_BARS, i == 0 && plot->kind == PLOT_BARS);
+        else
+            settle_log(range);
+    }
+}
+
+/* ---- the picture --------------------------------------------------------------------------------------- */
+
+static void write_axis_names(FILE *page, const struct plot *plot)
+{
+    fprintf(page, "<text class=\"axis\" x=\"%d\" y=\"%d\">", (LEFT + RIGHT) / 2, HEIGHT - 8);
+    html_axis(page, plot->x.name, plot->x.unit);
+    fprintf(page, "</text><text class=\"axis\" transform=\"translate(13 %d) rotate(-90)\">",
+            (TOP + BOTTOM) / 2);
+    html_axis(page, plot->y.name, plot->y.unit);
+    fputs("</text>\n", page);
+}
+
+static void write_axes(FILE *page, const struct plot *plot, const struct axis_range *x,
+                       const struct axis_range *y)
+{
+    for (size_t i = 0; i < y->num_ticks; i++) {
+        double at = place(y, y->ticks[i]), tick = y->ticks[i];
+        bool large = fabs(tick) >= 1e4 && fabs(tick) < 1e6; /* five digits would reach the name of the axis */
+        fprintf(page,
+                "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"tick y\" x=\"%d\" "
+                "y=\"%.1f\">%g%s</text>\n",
+                LEFT, at, RIGHT, LEFT - 6, at + 4, large ? tick / 1000 : tick, large ? "k" : "");
+    }
+    for (size_t i = 0; i < x->num_ticks; i++) {
+        double at = place(x, x->ticks[i]);
+        fprintf(
+            page,
+            "<path class=\"line\" d=\"M%.1f %dv5\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\">%.6g</text>\n",
+            at, BOTTOM, at, BOTTOM + 19, x->ticks[i]);
+    }
+    fprintf(page, "<path class=\"line\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, BOTTOM, RIGHT);
+    write_axis_names(page, plot);
+}
+
+static void write_line(FILE *page, const struct plot *plot, const struct plot_series *series,
+                       const struct axis_range *x, const struct axis_range *y)
+{
+    bool pen = false, marked = plot->kind == PLOT_DOTS || series->count <= MARKED;
+    fprintf(page, "<g class=\"s%zu d%zu\">", series->look % HTML_COLOURS,
+            series->look / HTML_COLOURS % HTML_DASHES);
+    if (plot->kind == PLOT_LINES) {
+        fputs("<path d=\"", page);
+        for (size_t k = 0; k < series->count; k++) {
+            const struct plot_point *point = &series->points[k];
+            bool drawn = shows(plot, point);
+            if (drawn)
+                fprintf(page, "%c%.1f %.1f", pen ? 'L' : 'M', place(x, point->x), place(y, point->y));
+            pen = drawn;
+        }
+        fputs("\"/>", page);
+    }
+    for (size_t k = 0; marked && k < series->count; k++)
+        if (shows(plot, &series->points[k]))
+            fprintf(page, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", place(x, series->points[k].x),
+                    place(y, series->points[k].y));
+    fputs("</g>\n", page);
+}
+
+static void write_bars(FILE *page, const struct plot *plot, size_t index, const struct axis_range *x,
+                       const struct axis_range *y)
+{
+    const struct plot_series *series = &plot->series[index];
+    double width = fmax(0.5, 0.8 * (RIGHT - LEFT) / fmax(1, x->high - x->low));
+    fprintf(page, "<g class=\"bars s%zu\">", series->look % HTML_COLOURS);
+    for (size_t k = 0; k < series->count; k++) {
+        double below = 0;
+        for (size_t j = 0; j < index; j++)
+            below += k < plot->series[j].count ? plot->series[j].points[k].y : 0;
+        double top = place(y, below + series->points[k].y), bottom = place(y, below);
+        if (shows(plot, &series->points[k]))
+            fprintf(page, "<path d=\"M%.1f %.1fh%.1fv%.1fh-%.1fz\"/>",
+                    place(x, series->points[k].x) - width / 2, top, width, bottom - top, width);
+    }
+    fputs("</g>\n", page);
+}
+
+static void write_series(FILE *page, const struct plot *plot, const struct axis_range *x,
+                         const struct axis_range *y)
+{
+    write_axes(page, plot, x, y);
+    for (size_t i = 0; i < plot->count; i++)
+        if (plot->kind == PLOT_BARS)
+            write_bars(page, plot, i, x, y);
+        else
+            write_line(page, plot, &plot->series[i], x, y);
+}
+
+static void write_picture(FILE *page, const struct plot *plot)
+{
+    struct axis_range x, y;
+    settle(plot, &x, &y);
+    fprintf(page,
+            "<div class=\"frame\"><svg viewBox=\"0 0 %d %d\" role=\"img\" data-x=\"%.9g %.9g %d %d %d\" "
+            "aria-label=\"",
+            WIDTH, HEIGHT, x.low, x.high, x.scale != PLOT_LINEAR, LEFT, RIGHT);
+    html_text(page, plot->title);
+    fprintf(page, ". Series: %zu. The table below has the values.\">\n", plot->count);
+    write_series(page, plot, &x, &y);
+    fprintf(page, "<path class=\"rule\" d=\"M0 %dV%d\"/></svg><div class=\"tip\" hidden></div></div>\n", TOP,
+            BOTTOM);
+}
+
+static void write_legend(FILE *page, const struct plot *plot)
+{
+    fputs("<ul class=\"legend\">", page);
+    for (size_t i = 0; i < plot->count; i++) {
+        size_t look = plot->series[i].look;
+        fprintf(page, "<li><svg viewBox=\"0 0 22 10\" aria-hidden=\"true\"><g class=\"s%zu d%zu\">",
+                look % HTML_COLOURS, look / HTML_COLOURS % HTML_DASHES);
+        if (plot->kind == PLOT_LINES)
+            fputs("<path d=\"M0 5H22\"/>", page);
+        fputs("<circle cx=\"11\" cy=\"5\" r=\"3\"/></g></svg>", page);
+        html_text(page, plot->series[i].name);
+        fputs("</li>", page);
+    }
+    fputs("</ul>\n", page);
+}
+
+/* One body per series, whose first row is its name; cells are closed by what follows, to keep the page small.
+ */
+static void write_table(FILE *page, const struct plot *plot)
+{
+    fputs(
+        "<details><summary>Table</summary><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"",
+        page);
+    html_text(page, plot->title);
+    fputs(", table\"><table><thead><tr><th scope=\"col\">", page);
+    html_axis(page, plot->x.name, plot->x.unit);
+    fputs("<th scope=\"col\">", page);
+    html_axis(page, plot->y.name, plot->y.unit);
+    fputs("</thead>\n", page);
+    for (size_t i = 0; i < plot->count; i++) {
+        const struct plot_series *series = &plot->series[i];
+        fputs("<tbody><tr><th colspan=\"2\" scope=\"rowgroup\">", page);
+        html_text(page, series->name);
+        for (size_t k = 0; k < series->count; k++) {
+            fprintf(page, "\n<tr><td>%.9g<td>", series->points[k].x);
+            html_number(page, series->points[k].y);
+        }
+        fputs("\n", page);
+    }
+    fputs("</table></div></details>", page);
+}
+
+/* Returns the number of points that are drawn. */
+static size_t thin_all(struct plot *plot, size_t most)
+{
+    size_t drawn = 0;
+    for (size_t i = 0; i < plot->count; i++) {
+        if (plot->kind == PLOT_LINES)
+            thin(&plot->series[i], most);
+        for (size_t k = 0; k < plot->series[i].count; k++)
+            drawn += shows(plot, &plot->series[i].points[k]);
+    }
+    return drawn;
+}
+
+void plot_write(FILE *page, struct plot *plot, size_t most, size_t number)
+{
+    if (thin_all(plot, most) == 0)
+        return;
+    fprintf(page, "<figure id=\"figure%zu\" class=\"plot\"><figcaption>", number);
+    html_text(page, plot->title);
+    fputs("</figcaption>\n", page);
+    write_picture(page, plot);
+    write_legend(page, plot);
+    write_table(page, plot);
+    fputs("</figure>\n", page);
+}
+
+/* ---- a file of its own --------------------------------------------------------------------------------- */
+
+/* Space for the title above the picture, for a line of the legend below it, and for an entry in the line. */
+enum { TITLE_SPACE = 26, LEGEND_LINE = 18, LEGEND_WIDTH = 200 };
+
+static void write_svg_legend(FILE *file, const struct plot *plot)
+{
+    for (size_t i = 0; i < plot->count; i++) {
+        int left = 20 + LEGEND_WIDTH * (int)(i % 2), at = HEIGHT + 8 + LEGEND_LINE * (int)(i / 2);
+        size_t look = plot->series[i].look;
+        fprintf(file,
+                "<g class=\"s%zu d%zu\"><path d=\"M%d %dh22\"/></g><text class=\"name\" x=\"%d\" y=\"%d\">",
+                look % HTML_COLOURS, look / HTML_COLOURS % HTML_DASHES, left, at, left + 28, at + 4);
+        html_text(file, plot->series[i].name);
+        fputs("</text>\n", file);
+    }
+}
+
+bool plot_write_svg(FILE *file, struct plot *plot, size_t most)
+{
+    struct axis_range x, y;
+    if (thin_all(plot, most) == 0)
+        return false;
+    int height = TITLE_SPACE + HEIGHT + LEGEND_LINE * (int)((plot->count + 1) / 2);
+    settle(plot, &x, &y);
+    fprintf(file,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
+            "<title>",
+            WIDTH, height, 2 * WIDTH, 2 * height);
+    html_text(file, plot->title);
+    fputs("</title>\n<style>\n", file);
+    html_plot_style(file);
+    fprintf(file,
+            "</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"axis\" x=\"%d\" "
+            "y=\"18\">",
+            WIDTH, height, WIDTH / 2);
+    html_text(file, plot->title);
+    fprintf(file, "</text>\n<g transform=\"translate(0 %d)\">\n", TITLE_SPACE);
+    write_series(file, plot, &x, &y);
+    write_svg_legend(file, plot);
+    fputs("</g></svg>\n", file);
+    return true;
+}

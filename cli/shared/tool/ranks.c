@@ -1,0 +1,98 @@
+/* libhashattn-mpi is found beside libhashattn, by the search path of the tool.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/shared/tool/ranks.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/shared/tool/tool.h"
+#include "hashattn/mpi.h"
+
+static const char library_name[] = "libhashattn-mpi.so.0";
+
+/* The communicator of this process; open: it has been joined. */
+static struct {
+    bool open;
+    hashattn_communicator peer;
+    void (*close)(hashattn_communicator *peer);
+} joined;
+
+void ranks_place(int *rank, int *size)
+{
+    static const char *const variables[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                               {"PMI_RANK", "PMI_SIZE"},
+                                               {"PMIX_RANK", "SLURM_NTASKS"}};
+    *rank = 0;
+    *size = 1;
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        const char *own = getenv(variables[i][0]), *all = getenv(variables[i][1]);
+        if (own == NULL || all == NULL)
+            continue;
+        *rank = atoi(own);
+        *size = atoi(all);
+        return;
+    }
+}
+
+static bool is_launched(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") != NULL || getenv("PMI_SIZE") != NULL ||
+           (getenv("PMIX_RANK") != NULL && getenv("SLURM_NTASKS") != NULL);
+}
+
+/* ISO C has no conversion from dlsym's void * to a function. */
+static bool find_function(void *library, const char *name, void *function, size_t size)
+{
+    void *found = dlsym(library, name);
+    memcpy(function, &found, size);
+    return found != NULL;
+}
+
+int ranks_open(double timeout, const hashattn_communicator **communicator, char *message, size_t room)
+{
+    hashattn_status (*open_mpi)(const void *, hashattn_communicator *, char *, size_t) = NULL;
+    int rank, size;
+    *communicator = NULL;
+    if (!is_launched())
+        return EXIT_GOOD;
+    ranks_place(&rank, &size);
+    void *library = dlopen(library_name, RTLD_NOW | RTLD_GLOBAL); /* components of MPI look for its names */
+    bool found = library != NULL && find_function(library, "hashattn_mpi_open", &open_mpi, sizeof open_mpi) &&
+                 find_function(library, "hashattn_mpi_close", &joined.close, sizeof joined.close);
+    if (!found && size <= 1)
+        return EXIT_GOOD;
+    if (!found) {
+        snprintf(message, room, "cannot work with %d ranks: %s (make MPI=1 builds it)", size, dlerror());
+        return EXIT_WORK;
+    }
+    joined.peer.struct_size = sizeof joined.peer;
+    hashattn_status status = open_mpi(NULL, &joined.peer, message, room);
+    if (status != HASHATTN_OK)
+        return hashattn_status_exit_code(status);
+    joined.open = true;
+    joined.peer.timeout = timeout;
+    *communicator = &joined.peer;
+    int nowhere = joined.peer.rank > 0 ? open("/dev/null", O_WRONLY) : -1;
+    if (nowhere >= 0) {
+        dup2(nowhere, STDOUT_FILENO);
+        close(nowhere);
+    }
+    return EXIT_GOOD;
+}
+
+void ranks_close(void)
+{
+    if (joined.open)
+        joined.close(&joined.peer);
+    joined.open = false;
+}
+
+void ranks_end(const char *sentence)
+{
+    if (joined.open && joined.peer.size > 1)
+        joined.peer.end(joined.peer.user, sentence);
+}

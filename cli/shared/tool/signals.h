@@ -1,0 +1,19 @@
+/* Signals that end the tool: SIGHUP, SIGINT and SIGTERM first remove the temporary files of its contexts;
+   SIGKILL leaves them behind. A signal that was ignored at the start stays ignored.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_SIGNALS_H
+#define CLI_SIGNALS_H
+
+#include "hashattn/hashattn.h"
+
+/* Adds a context to those that the signals clean up after; at most two. It must be forgotten before it is
+   freed. */
+void signals_watch(const hashattn_context *context);
+void signals_forget(const hashattn_context *context);
+
+/* Removes the temporary files of the contexts. Async-signal-safe. */
+void signals_remove_unfinished(void);
+/* The handler: cleans up, then ends the tool by the signal. */
+void signals_end(int number);
+
+#endif

@@ -1,0 +1,46 @@
+/* What all commands share: exit codes, messages of errors, and the context.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_TOOL_H
+#define CLI_TOOL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "hashattn/hashattn.h"
+
+/* Exit codes; hashattn_status_exit_code maps the library's statuses to the same numbers. */
+enum exit_code {
+    EXIT_GOOD = 0,
+    EXIT_WORK = 1,
+    EXIT_USAGE = 2,
+    EXIT_FILE = 3,
+    EXIT_ROOM = 4, /* memory or disk */
+    EXIT_STOPPED = 130,
+};
+
+/* Prints one line "hashattn: ..." on stderr and returns `code`. Ends all ranks, if they were joined: the
+   others would wait for this one. */
+int tool_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Prints the context's message and returns the exit code of the status. If all ranks failed with it, only
+   rank 0 prints it. */
+int tool_fail_status(const hashattn_context *context, hashattn_status status);
+/* Flushes stdout. Returns EXIT_ROOM with a message if output was lost. */
+int tool_finish(void);
+
+/* Options of every command. */
+struct common {
+    size_t threads;
+    const char *isa, *precision;
+    uint64_t seed;
+    bool seed_given;
+    int json, quiet;
+    bool joins;          /* ranks can share the command */
+    double comm_timeout; /* seconds, of such a command */
+};
+/* Makes the context they describe. Under mpirun, a command that joins then works with the other ranks.
+ * Returns EXIT_GOOD or the exit code of the reported error. */
+int tool_open(const struct common *common, hashattn_context **context);
+void tool_close(hashattn_context *context); /* NULL is allowed */
+
+#endif
