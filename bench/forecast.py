@@ -6,8 +6,8 @@ as a table of mean squared errors on standardised values.
     bench/forecast.py BUILD --data DIR --out OUT [-- OPTIONS]   trains what is missing, two runs at a time, and prints the table
     bench/forecast.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/RESULTS.md
 
-DIR has ETTh1.csv and ETTm1.csv. A finished run is a line of OUT/runs.jsonl. To resume, run the same command again: a run that
-was stopped continues bit for bit. The first seed of all rows comes first. --hours H starts no run later than H hours after the
+DIR has ETTh1.csv and ETTm1.csv. A finished run is a line of OUT/runs.jsonl, or of --kept FILE, such as docs/results/forecast.jsonl. To
+resume, run the same command again: a run that was stopped continues bit for bit. The first seed of all rows comes first. --hours H starts no run later than H hours after the
 start. --sets, --features, --horizons, --models and --seeds run a part. OPTIONS after -- go to every training.
 
 All models read the same 336 rows. DLinear is trained with the rate of its released code and reaches its published figure for
@@ -74,7 +74,8 @@ def train(given, data, features, horizon, name, seed):
                           "--seed", seed, "--out", place, *given.train, threads=1)
     test = runs.tool(given.build, "eval", place, "--split", "test", threads=1)
     return {"data": data, "features": features, "horizon": horizon, "model": name, "seed": seed, "mse": test["mse"],
-            "mae": test["mae"], "valid_mse": found["best_mse"], "seconds": found["seconds"], "steps": found["steps"]}
+            "mae": test["mae"], "valid_mse": found["best_mse"], "seconds": found["seconds"], "steps": found["steps"],
+            **runs.origin(given.build)}
 
 
 def settings(given):
@@ -145,7 +146,7 @@ def read_arguments():
 
 def main():
     given = read_arguments()
-    kept = runs.Kept(os.path.join(given.out, "runs.jsonl"))
+    kept = runs.Kept(given.kept)
     failed = 0 if given.docs else run_all(given, kept)
     text = document(kept)
     print(text)

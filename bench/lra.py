@@ -7,7 +7,7 @@ test sets beside those of the papers.
     bench/lra.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/RESULTS.md
 
 DIR has aclImdb and mnist, unpacked; the other data sets are generated into OUT/data. A finished run is a line
-of OUT/runs.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. Runs that matter
+of OUT/runs.jsonl, or of --kept FILE, such as docs/results/lra.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. Runs that matter
 most come first: the first seed of all mechanisms, then the further seeds of those with three. --hours H starts no run later
 than H hours after the start. --tasks, --mechanisms and --seeds run a part. OPTIONS after -- go to every training.
 
@@ -97,7 +97,7 @@ def train(given, task, name, seed):
     test = runs.tool(given.build, "eval", place, "--split", "test", threads=1)
     return {"task": task, "mechanism": name, "seed": seed, "options": [str(word) for word in options],
             "accuracy": test["accuracy"], "valid_accuracy": found["best_accuracy"], "seconds": found["seconds"],
-            "steps": found["steps"], "peak_rss_bytes": found["peak_rss_bytes"]}
+            "steps": found["steps"], "peak_rss_bytes": found["peak_rss_bytes"], **runs.origin(given.build)}
 
 
 def missing(given, kept):
@@ -180,7 +180,7 @@ def read_arguments():
 
 def main():
     given = read_arguments()
-    kept = runs.Kept(os.path.join(given.out, "runs.jsonl"))
+    kept = runs.Kept(given.kept)
     failed = 0 if given.docs else run_all(given, kept)
     text = document(kept)
     print(text)

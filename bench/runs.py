@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 
+import machine
+
 
 def tool(build, *words, threads=None):
     """What the tool prints with --json. Raises RuntimeError with the tool's message."""
@@ -18,6 +20,12 @@ def tool(build, *words, threads=None):
     if done.returncode:
         raise RuntimeError(f"{' '.join(map(str, words))}: exit code {done.returncode}: {done.stderr.strip()}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def origin(build):
+    """The commit of the tool and the kind of machine, for the line of a finished run."""
+    done = subprocess.run([os.path.join(build, "hashattn"), "info", "--json"], stdout=subprocess.PIPE, check=True, text=True)
+    return {"commit": json.loads(done.stdout)["commit"], "machine": machine.kind_of(machine.cpuinfo())}
 
 
 def resume(build, run, threads=None):
@@ -73,7 +81,9 @@ def add_arguments(parser, lists):
     """The arguments of a table of trainings. lists: name of an option to the names that it can list, all by default."""
     parser.add_argument("build", help="build directory with the tool")
     parser.add_argument("--data", metavar="DIR", help="directory of the published data")
-    parser.add_argument("--out", required=True, help="directory of the runs and of runs.jsonl")
+    parser.add_argument("--out", required=True, help="directory of the runs")
+    parser.add_argument("--kept", metavar="FILE", help="finished runs, a line each, read and appended: those of docs/results "
+                        "count as done, so that a table goes on on another machine (default: OUT/runs.jsonl)")
     for name, known in lists.items():
         parser.add_argument("--" + name, type=lambda text: text.split(","), default=list(known),
                             help="names between commas (default: all)")
@@ -95,6 +105,7 @@ def read_arguments(parser, lists):
             parser.error(f"--{name} has {unknown[0]}; there are {', '.join(known)}")
     given.build, given.out = os.path.abspath(given.build), os.path.abspath(given.out)
     given.data = given.data and os.path.abspath(given.data)
+    given.kept = given.kept or os.path.join(given.out, "runs.jsonl")
     os.makedirs(given.out, exist_ok=True)
     return given
 

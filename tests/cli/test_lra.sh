@@ -2,7 +2,7 @@
 # The script of the Long Range Arena in small: a line per finished run, a table of ours and tables of the papers, and a second
 # start that trains only what is missing.
 # Planted and caught: a line written behind one that a crash cut; every seed trained with the first; a failed run that ends the
-# others; the mean of two tasks given as that of five.
+# others; the mean of two tasks given as that of five; runs of --kept trained again.
 # Covers: bench/lra.py bench/lra_data.py bench/runs.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
@@ -33,6 +33,15 @@ holds other_lines_stay cmp first kept
 holds new_line_is_whole python3 -c '
 import json
 assert json.loads(open("t/runs.jsonl").read().splitlines()[-1])["steps"] == 2'
+
+# Runs that another machine finished count as done, and new ones are added to their file.
+head -n 6 before >elsewhere.jsonl
+python3 $script --mechanisms softmax,none --seeds 2 --jobs 1 --out u --kept elsewhere.jsonl -- $tiny >again.md 2>err || cat err
+holds runs_of_elsewhere_count sh -c '[ "$(grep -c " seed " err)" = 2 ] && [ "$(wc -l <elsewhere.jsonl)" = 8 ] && [ ! -e u/runs.jsonl ]'
+holds lines_say_where python3 -c '
+import json
+row = json.loads(open("elsewhere.jsonl").read().splitlines()[-1])
+assert row["commit"] and row["machine"], row'
 
 # A run that fails is told and leaves the others alone.
 touch t/runs/listops/local
