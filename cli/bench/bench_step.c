@@ -58,6 +58,7 @@ static void report_text(const struct step_bench *b, hashattn_context *context, c
            cost->tokens / cost->steps, cost->longest, is->isa, is->threads, is->threads == 1 ? "" : "s",
            cost->steps);
     printf("  step      %.3f ms, %.0f tokens/s\n", cost->step_ms, cost->tokens_per_second);
+    printf("  forward   %.3f ms, in evaluation\n", cost->forward_ms);
     fflush(stdout);
     profile_words(context, "step", cost->steps);
 }
@@ -70,6 +71,7 @@ static void report_json(const struct step_bench *b, hashattn_context *context, c
     json_out_text(&json, "task", b->task);
     json_out_text(&json, "attention", b->mechanism == NULL ? "yoso" : b->mechanism);
     json_out_number(&json, "step_ms", cost->step_ms);
+    json_out_number(&json, "forward_ms", cost->forward_ms);
     json_out_number(&json, "tokens_per_second", cost->tokens_per_second);
     json_out_count(&json, "steps", cost->steps);
     json_out_count(&json, "sequences_per_step", cost->sequences / cost->steps);
@@ -78,6 +80,7 @@ static void report_json(const struct step_bench *b, hashattn_context *context, c
     json_out_number(&json, "loss", cost->loss);
     json_out_count(&json, "saved_bytes", cost->saved_bytes);
     json_out_count(&json, "workspace_bytes", cost->workspace_bytes);
+    json_out_count(&json, "forward_bytes", cost->forward_bytes);
     json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
     profile_json(&json, context, cost->steps);
     json_out_text(&json, "isa", is->isa);
@@ -158,7 +161,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command bench_step = {
     .name = "bench step",
     .operands = "TASK",
-    .summary = "Measures training steps part by part and saves nothing",
+    .summary = "Measures training steps part by part, and forward passes, and saves nothing",
     .example = "  hashattn bench step listops --preset lra --attention yoso --repeats 3 --json\n",
     .run = run,
 };

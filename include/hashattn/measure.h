@@ -58,10 +58,13 @@ typedef struct hashattn_step_cost {
     double loss;                              /* of the last step */
     size_t steps, sequences, tokens, longest; /* longest: sequence in `data`; the others: of all steps */
     size_t saved_bytes, workspace_bytes;      /* of the largest step */
+    double forward_ms;                        /* median, of an evaluation of the first batch */
+    size_t forward_bytes;                     /* its workspace */
 } hashattn_step_cost;
 
 /* Measures the first `steps` steps (at least 1) of training this setup on `data` from initial values, without
-   evaluations or files. The first step is run once before, to warm up. */
+   evaluations or files. The first step is run once before, to warm up. Then evaluates the first batch, once
+   to warm up and `steps` times. */
 HASHATTN_API hashattn_status hashattn_measure_step(hashattn_setup *setup, const char *data, size_t steps,
                                                    hashattn_step_cost *cost);
 

@@ -94,7 +94,9 @@ hashattn_status hashattn_measure_step(hashattn_setup *setup, const char *data, s
                                     .tokens = found.tokens,
                                     .longest = found.longest,
                                     .saved_bytes = found.saved_bytes,
-                                    .workspace_bytes = found.workspace_bytes};
+                                    .workspace_bytes = found.workspace_bytes,
+                                    .forward_ms = found.forward_ms,
+                                    .forward_bytes = found.forward_bytes};
     version_give(cost, &own, sizeof own);
     return HASHATTN_OK;
 }

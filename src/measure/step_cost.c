@@ -38,6 +38,29 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     return HASHATTN_OK;
 }
 
+/* What an evaluation of the first batch takes, its parameters laid for products included. */
+static hashattn_status measure_forward(struct stepper *stepper, size_t passes, double *times,
+                                       struct step_cost *cost)
+{
+    size_t count = size_min((size_t)stepper->options->batch, stepper->train.count);
+    struct train_setup setup = *stepper->setup;
+    setup.callback = NULL;
+    struct workspace workspace = {0};
+    struct evaluation found;
+    hashattn_status status = HASHATTN_OK;
+    for (size_t i = 0; i <= passes && status == HASHATTN_OK; i++) { /* the first warms up */
+        double start = clock_seconds();
+        status = evaluate_within(stepper->host, &setup, stepper->model, stepper->values, &stepper->train,
+                                 count, count, (uint64_t)stepper->options->seed, NULL, &workspace, &found);
+        if (i > 0)
+            times[i - 1] = (clock_seconds() - start) * 1e3;
+    }
+    cost->forward_bytes = workspace.size;
+    workspace_free(stepper->host, &workspace);
+    cost->forward_ms = median(times, passes);
+    return status;
+}
+
 hashattn_status step_cost(struct host *host, const struct train_setup *setup, struct run_config *config,
                           size_t steps, struct step_cost *cost)
 {
@@ -48,7 +71,10 @@ hashattn_status step_cost(struct host *host, const struct train_setup *setup, st
     TRY_DONE(stepper_open(host, setup, config, &stepper));
     TRY_DONE(memory_new(host, steps, sizeof(double), "times", &times));
     TRY_DONE(measure_steps(&stepper, steps, times, cost));
+    TRY_DONE(measure_forward(&stepper, steps, times, cost));
 done:
+    if (status != HASHATTN_OK)
+        *cost = (struct step_cost){0};
     memory_free(host, times);
     stepper_close(&stepper);
     return status;

@@ -1,4 +1,4 @@
-/* The cost of a training step: the median time of real steps of a real training.
+/* The cost of a training step and of a forward pass: median times of real steps of a real training.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef MEASURE_STEP_COST_H
 #define MEASURE_STEP_COST_H
@@ -11,11 +11,13 @@ struct step_cost {
     double loss;                              /* of the last step */
     size_t steps, sequences, tokens, longest; /* sequences, tokens: of all steps; longest: of the data */
     size_t saved_bytes, workspace_bytes;      /* of the largest batch */
+    double forward_ms;                        /* median, of an evaluation of the first batch */
+    size_t forward_bytes;                     /* its workspace */
 };
 
 /* Runs the first `steps` steps (at least 1) of a training with this config, from initial values, without
    evaluations and without writing files. Settles the config's training options. Before that the first step
-   runs once more as warm-up. */
+   runs once more as warm-up. The first batch is then evaluated as often, as warm as the steps. */
 hashattn_status step_cost(struct host *host, const struct train_setup *setup, struct run_config *config,
                           size_t steps, struct step_cost *cost);
 

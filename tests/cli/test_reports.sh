@@ -66,10 +66,11 @@ holds defaults_of_layer json layer.json '(d["dim"], d["heads"], d["ffn"], d["att
 
 TMPDIR=$work run bench step needle --seq-len 40 --marks 4 --batch 4 --accumulate 3 --repeats 5 --threads 2 --dim 16 --heads 2 --ffn 16 --layers 1 --attention softmax --json
 cp out step.json
-report step step.json "task attention step_ms tokens_per_second steps sequences_per_step tokens_per_step longest loss saved_bytes workspace_bytes peak_rss_bytes profile busy isa precision products threads" '(d["task"], d["attention"], d["steps"], d["sequences_per_step"], d["tokens_per_step"], d["longest"], d["threads"]) == ("needle", "softmax", 5, 12, 480, 40, 2) and d["step_ms"] > 0 and d["tokens_per_second"] > 0 and d["saved_bytes"] > 0 and d["workspace_bytes"] > d["saved_bytes"]'
+report step step.json "task attention step_ms forward_ms tokens_per_second steps sequences_per_step tokens_per_step longest loss saved_bytes workspace_bytes forward_bytes peak_rss_bytes profile busy isa precision products threads" '(d["task"], d["attention"], d["steps"], d["sequences_per_step"], d["tokens_per_step"], d["longest"], d["threads"]) == ("needle", "softmax", 5, 12, 480, 40, 2) and d["step_ms"] > 0 and d["tokens_per_second"] > 0 and d["saved_bytes"] > 0 and d["workspace_bytes"] > d["saved_bytes"] and 0 < d["forward_ms"] < d["step_ms"] and 0 < d["forward_bytes"] < d["workspace_bytes"]'
 TMPDIR=$work run bench step needle --seq-len 40 --marks 4 --batch 4 --accumulate 3 --threads 1 --dim 16 --heads 2 --ffn 16 --layers 1 --isa ref
 words head_of_step out "step of needle with yoso: 12 sequences, 480 tokens of up to 40, ref, 1 thread, median of 10"
 words time_of_step out "  step      $number ms, [0-9]+ tokens/s"
+words time_of_forward out "  forward   $number ms, in evaluation"
 # The table: most time first; shares of wall time; a single thread is always busy.
 python3 - err <<'P' >told 2>&1
 import re, sys

@@ -4,7 +4,7 @@
    second computation.
    Planted and caught: the upper of two middle values as the median; a layer with the mechanism of another
    layer of the model; a layer with dropout in evaluation; an error that leaks blocks; a profile that includes
-   the step that warms up.
+   the step that warms up; a forward pass in the workspace of the steps.
    Covers: median.c layer_cost.c step_cost.c peak.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -57,6 +57,7 @@ static void costs_are_those_of_the_shape(void **state)
     check_status(&small.host, step_cost(&small.host, &setup, &small.config, 4, &step), HASHATTN_OK, NULL);
     assert_true(step.steps == 4 && step.sequences == 20 && step.tokens == 20 * 32 && step.longest == 32);
     assert_true(step.loss > 0 && step.step_ms > 0 && step.workspace_bytes > 0);
+    assert_true(step.forward_ms > 0 && step.forward_bytes > 0 && step.forward_bytes < step.workspace_bytes);
     struct model_config odd = *model;
     odd.heads = 3;
     check_status(&small.host, layer_cost(&small.host, &setup, &odd, 500, 1, true, 3, &both), HASHATTN_INVALID,
