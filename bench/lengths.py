@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Time and memory of a model by length, as in figure 7 of the YOSO paper and Table 4 of its earlier version: 6 layers, 256
+wide, 4 heads, 1,024 in the feed-forward layer, lengths 128 to 16,384, every mechanism, forward and training.
+
+    bench/lengths.py BUILD [--kept FILE] [--limit GIB]   measures what is missing; a line of FILE for each point
+    bench/lengths.py BUILD [--kept FILE] --docs          writes the tables of this kind of machine to docs/PERFORMANCE.md
+
+A step has the largest batch, a power of two, whose activations fit in the limit (default 4 GiB) by a step of one sequence.
+Figures are per sequence. Forward is an evaluation of the same batch; its memory grows with one layer, that of training with
+all. Times are medians of --repeats steps after one that warms up."""
+
+import argparse
+import os
+import sys
+
+import machine
+import runs
+from page import replace
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MODEL = ("--layers", 6, "--dim", 256, "--heads", 4, "--ffn", 1024)
+LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+GIB = 1 << 30
+
+# Sizes as in the papers' tables, the same at every length.
+MECHANISMS = {
+    "softmax": (), "none": (), "yoso-e": (), "yoso": ("--num-hashes", 32),
+    "yoso-c": ("--num-hashes", 16, "--conv-window", 33), "lha": ("--num-buckets", 64), "lsh": ("--num-buckets", 64),
+    "local": ("--block-size", 256), "linear": (), "performer": ("--num-features", 256), "rfa": ("--num-features", 64),
+    "race": (), "nystrom": ("--num-landmarks", 64, "--conv-window", 33), "linformer": ("--rank", 256),
+    "longformer": ("--window", 512, "--global-tokens", 1), "bigbird": ("--block-size", 64, "--random-blocks", 3),
+    "sparse": ("--block-size", 128), "sinkhorn": ("--block-size", 64), "synthesizer": (), "reformer": ("--rounds", 2),
+    "smyrf": ("--cluster-size", 128, "--rounds", 2), "clustered": ("--num-clusters", 100, "--top-keys", 32),
+    "routing": ("--num-clusters", 64), "probsparse": ("--factor", 5),
+}
+
+
+def step(given, name, n, batch, repeats):
+    attention = "yoso" if name == "yoso-c" else name
+    return runs.tool(given.build, "bench", "step", "needle", "--seq-len", n, "--attention", attention, *MECHANISMS[name],
+                     *MODEL, "--batch", batch, "--repeats", repeats, "--seed", 1, threads=given.threads)
+
+
+def measure(given, name, n):
+    """A line of the kept results; with `refused` in the place of figures if the mechanism does not take this length."""
+    row = {"mechanism": name, "n": n, **runs.origin(given.build)}
+    try:
+        alone = step(given, name, n, 1, 1)
+    except RuntimeError as error:
+        return {**row, "refused": str(error).rpartition("hashattn: ")[2]}
+    batch = 1
+    while 2 * batch * alone["workspace_bytes"] <= given.limit * GIB:
+        batch *= 2
+    found = step(given, name, n, batch, given.repeats)
+    return {**row, "batch": batch, "isa": found["isa"], "threads": found["threads"], "forward_ms": found["forward_ms"] / batch,
+            "step_ms": found["step_ms"] / batch, "forward_bytes": found["forward_bytes"] // batch,
+            "training_bytes": found["workspace_bytes"] // batch}
+
+
+def cell(row, time, size):
+    if row is None or "refused" in row:
+        return "-"
+    return f"{row[time]:.3g} ms, {row[size] / (1 << 20):.3g} MiB"
+
+
+def table(rows, time, size):
+    lines = ["| mechanism | " + " | ".join(f"n {n}" for n in LENGTHS) + " |", "|---|" + "---|" * len(LENGTHS)]
+    for name in MECHANISMS:
+        of = {row["n"]: row for row in rows if row["mechanism"] == name}
+        if of:
+            lines.append("| " + " | ".join([name, *(cell(of.get(n), time, size) for n in LENGTHS)]) + " |")
+    return "\n".join(lines)
+
+
+def document(rows, kind):
+    return (f"{kind}, a sequence forward:\n\n{table(rows, 'forward_ms', 'forward_bytes')}\n\n"
+            f"{kind}, a sequence of a training step:\n\n{table(rows, 'step_ms', 'training_bytes')}")
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("build", help="build directory with the tool")
+    parser.add_argument("--kept", default=os.path.join(os.path.dirname(HERE), "docs", "results", "lengths.jsonl"))
+    parser.add_argument("--mechanisms", type=lambda text: text.split(","), default=list(MECHANISMS))
+    parser.add_argument("--lengths", type=lambda text: [int(n) for n in text.split(",")], default=list(LENGTHS))
+    parser.add_argument("--limit", type=float, default=4, help="GiB of the activations of a batch")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--docs", action="store_true", help="write the tables to docs/PERFORMANCE.md, measure nothing")
+    given = parser.parse_args()
+    unknown = [name for name in given.mechanisms if name not in MECHANISMS]
+    if unknown:
+        parser.error(f"--mechanisms has {unknown[0]}; there are {', '.join(MECHANISMS)}")
+    return given
+
+
+def main():
+    given = read_arguments()
+    kept, kind = runs.Kept(given.kept), machine.kind_of(machine.cpuinfo())
+    mine = lambda: [row for row in kept.rows if row["machine"] == kind]
+    done = {(row["mechanism"], row["n"]) for row in mine()}
+    for n in () if given.docs else given.lengths:
+        for name in given.mechanisms:
+            if (name, n) not in done:
+                row = measure(given, name, n)
+                kept.add(row)
+                print(name, n, row.get("refused") or f"batch {row['batch']}: {cell(row, 'step_ms', 'training_bytes')}",
+                      file=sys.stderr, flush=True)
+    text = document(mine(), kind)
+    print(text)
+    if given.docs:
+        replace(os.path.join(os.path.dirname(HERE), "docs", "PERFORMANCE.md"), "lengths", text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
