@@ -11,8 +11,9 @@
 #include "text/tokenizer_json.h"
 
 /* Makes the model of the current options, if the files have its tensors. */
-static hashattn_status renew_net(struct host *host, struct hashattn_pretrained *pretrained)
+static hashattn_status renew_net(struct host *host, void *owner)
 {
+    struct hashattn_pretrained *pretrained = owner;
     struct model *net;
     TRY(model_new(host, pretrained->config, &net));
     hashattn_status status = pretrained_check(host, &pretrained->origin.files, model_params(net));
@@ -90,17 +91,7 @@ hashattn_status hashattn_pretrained_set(hashattn_pretrained *pretrained, const c
     struct host *host = &pretrained->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
-    struct head_plan *plan = &pretrained->config->plan, before;
-    TRY(head_plan_copy(host, plan, &before));
-    hashattn_status status = head_plan_set(host, plan, name, text);
-    if (status == HASHATTN_OK)
-        status = renew_net(host, pretrained);
-    if (status != HASHATTN_OK)
-        for (size_t i = 0; i < plan->num_used; i++)
-            if (plan->used[i].mechanism->options_size > 0)
-                memcpy(plan->used[i].options, before.used[i].options, plan->used[i].mechanism->options_size);
-    head_plan_free(host, &before);
-    return status;
+    return head_plan_change(host, &pretrained->config->plan, name, text, renew_net, pretrained);
 }
 
 void hashattn_pretrained_describe(const hashattn_pretrained *pretrained, hashattn_pretrained_info *info)

@@ -62,8 +62,9 @@ void hashattn_model_free(hashattn_model *model)
 }
 
 /* Makes the model with the current options, if its parameters match those of the trained one. */
-static hashattn_status renew_net(struct host *host, struct hashattn_model *model)
+static hashattn_status renew_net(struct host *host, void *owner)
 {
+    struct hashattn_model *model = owner;
     struct model *net;
     TRY(model_new(host, &model->config.model, &net));
     const struct params *now = model_params(net), *trained = model_params(model->net);
@@ -85,17 +86,7 @@ hashattn_status hashattn_model_set(hashattn_model *model, const char *name, cons
     struct host *host = &model->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
-    struct head_plan *plan = &model->config.model.plan, before;
-    TRY(head_plan_copy(host, plan, &before));
-    hashattn_status status = head_plan_set(host, plan, name, text);
-    if (status == HASHATTN_OK)
-        status = renew_net(host, model);
-    if (status != HASHATTN_OK)
-        for (size_t i = 0; i < plan->num_used; i++)
-            if (plan->used[i].mechanism->options_size > 0)
-                memcpy(plan->used[i].options, before.used[i].options, plan->used[i].mechanism->options_size);
-    head_plan_free(host, &before);
-    return status;
+    return head_plan_change(host, &model->config.model.plan, name, text, renew_net, model);
 }
 
 void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info)

@@ -148,6 +148,22 @@ hashattn_status head_plan_set(struct host *host, struct head_plan *plan, const c
     return HASHATTN_OK;
 }
 
+hashattn_status head_plan_change(struct host *host, struct head_plan *plan, const char *name,
+                                 const char *text, head_plan_take *take, void *owner)
+{
+    struct head_plan before;
+    TRY(head_plan_copy(host, plan, &before));
+    hashattn_status status = head_plan_set(host, plan, name, text);
+    if (status == HASHATTN_OK)
+        status = take(host, owner);
+    if (status != HASHATTN_OK)
+        for (size_t i = 0; i < plan->num_used; i++)
+            if (plan->used[i].mechanism->options_size > 0)
+                memcpy(plan->used[i].options, before.used[i].options, plan->used[i].mechanism->options_size);
+    head_plan_free(host, &before);
+    return status;
+}
+
 hashattn_status head_plan_preset(struct host *host, struct head_plan *plan, const char *text)
 {
     char name[VALUE_TEXT], value[VALUE_TEXT];

@@ -40,6 +40,11 @@ hashattn_status head_plan_copy(struct host *host, const struct head_plan *plan, 
 bool head_plan_has(const struct head_plan *plan, const char *name);
 /* Sets the option in every mechanism that the name matches. On failure sets it in none. */
 hashattn_status head_plan_set(struct host *host, struct head_plan *plan, const char *name, const char *text);
+/* As head_plan_set, for a plan in use: take() makes what follows from it. If that fails, the options have
+   their old values again. */
+typedef hashattn_status head_plan_take(struct host *host, void *owner);
+hashattn_status head_plan_change(struct host *host, struct head_plan *plan, const char *name,
+                                 const char *text, head_plan_take *take, void *owner);
 
 /* Sets "OPTION=VALUE OPTION=VALUE ..." in every mechanism that has the option; text may be NULL. */
 hashattn_status head_plan_preset(struct host *host, struct head_plan *plan, const char *text);
