@@ -29,7 +29,8 @@ typedef struct hashattn_communicator {
     double timeout;
     void *user; /* passed to the functions */
     /* Starts to send and receive. The lists are read before it returns; the bytes stay until `test` is done.
-       Returns NULL if it cannot start. */
+       Several exchanges can be under way; `test` is called for the first of them until it is done. Returns
+       NULL if it cannot start. */
     void *(*begin)(void *user, const hashattn_message *sends, size_t num_sends,
                    const hashattn_message *receives, size_t num_receives);
     /* Returns 1 if everything has arrived, and frees what `begin` returned; 0 if not yet; -1 after a failure.

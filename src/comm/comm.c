@@ -102,30 +102,68 @@ static hashattn_status give_up(struct host *host, struct comm *comm, int awaited
     return host_fail(host, HASHATTN_FAILED, "%s", sentence);
 }
 
-hashattn_status comm_exchange(struct host *host, struct comm *comm, const hashattn_message *sends,
-                              size_t num_sends, const hashattn_message *receives, size_t num_receives)
+hashattn_status comm_begin(struct host *host, struct comm *comm, const hashattn_message *sends,
+                           size_t num_sends, const hashattn_message *receives, size_t num_receives,
+                           struct transfer *transfer)
 {
+    transfer->exchange = NULL;
     if (num_sends == 0 && num_receives == 0)
         return HASHATTN_OK;
     comm->agreed = false;
     const hashattn_communicator *peer = &comm->peer;
-    void *exchange = peer->begin(peer->user, sends, num_sends, receives, num_receives);
-    FAIL_IF(exchange == NULL, host, HASHATTN_FAILED, "rank %d cannot send: the communicator has failed",
-            comm_world_rank(comm, peer->rank));
+    transfer->exchange = peer->begin(peer->user, sends, num_sends, receives, num_receives);
+    FAIL_IF(transfer->exchange == NULL, host, HASHATTN_FAILED,
+            "rank %d cannot send: the communicator has failed", comm_world_rank(comm, peer->rank));
     for (size_t i = 0; i < num_sends; i++)
         *(comm->whole == NULL ? &comm->bytes_sent : &comm->whole->bytes_sent) += sends[i].size;
+    return HASHATTN_OK;
+}
+
+/* *awaited: a rank whose message is missing, or -1. */
+static hashattn_status poll_once(struct host *host, struct comm *comm, struct transfer *transfer,
+                                 int *awaited)
+{
+    *awaited = -1;
+    if (transfer->exchange == NULL)
+        return HASHATTN_OK;
+    const hashattn_communicator *peer = &comm->peer;
+    int done = peer->test(peer->user, transfer->exchange, awaited);
+    if (done != 0)
+        transfer->exchange = NULL;
+    FAIL_IF(done < 0, host, HASHATTN_FAILED, "rank %d cannot reach rank %d: the communicator has failed",
+            comm_world_rank(comm, peer->rank), *awaited);
+    return HASHATTN_OK;
+}
+
+hashattn_status comm_poll(struct host *host, struct comm *comm, struct transfer *transfer, bool *ended)
+{
+    int awaited;
+    hashattn_status status = poll_once(host, comm, transfer, &awaited);
+    *ended = transfer->exchange == NULL;
+    return status;
+}
+
+hashattn_status comm_end(struct host *host, struct comm *comm, struct transfer *transfer)
+{
     double begun = clock_seconds();
     for (;;) {
-        int awaited = -1, done = peer->test(peer->user, exchange, &awaited);
-        if (done > 0)
+        int awaited;
+        TRY(poll_once(host, comm, transfer, &awaited));
+        if (transfer->exchange == NULL)
             return HASHATTN_OK;
-        FAIL_IF(done < 0, host, HASHATTN_FAILED, "rank %d cannot reach rank %d: the communicator has failed",
-                comm_world_rank(comm, peer->rank), awaited);
         double waited = clock_seconds() - begun;
-        if (peer->timeout > 0 && waited > patience(comm))
+        if (comm->peer.timeout > 0 && waited > patience(comm))
             return give_up(host, comm, awaited, waited);
         pause_between_tests(waited);
     }
+}
+
+hashattn_status comm_exchange(struct host *host, struct comm *comm, const hashattn_message *sends,
+                              size_t num_sends, const hashattn_message *receives, size_t num_receives)
+{
+    struct transfer transfer;
+    TRY(comm_begin(host, comm, sends, num_sends, receives, num_receives, &transfer));
+    return comm_end(host, comm, &transfer);
 }
 
 void comm_abort(struct comm *comm, const char *sentence)

@@ -62,8 +62,22 @@ void comm_share(const struct comm *comm, size_t count, size_t *first, size_t *en
 
 /* ---- all ranks together ---- */
 
-/* Sends and receives at once, and waits. FAILED if the communicator fails, or after an abort that returned.
- */
+/* An exchange that has begun and not ended. Exchanges end in the order in which they began, and all ranks
+   begin them in the same order. All must end, unless one fails. */
+struct transfer {
+    void *exchange; /* of the communicator; NULL: nothing is under way */
+};
+/* Starts to send and receive, and does not wait. The lists are read before it returns; the bytes stay until
+   the end. FAILED if the communicator fails. */
+hashattn_status comm_begin(struct host *host, struct comm *comm, const hashattn_message *sends,
+                           size_t num_sends, const hashattn_message *receives, size_t num_receives,
+                           struct transfer *transfer);
+/* Moves messages without waiting; *ended: all have arrived, and comm_end returns at once. Not collective.
+   FAILED as in comm_end. */
+hashattn_status comm_poll(struct host *host, struct comm *comm, struct transfer *transfer, bool *ended);
+/* Waits. FAILED if the communicator fails, or after an abort that returned. */
+hashattn_status comm_end(struct host *host, struct comm *comm, struct transfer *transfer);
+/* Both at once. */
 hashattn_status comm_exchange(struct host *host, struct comm *comm, const hashattn_message *sends,
                               size_t num_sends, const hashattn_message *receives, size_t num_receives);
 /* items: `bytes` bytes in items of `size`; the last one may be shorter. Each rank has filled its share;

@@ -2,9 +2,9 @@
    Bugs planted and caught: a share that leaves out the remainder; a gather whose last item is a whole one; a
    failure that only the failing rank returns; another rank's message than that of the first that failed; a
    scan that includes the rank itself; a backward scan of the ranks before; a scan that adds a rank twice; a
-   ring that turns the other way; a wait without a limit; a limit that names the waiting rank.
-   Covers: comm.c comm_self.c
-   SPDX-License-Identifier: Apache-2.0 */
+   ring that turns the other way; a wait without a limit; a limit that names the waiting rank; a poll that
+   waits; a poll that never says that an exchange has ended; an exchange that ends before its messages have
+   arrived. Covers: comm.c comm_self.c SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
 
 #include <math.h>
@@ -188,6 +188,48 @@ static void a_ring_hands_rows_to_the_next_rank(void **state)
     on_every_size(ring);
 }
 
+/* A ring of two exchanges at once. Rank 0 begins the first one only when the others have seen by polls that
+   it has not ended. */
+static void overlap(struct comm *comm, void *argument)
+{
+    int *polled = argument;
+    struct host host;
+    host_init(&host);
+    int rank = comm_rank(comm), size = comm_size(comm);
+    double out[2] = {rank, 0.5 + rank}, in[2] = {-1, -1};
+    struct transfer transfers[2];
+    bool ended;
+    while (rank == 0 && __atomic_load_n(polled, __ATOMIC_ACQUIRE) < size - 1)
+        ;
+    for (int i = 0; i < 2; i++) {
+        const hashattn_message to = {(rank + 1) % size, &out[i], sizeof *out};
+        const hashattn_message from = {(rank + size - 1) % size, &in[i], sizeof *in};
+        rank_require(comm_begin(&host, comm, &to, 1, &from, 1, &transfers[i]) == HASHATTN_OK);
+        if (i == 0 && rank == 1) /* the one that rank 0 sends to */
+            rank_require(comm_poll(&host, comm, &transfers[0], &ended) == HASHATTN_OK && !ended);
+        if (i == 0 && rank > 0)
+            __atomic_add_fetch(polled, 1, __ATOMIC_ACQ_REL);
+    }
+    do
+        rank_require(comm_poll(&host, comm, &transfers[0], &ended) == HASHATTN_OK);
+    while (!ended);
+    rank_require(comm_end(&host, comm, &transfers[0]) == HASHATTN_OK);
+    rank_require(comm_end(&host, comm, &transfers[1]) == HASHATTN_OK);
+    int before = (rank + size - 1) % size;
+    rank_require(in[0] == before && in[1] == 0.5 + before);
+    rank_require(comm_begin(&host, comm, NULL, 0, NULL, 0, &transfers[0]) == HASHATTN_OK);
+    rank_require(comm_poll(&host, comm, &transfers[0], &ended) == HASHATTN_OK && ended);
+}
+
+static void exchanges_are_under_way_together(void **state)
+{
+    (void)state;
+    for (int i = 1; i < NUM_SIZES; i++) {
+        int polled = 0;
+        assert_string_equal(run_ranks(sizes[i], 60, overlap, &polled), "");
+    }
+}
+
 /* The last rank never answers. */
 static void wait_for_the_last(struct comm *comm, void *argument)
 {
@@ -276,6 +318,7 @@ int main(void)
         cmocka_unit_test(a_difference_is_refused_with_both_lines),
         cmocka_unit_test(a_scan_adds_the_ranks_before_in_order),
         cmocka_unit_test(a_ring_hands_rows_to_the_next_rank),
+        cmocka_unit_test(exchanges_are_under_way_together),
         cmocka_unit_test(a_rank_that_hangs_is_named),
         cmocka_unit_test(bytes_are_counted),
         cmocka_unit_test(one_process_needs_no_communicator),
