@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
+#include "comm/short_floats.h"
 
 /* The leaves of the left child of a node of count >= 2 leaves. */
 static size_t left_of(size_t count)
@@ -85,8 +86,9 @@ enum { ADD_FLOATS = 16384 }; /* a unit of work: two arrays of 64 KiB */
 
 struct addition {
     float *into;
-    const float *from;
+    const float *from; /* NULL: into is only rounded */
     size_t n;
+    enum tree_precision precision;
 };
 
 static void add_part(void *argument, size_t index, int worker)
@@ -95,13 +97,27 @@ static void add_part(void *argument, size_t index, int worker)
     const struct addition *addition = argument;
     size_t first = index * ADD_FLOATS, n = size_min(ADD_FLOATS, addition->n - first);
     float *restrict into = addition->into + first;
-    const float *restrict from = addition->from + first;
-    for (size_t i = 0; i < n; i++)
-        into[i] += from[i];
+    if (addition->from != NULL) {
+        const float *restrict from = addition->from + first;
+        for (size_t i = 0; i < n; i++)
+            into[i] += from[i];
+    }
+    for (size_t i = 0; i < n && addition->precision == TREE_BF16; i++)
+        into[i] = float_of_short(short_of(into[i]));
 }
 
-void tree_add(struct pool *pool, float *into, const float *from, size_t n)
+static void add_all(struct pool *pool, struct addition addition)
 {
-    struct addition addition = {into, from, n};
-    pool_run(pool, add_part, &addition, (n + ADD_FLOATS - 1) / ADD_FLOATS);
+    pool_run(pool, add_part, &addition, (addition.n + ADD_FLOATS - 1) / ADD_FLOATS);
+}
+
+void tree_round(struct pool *pool, float *x, size_t n, enum tree_precision precision)
+{
+    if (precision != TREE_F32)
+        add_all(pool, (struct addition){x, NULL, n, precision});
+}
+
+void tree_add(struct pool *pool, float *into, const float *from, size_t n, enum tree_precision precision)
+{
+    add_all(pool, (struct addition){into, from, n, precision});
 }

@@ -34,7 +34,13 @@ bool tree_join(struct tree_stack *stack);
 /* The most arrays that are in use at once when leaves [first, end) are appended one by one. */
 size_t tree_room(size_t leaves, size_t first, size_t end);
 
-/* into[i] += from[i] for n floats, on all threads. */
-void tree_add(struct pool *pool, float *into, const float *from, size_t n);
+/* What a node keeps of each float. TREE_BF16: its nearest bfloat16, in leaves too, so that sums that are sent
+   in 16 bits have the same bits as sums that are not sent. */
+enum tree_precision { TREE_F32, TREE_BF16 };
+
+/* Rounds the n floats of a leaf, on all threads. */
+void tree_round(struct pool *pool, float *x, size_t n, enum tree_precision precision);
+/* into[i] += from[i] for n floats, rounded, on all threads. */
+void tree_add(struct pool *pool, float *into, const float *from, size_t n, enum tree_precision precision);
 
 #endif

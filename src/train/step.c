@@ -237,7 +237,7 @@ static hashattn_status run_shards(struct stepper *s, const struct frame *frame)
         tree_push(&stack, (struct tree_node){shard, 1});
         while (tree_join(&stack))
             tree_add(s->setup->pool, shard_gradients(s, stack.depth - 1), shard_gradients(s, stack.depth),
-                     total);
+                     total, TREE_F32);
         profile_lap(s->setup->profile, PROFILE_SUMS);
     }
     return HASHATTN_OK;

@@ -1,7 +1,10 @@
 /* The tree against one drawn by hand for 6 leaves, and its properties for every range of up to 20.
-   Bugs planted and caught: a left child of half the leaves; the last floats of an addition left out.
+   Bugs planted and caught: a left child of half the leaves; the last floats of an addition left out;
+   bfloat16 that is cut off instead of rounded; ties away from zero; a sum that is not rounded.
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/sum_tree.h"
+
+#include <math.h>
 
 #include "base/pool.h"
 #include "support/check.h"
@@ -60,11 +63,36 @@ static void every_float_is_added(void **state)
     for (size_t n = 1; n <= 70000; n = n * 3 + 1) {
         for (size_t i = 0; i < 70000; i++)
             a[i] = (float)i, b[i] = 0.5f;
-        tree_add(pool, a, b, n);
+        tree_add(pool, a, b, n, TREE_F32);
         for (size_t i = 0; i < 70000; i++)
             assert_true(a[i] == (float)i + (i < n ? 0.5f : 0));
     }
     pool_free(&host, pool);
+}
+
+/* 8 bits of precision: between 256 and 512 every second whole number is a bfloat16. */
+static void nodes_are_rounded(void **state)
+{
+    (void)state;
+    static float a[40000], b[40000];
+    const float in[] = {257, 258, 259, 260.5f, -257, -259, 0, INFINITY};
+    const float near[] = {256, 258, 260, 260, -256, -260, 0, INFINITY};
+    const float plus_one[] = {256, 260, 260, 260, -255, -260, 1, INFINITY};
+    for (size_t i = 0; i < 40000; i++)
+        a[i] = in[i % 8], b[i] = 1;
+    tree_round(NULL, a, 40000, TREE_F32);
+    for (size_t i = 0; i < 40000; i++)
+        assert_true(a[i] == in[i % 8]);
+    tree_round(NULL, a, 40000, TREE_BF16);
+    for (size_t i = 0; i < 40000; i++)
+        assert_true(a[i] == near[i % 8]);
+    a[0] = 257;
+    tree_add(NULL, a, b, 40000, TREE_BF16);
+    for (size_t i = 0; i < 40000; i++)
+        assert_true(a[i] == (i == 0 ? 258 : plus_one[i % 8]));
+    a[0] = NAN;
+    tree_round(NULL, a, 1, TREE_BF16);
+    assert_true(isnan(a[0]));
 }
 
 int main(void)
@@ -73,6 +101,7 @@ int main(void)
         cmocka_unit_test(six_leaves_by_hand),
         cmocka_unit_test(appended_leaves_become_the_nodes),
         cmocka_unit_test(every_float_is_added),
+        cmocka_unit_test(nodes_are_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
