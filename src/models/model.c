@@ -175,6 +175,7 @@ static struct pass open_pass(const struct model *model, const struct model_batch
     struct arena arena = arena_on(workspace);
     pass.trunk.rows.profile = batch->profile;
     pass.trunk.rows.inspector = batch->inspector;
+    pass.trunk.rows.listener = batch->listener;
     pass.trunk.rows.cut = batch->cut;
     pass.trunk.memory = arena_take(&arena, model->bare ? 0 : trunk_memory_size(&pass.trunk), 1);
     for (size_t i = 0; i < model->num_goals; i++) {

@@ -385,8 +385,20 @@ static void backward_chunk(void *argument, size_t chunk, int worker)
     memset(gradients.floats, 0, stage.count * sizeof(float));
     watch_lap(scratch.watch, PROFILE_SUMS);
     size_t tile, end;
-    for (rows_chunk(run->rows.tiles, run->chunks, chunk, &tile, &end); tile < end; tile++)
+    for (rows_chunk(run->rows.tiles, run->chunks, chunk, &tile, &end); tile < end; tile++) {
         backward_tile(run, &scratch, gradients, tile * ROW_TILE);
+        if (worker == 0 && run->rows.listener != NULL) { /* the calling thread */
+            run->rows.listener->tick(run->rows.listener->argument);
+            watch_lap(scratch.watch, PROFILE_RANKS);
+        }
+    }
+}
+
+/* Gradients from element `first` on are known. */
+static void tell(const struct run *run, size_t first)
+{
+    if (run->rows.listener != NULL)
+        run->rows.listener->known(run->rows.listener->argument, first);
 }
 
 void trunk_backward(const struct trunk_pass *pass, float *gradients, const struct own_loss *own,
@@ -397,6 +409,7 @@ void trunk_backward(const struct trunk_pass *pass, float *gradients, const struc
     const struct trunk *trunk = pass->trunk;
     const struct space *s = &run.space;
     struct slice whole = {gradients, 0};
+    tell(&run, trunk->end); /* after it are those of the objectives */
     for (size_t left = trunk->layers + 1; left > 0; left--) {
         run.stage = left - 1;
         struct stage stage = stage_of(trunk, run.stage);
@@ -405,6 +418,7 @@ void trunk_backward(const struct trunk_pass *pass, float *gradients, const struc
         profile_lap(run.rows.profile, PROFILE_PRODUCTS);
         rows_reduce(&run.rows, gradients + stage.first, s->partials, run.chunks, stage.count);
         profile_lap(run.rows.profile, PROFILE_SUMS);
+        tell(&run, stage.first);
         if (run.stage > 0) {
             const struct block *block = &trunk->blocks[run.stage - 1];
             struct block_pass block_pass = block_pass_of(&run, run.stage - 1);

@@ -27,6 +27,14 @@ struct inspector {
     void *argument;
 };
 
+/* Told by a backward pass how far it is, always on the calling thread, so that gradients can be sent while
+   others are computed. */
+struct backward_listener {
+    void (*known)(void *argument, size_t first); /* the pass adds nothing more to elements from `first` on */
+    void (*tick)(void *argument);                /* between tiles; must be quick */
+    void *argument;
+};
+
 /* The rows of each sequence that this rank holds, if ranks share sequences: one span of each, at least one
  * row. */
 struct rows_cut {
@@ -45,8 +53,9 @@ struct rows {
                                     dropout */
     size_t count, tiles, padded; /* rows; tiles of ROW_TILE; tiles * ROW_TILE */
     struct profile *profile;     /* or NULL; set by callers that have one */
-    const struct inspector *inspector; /* or NULL; set by callers that have one */
-    size_t layer;                      /* index of the layer that mixes now, for the inspector */
+    const struct inspector *inspector;        /* or NULL; set by callers that have one */
+    const struct backward_listener *listener; /* or NULL; set by callers that have one */
+    size_t layer;                             /* index of the layer that mixes now, for the inspector */
     const struct rows_cut *cut; /* NULL: all rows of every sequence are here; set by callers that have one */
 };
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,

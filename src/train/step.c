@@ -6,7 +6,6 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "comm/comm_sum.h"
 #include "train/schedule.h"
 #include "train/start/freeze.h"
 
@@ -73,8 +72,10 @@ static hashattn_status make_shards(struct stepper *s)
     size_t arrays = tree_room(shards, s->first_shard, s->end_shard);
     TRY(memory_new(host, size_product(arrays - 1, total), sizeof(float), "gradients of shards", &block));
     s->more = block;
-    TRY(memory_new(host, size_max(comm_sum_room(comm, shards, total), row_ranks_sum_room(row, total)), 1,
-                   "gradients of other ranks", &s->sum_room));
+    const struct comm_sum sum = {.comm = &s->grid.data, .leaves = shards};
+    size_t room = comm_size(comm) == 1 ? 0 : sum_stream_room(&sum, total);
+    TRY(memory_new(host, size_max(room, row_ranks_sum_room(row, total)), 1, "gradients of other ranks",
+                   &s->sum_room));
     TRY(memory_new_zeroed(host, row * shards, sizeof *s->outcomes, "results of shards", &block));
     s->outcomes = block;
     return HASHATTN_OK;
@@ -110,9 +111,17 @@ static const struct packed_examples *pack(struct stepper *s, uint64_t batch, siz
 
 /* State shared by the micro-batches of a step. */
 struct frame {
+    struct stepper *stepper;
     int64_t step;
     double counts[TASK_OBJECTIVES]; /* sums of the weights of the targets over all micro-batches */
     const float *values;            /* packed for products */
+    struct tree_stack stack;        /* the shards so far, without the last one of this rank */
+    bool asked;                     /* agree_on_sums has been called */
+    hashattn_status agreed;         /* what it has returned */
+    /* if several ranks share batches */
+    struct comm_sum sum;
+    float *nodes[TREE_NODES];
+    struct sum_stream stream;
 };
 
 static struct model_batch batch_of(const struct stepper *s, const struct packed_examples *packed,
@@ -194,17 +203,80 @@ static hashattn_status agree_on_rows(struct stepper *s, hashattn_status status)
     return comm_agree(s->host, &s->grid.row, status == HASHATTN_OK ? s->grid.ranks.status : status);
 }
 
+/* ---- the sum over shards and ranks ---- */
+
+/* Adds elements [first, first + n) of the gradient of a shard, the next array of the stack, in the tree. */
+static void join_shard(const struct stepper *s, struct tree_stack *stack, size_t shard, size_t first,
+                       size_t n)
+{
+    struct pool *pool = s->setup->pool;
+    tree_push(stack, (struct tree_node){shard, 1});
+    while (tree_join(stack))
+        tree_add(pool, shard_gradients(s, stack->depth - 1) + first, shard_gradients(s, stack->depth) + first,
+                 n, TREE_F32);
+}
+
+static void open_stream(struct frame *frame)
+{
+    struct stepper *s = frame->stepper;
+    struct tree_node unused[TREE_NODES];
+    size_t shards = (size_t)s->options->shards;
+    size_t count = tree_nodes(shards, s->first_shard, s->end_shard, unused);
+    if (comm_size(&s->grid.data) == 1)
+        return;
+    for (size_t i = 0; i < count; i++)
+        frame->nodes[i] = shard_gradients(s, i);
+    frame->sum = (struct comm_sum){.comm = &s->grid.data,
+                                   .pool = s->setup->pool,
+                                   .leaves = shards,
+                                   .nodes = frame->nodes,
+                                   .sum = s->gradients};
+    sum_stream_open(s->host, &frame->sum, s->params->total, s->sum_room, &frame->stream);
+}
+
+/* The gradient of this rank's last shard is known from an element on: sends the ranges that begin there. */
+static void send_known(void *argument, size_t from)
+{
+    struct frame *frame = argument;
+    const struct stepper *s = frame->stepper;
+    size_t first, n;
+    while (sum_stream_next(&frame->stream, &first, &n) && first >= from) {
+        struct tree_stack stack = frame->stack;
+        join_shard(s, &stack, s->end_shard - 1, first, n);
+        profile_lap(s->setup->profile, PROFILE_SUMS);
+        sum_stream_begin(&frame->stream);
+        profile_lap(s->setup->profile, PROFILE_RANKS);
+    }
+}
+
+static void move_messages(void *argument)
+{
+    struct frame *frame = argument;
+    sum_stream_poll(&frame->stream);
+}
+
+/* ---- the shards of a rank ---- */
+
+/* A failure on any rank is one of all, before they wait for gradients. Once in a step. */
+static hashattn_status agree_on_sums(struct stepper *s, struct frame *frame, hashattn_status status)
+{
+    frame->asked = true;
+    frame->agreed = comm_agree(s->host, s->setup->comm, status);
+    return frame->agreed;
+}
+
 /* A shard of micro-batch number `part` of the step: its part of the loss, and of the gradient, which it
-   adds. */
-static hashattn_status run_part(struct stepper *s, const struct frame *frame, size_t shard, int64_t part,
+   adds. last: of this rank, so that the sum over ranks begins in its backward pass. */
+static hashattn_status run_part(struct stepper *s, struct frame *frame, size_t shard, int64_t part, bool last,
                                 float *gradients)
 {
     struct shard_outcome *outcome = outcome_of(s, comm_rank(&s->grid.row), shard);
     size_t first, number = examples_of(s, shard, &first);
     uint64_t step = (uint64_t)(frame->step * s->options->accumulate + part);
+    const struct backward_listener listener = {send_known, move_messages, frame};
     if (number == 0)
         return HASHATTN_OK;
-    const struct model_batch batch = batch_of(s, pack(s, step, first, number), frame);
+    struct model_batch batch = batch_of(s, pack(s, step, first, number), frame);
     hashattn_status status = model_check(s->host, s->model, &batch);
     if (status == HASHATTN_OK)
         status = workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch));
@@ -212,6 +284,11 @@ static hashattn_status run_part(struct stepper *s, const struct frame *frame, si
     profile_lap(batch.profile, PROFILE_DATA);
     double loss = model_forward(s->model, &batch, frame->values, s->workspace.block);
     TRY(agree_on_rows(s, isfinite(loss) ? HASHATTN_OK : fail_not_finite(s, "the loss", loss, frame->step)));
+    if (last && comm_size(&s->grid.data) > 1) {
+        TRY(agree_on_sums(s, frame, HASHATTN_OK));
+        profile_lap(batch.profile, PROFILE_RANKS);
+        batch.listener = &listener;
+    }
     model_backward(s->model, &batch, frame->values, s->workspace.block, gradients);
     model_count(s->model, &batch, s->workspace.block, outcome->sums);
     size_t saved = model_saved_size(s->model, &batch);
@@ -222,22 +299,22 @@ static hashattn_status run_part(struct stepper *s, const struct frame *frame, si
     return s->grid.ranks.status;
 }
 
-/* All micro-batches of this rank's shards. Leaves the gradients of tree_nodes of the shards in the arrays. */
-static hashattn_status run_shards(struct stepper *s, const struct frame *frame)
+/* All micro-batches of this rank's shards. Leaves the gradients of tree_nodes of the shards in the arrays,
+   but the last shard is added only where it has been sent. */
+static hashattn_status run_shards(struct stepper *s, struct frame *frame)
 {
     size_t total = s->params->total;
-    struct tree_stack stack = {.leaves = (size_t)s->options->shards};
+    frame->stack.leaves = (size_t)s->options->shards;
     for (size_t shard = s->first_shard; shard < s->end_shard; shard++) {
-        float *gradients = shard_gradients(s, stack.depth);
+        bool last = shard + 1 == s->end_shard;
+        float *gradients = shard_gradients(s, frame->stack.depth);
         memset(gradients, 0, total * sizeof *gradients);
         *outcome_of(s, comm_rank(&s->grid.row), shard) = (struct shard_outcome){0};
         profile_lap(s->setup->profile, PROFILE_SUMS);
         for (int64_t part = 0; part < s->options->accumulate; part++)
-            TRY(run_part(s, frame, shard, part, gradients));
-        tree_push(&stack, (struct tree_node){shard, 1});
-        while (tree_join(&stack))
-            tree_add(s->setup->pool, shard_gradients(s, stack.depth - 1), shard_gradients(s, stack.depth),
-                     total, TREE_F32);
+            TRY(run_part(s, frame, shard, part, last && part + 1 == s->options->accumulate, gradients));
+        if (!last)
+            join_shard(s, &frame->stack, shard, 0, total);
         profile_lap(s->setup->profile, PROFILE_SUMS);
     }
     return HASHATTN_OK;
@@ -257,27 +334,36 @@ static void add_outcomes(const struct stepper *s, double *sums, struct step_outc
     }
 }
 
-/* Gradients and outcomes of all shards. A failure on any rank is one of all, before they wait for more. */
-static hashattn_status share(struct stepper *s, hashattn_status status)
+/* What the passes have left to do of the sum of the gradients of all shards. */
+static hashattn_status add_gradients(struct stepper *s, struct frame *frame)
+{
+    size_t total = s->params->total;
+    if (comm_size(&s->grid.data) == 1) {
+        join_shard(s, &frame->stack, s->end_shard - 1, 0, total);
+        profile_lap(s->setup->profile, PROFILE_SUMS);
+    } else {
+        send_known(frame, 0);
+        TRY(sum_stream_end(&frame->stream));
+    }
+    if (comm_size(&s->grid.row) == 1)
+        return HASHATTN_OK;
+    row_ranks_sum(&s->grid.ranks, s->setup->pool, s->gradients, total, s->sum_room);
+    return comm_agree(s->host, s->setup->comm, s->grid.ranks.status);
+}
+
+/* Gradients and outcomes of all shards. After all ranks have agreed, they send everything, even if a rank of
+   their row has failed since. */
+static hashattn_status share(struct stepper *s, struct frame *frame, hashattn_status status)
 {
     struct comm *data = &s->grid.data, *row = &s->grid.row;
-    size_t shards = (size_t)s->options->shards, total = s->params->total,
-           bytes = shards * sizeof *s->outcomes;
-    struct tree_node unused[TREE_NODES];
-    float *nodes[TREE_NODES];
-    if (comm_size(s->setup->comm) == 1)
-        return status;
-    TRY(comm_agree(s->host, s->setup->comm, status));
+    size_t bytes = (size_t)s->options->shards * sizeof *s->outcomes;
+    TRY(frame->asked ? frame->agreed : agree_on_sums(s, frame, status));
+    TRY(add_gradients(s, frame));
     TRY(comm_gather(s->host, data, outcome_of(s, comm_rank(row), 0), bytes, sizeof *s->outcomes));
     TRY(comm_gather(s->host, row, s->outcomes, (size_t)comm_size(row) * bytes, bytes));
-    size_t count = tree_nodes(shards, s->first_shard, s->end_shard, unused);
-    for (size_t i = 0; i < count; i++)
-        nodes[i] = shard_gradients(s, i);
-    TRY(comm_sum(s->host, data, s->setup->pool, shards, nodes, s->gradients, total, s->sum_room));
-    if (comm_size(row) > 1)
-        row_ranks_sum(&s->grid.ranks, s->setup->pool, s->gradients, total, s->sum_room);
-    profile_lap(s->setup->profile, PROFILE_RANKS);
-    return s->grid.ranks.status;
+    if (comm_size(s->setup->comm) > 1)
+        profile_lap(s->setup->profile, PROFILE_RANKS);
+    return HASHATTN_OK;
 }
 
 hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struct step_outcome *outcome)
@@ -290,12 +376,14 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struc
     profile_begin(s->setup->profile);
     uint64_t accumulate = (uint64_t)options->accumulate;
     struct frame frame = {
+        .stepper = s,
         .step = step,
         .values = params_lay(s->params, s->setup->kernels, s->setup->pool, s->values, true, s->room),
     };
     profile_lap(s->setup->profile, PROFILE_LAYING);
     batches_counts(&s->batches, (uint64_t)step * accumulate, accumulate, frame.counts);
-    TRY(share(s, run_shards(s, &frame)));
+    open_stream(&frame);
+    TRY(share(s, &frame, run_shards(s, &frame)));
     add_outcomes(s, counted, outcome);
     outcome->norm = optim_norm(&s->optim, s->gradients);
     if (!isfinite(outcome->norm))

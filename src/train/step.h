@@ -5,7 +5,9 @@
    difference is the rounding of sums that are cut at other places.
    Each batch is cut into `shards` parts by sequences, and the ranks share the shards. Every shard has a
    gradient of its own; they are added in a fixed tree (comm/sum_tree.h). So the bits depend on the number of
-   shards, and not on the number of ranks. One shard is the plain sum.
+   shards, and not on the number of ranks. One shard is the plain sum. The sum over ranks begins during the
+   backward pass of a rank's last shard, which makes its nodes of the tree known, from the last parameters to
+   the first (comm/sum_stream.h).
    With sequence_parallel R, the ranks are a grid (comm/rank_grid.h): R ranks share the rows of each sequence
    of a shard. A gradient is then first summed over shards, then over these R; the bits depend on R, and not
    on the number of ranks. Memory: the blocks of values, gradients and two moments, for S shards on R ranks up
@@ -16,6 +18,7 @@
 #define TRAIN_STEP_H
 
 #include "comm/rank_grid.h"
+#include "comm/sum_stream.h"
 #include "nn/profile.h"
 #include "train/batches.h"
 #include "train/evaluate.h"
@@ -41,7 +44,7 @@ struct stepper {
     struct rank_grid grid;
     size_t first_shard, end_shard;  /* of this rank */
     float *more;                    /* gradients of shards after the first */
-    void *sum_room;                 /* comm_sum_room */
+    void *sum_room;                 /* of the sums over ranks */
     struct shard_outcome *outcomes; /* (ranks that share sequences, shards) */
 };
 

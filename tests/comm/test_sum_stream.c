@@ -1,9 +1,9 @@
 /* Sums in ranges against a recursion over the whole tree, bit for bit, in float32 and bfloat16, on 2 to 8
-   ranks, with polls between and without. The last range of one rank begins later than that of the others.
+   ranks, with polls between and without.
    Bugs planted and caught: a range that turns before its pieces have arrived; a node that is packed from the
-   first range; sums that are not widened; nodes of other ranks that are not widened; bytes counted as if all
-   were floats; a range that nobody ends; polls of the newest exchange first. SPDX-License-Identifier:
-   Apache-2.0 */
+   first range; sums or nodes of other ranks that are not widened; bytes counted as if all were floats; ranges
+   that nobody ends; polls of the newest exchange first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "comm/sum_stream.h"
 
 #include <math.h>

@@ -4,7 +4,8 @@
    cut at another place on some ranks; the values of step 0 not those of rank 0; a rank other than 0 that
    saves; a stop that only the asking rank obeys; predictions of other ranks missing; a rank with other
    options that is not refused; a rank that fails and leaves the others waiting; shards of an old run taken
-   for 8. SPDX-License-Identifier: Apache-2.0 */
+   for 8; a range that is sent before backward has finished it; a last shard that is added twice.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_ranks.h"
 
 #include <stdio.h>
@@ -46,6 +47,28 @@ static void nor_do_they_for_a_mechanism_that_learns(void **state)
 {
     (void)state;
     check_ranks_change_no_bit("lha");
+}
+
+/* Sums of several ranges (comm/sum_stream.h), which begin during backward. */
+static void nor_do_they_for_a_larger_model(void **state)
+{
+    (void)state;
+    static const int sizes[] = {2, 3, 4, 8};
+    struct team team;
+    team_init(&team, "lha");
+    team_set(&team, "layers", "3");
+    team_set(&team, "dim", "64");
+    team_set(&team, "ffn", "384");
+    team_set(&team, "steps", "2");
+    team_set(&team, "warmup", "1");
+    assert_int_equal(train_team(&team, 1, "one", false), HASHATTN_OK);
+    for (int i = 0; i < 4; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "of%d", sizes[i]);
+        assert_int_equal(train_team(&team, sizes[i], name, false), HASHATTN_OK);
+        team_check_same(&team, "one", name);
+    }
+    team_free(&team);
 }
 
 /* Of one shard, the gradient is the plain sum of one process. */
@@ -277,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_and_threads_change_no_bit),
         cmocka_unit_test(nor_do_they_for_a_mechanism_that_learns),
+        cmocka_unit_test(nor_do_they_for_a_larger_model),
         cmocka_unit_test(shards_matter_and_ranks_need_them),
         cmocka_unit_test(zero_shards_are_settled),
         cmocka_unit_test(runs_of_before_have_one_shard),

@@ -1,0 +1,118 @@
+/* What a backward pass tells its listener (nn/rows.h), for every mechanism: gradients that it calls known do
+   not change any more. Bugs planted and caught: a stage told before its chunks are added; the parameters of
+   mixing told before it; ticks on another thread than the caller's.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "models/model.h"
+#include "nn/block.h"
+#include "support/check.h"
+#include "support/layers.h"
+
+enum { LAYERS = 3, ROWS = 900, SEQUENCES = 3, MOST_CALLS = LAYERS + 2 };
+
+struct ear {
+    const float *gradients;
+    size_t total, calls, firsts[MOST_CALLS], ticks;
+    float *seen[MOST_CALLS]; /* of all gradients */
+    pthread_t thread;
+};
+
+static void hear(void *argument, size_t first)
+{
+    struct ear *ear = argument;
+    assert_true(ear->calls < MOST_CALLS && pthread_equal(ear->thread, pthread_self()));
+    ear->firsts[ear->calls] = first;
+    ear->seen[ear->calls] = malloc(ear->total * sizeof(float));
+    memcpy(ear->seen[ear->calls++], ear->gradients, ear->total * sizeof(float));
+}
+
+static void tick(void *argument)
+{
+    struct ear *ear = argument;
+    assert_true(pthread_equal(ear->thread, pthread_self()));
+    ear->ticks++;
+}
+
+static void check_mechanism(const struct mechanism *mechanism, int norm)
+{
+    unsigned char options[4096];
+    struct layer_test base;
+    struct model *model;
+    size_t offsets[] = {0, 200, 201, ROWS};
+    uint32_t tokens[ROWS], labels[] = {0, 2, 1};
+    uint64_t samples[] = {5, 6, 7};
+    options_preset(mechanism->options, options);
+    const struct model_config config = {.vocab_size = 9,
+                                        .num_objectives = 1,
+                                        .objectives = {{objective_find("classify"), 1, 3, 0, ""}},
+                                        .max_len = 700,
+                                        .layers = LAYERS,
+                                        .dim = 16,
+                                        .heads = 2,
+                                        .attention_biases = 1,
+                                        .norm_epsilon = 1e-5,
+                                        .conv_window = 5,
+                                        .dropout = 0.2,
+                                        .norm = norm,
+                                        .ffn = 20,
+                                        .plan = head_plan_of(mechanism, options)};
+    struct random random = random_open(3);
+    for (size_t i = 0; i < ROWS; i++)
+        tokens[i] = (uint32_t)random_below(&random, 9);
+    layer_test_open(&base, 2);
+    check_status(&base.host, model_new(&base.host, &config, &model), HASHATTN_OK, NULL);
+    check_status(&base.host, model_fit(&base.host, model, 700), HASHATTN_OK, NULL);
+    base.params = *model_params(model);
+    layer_test_start(&base, 5);
+    struct ear ear = {.gradients = base.gradients, .total = base.params.total, .thread = pthread_self()};
+    const struct backward_listener listener = {hear, tick, &ear};
+    const struct targets targets = {.ids = labels};
+    const struct model_batch batch = {.kernels = base.kernels,
+                                      .pool = base.pool,
+                                      .num_sequences = SEQUENCES,
+                                      .offsets = offsets,
+                                      .input = {.ids = tokens},
+                                      .targets = &targets,
+                                      .sample_ids = samples,
+                                      .random_key = 7,
+                                      .training = true,
+                                      .listener = &listener};
+    void *workspace = aligned_alloc(64, (model_workspace_size(model, &batch) + 127) / 64 * 64);
+    const float *values = layer_test_lay(&base, true);
+    model_forward(model, &batch, values, workspace);
+    model_backward(model, &batch, values, workspace, base.gradients);
+    assert_int_equal(ear.calls, MOST_CALLS);
+    assert_true(ear.firsts[0] == model_trunk_floats(model) && ear.ticks > 0);
+    for (size_t i = 0; i < ear.calls; i++) {
+        size_t first = ear.firsts[i];
+        assert_true(i == 0 || first < ear.firsts[i - 1]);
+        check_same_bits(ear.seen[i] + first, base.gradients + first, (ear.total - first) * sizeof(float),
+                        mechanism->name);
+        free(ear.seen[i]);
+    }
+    free(workspace);
+    memset(&base.params, 0, sizeof base.params); /* the model's */
+    model_free(&base.host, model);
+    layer_test_close(&base);
+}
+
+static void known_gradients_do_not_change(void **state)
+{
+    (void)state;
+    for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++)
+        if ((*mechanism)->backward != NULL)
+            check_mechanism(*mechanism, BLOCK_PRE_NORM);
+    check_mechanism(attention_find("lha"), BLOCK_POST_NORM);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_gradients_do_not_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
