@@ -60,6 +60,11 @@ static hashattn_status make_blocks(struct stepper *s)
     return HASHATTN_OK;
 }
 
+static enum tree_precision gradient_precision(const struct stepper *s)
+{
+    return (enum tree_precision)s->options->gradient_precision;
+}
+
 /* The shards of this rank, and memory for their gradients. */
 static hashattn_status make_shards(struct stepper *s)
 {
@@ -72,7 +77,7 @@ static hashattn_status make_shards(struct stepper *s)
     size_t arrays = tree_room(shards, s->first_shard, s->end_shard);
     TRY(memory_new(host, size_product(arrays - 1, total), sizeof(float), "gradients of shards", &block));
     s->more = block;
-    const struct comm_sum sum = {.comm = &s->grid.data, .leaves = shards};
+    const struct comm_sum sum = {.comm = &s->grid.data, .leaves = shards, .precision = gradient_precision(s)};
     size_t room = comm_size(comm) == 1 ? 0 : sum_stream_room(&sum, total);
     TRY(memory_new(host, size_max(room, row_ranks_sum_room(row, total)), 1, "gradients of other ranks",
                    &s->sum_room));
@@ -210,10 +215,11 @@ static void join_shard(const struct stepper *s, struct tree_stack *stack, size_t
                        size_t n)
 {
     struct pool *pool = s->setup->pool;
+    tree_round(pool, shard_gradients(s, stack->depth) + first, n, gradient_precision(s));
     tree_push(stack, (struct tree_node){shard, 1});
     while (tree_join(stack))
         tree_add(pool, shard_gradients(s, stack->depth - 1) + first, shard_gradients(s, stack->depth) + first,
-                 n, TREE_F32);
+                 n, gradient_precision(s));
 }
 
 static void open_stream(struct frame *frame)
@@ -229,6 +235,7 @@ static void open_stream(struct frame *frame)
     frame->sum = (struct comm_sum){.comm = &s->grid.data,
                                    .pool = s->setup->pool,
                                    .leaves = shards,
+                                   .precision = gradient_precision(s),
                                    .nodes = frame->nodes,
                                    .sum = s->gradients};
     sum_stream_open(s->host, &frame->sum, s->params->total, s->sum_room, &frame->stream);

@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "comm/comm.h"
+#include "comm/sum_tree.h"
+#include "kernels/product_weights.h"
 #include "train/schedule.h"
 #include "train/trainer.h"
 
@@ -28,6 +30,10 @@ const struct option_row train_rows[] = {
      "ranks that share each sequence, with attention yoso, softmax, local or none: each has a span of its "
      "rows; the "
      "number of ranks must be a multiple of it"},
+    {"gradient_precision", OPTION_CHOICE, FIELD(gradient_precision), TREE_F32, 0, 0, precision_names,
+     "what is kept of the gradient of each shard and of their sums: float32, or bf16, for which ranks send "
+     "half "
+     "as many bytes"},
     {"warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
      "steps over which the learning rate rises, at most steps"},
     {"eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between evaluations"},

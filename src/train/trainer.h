@@ -24,8 +24,9 @@ struct train_options {
         save_every, seed;
     double epochs; /* 0: `steps` counts; otherwise steps follow from it (train_options_settle) */
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
-    int schedule;       /* enum schedule_kind */
-    int cycle_momentum; /* OneCycleLR's cycling of beta1, .95 .85 .95, which the lra preset needs */
+    int schedule;           /* enum schedule_kind */
+    int gradient_precision; /* enum tree_precision: of the gradients of shards and their sums */
+    int cycle_momentum;     /* OneCycleLR's cycling of beta1, .95 .85 .95, which the lra preset needs */
     /* Not options: which of them were set, and no longer follow others. */
     bool steps_given, warmup_given, eval_given;
     bool settled; /* read from a config.json: steps have followed from epochs */

@@ -71,6 +71,7 @@ void team_work(struct comm *comm, void *argument)
     rank_require(rank != team->poor || poor.outstanding == 0);
     pool_free(&member->host, setup.pool);
     team->last_step[rank] = seen.last;
+    team->bytes_sent[rank] = comm->bytes_sent;
 }
 
 hashattn_status train_team(struct team *team, int size, const char *name, bool resume)

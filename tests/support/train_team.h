@@ -18,6 +18,7 @@ struct team {
     long until;
     hashattn_status status[MOST_RANKS];
     int64_t last_step[MOST_RANKS];
+    uint64_t bytes_sent[MOST_RANKS];
 };
 
 /* 24 tokens with 3 marks, 8 shards, 2 batches of 11 per step; otherwise as small_run_init. */

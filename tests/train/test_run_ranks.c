@@ -4,7 +4,8 @@
    cut at another place on some ranks; the values of step 0 not those of rank 0; a rank other than 0 that
    saves; a stop that only the asking rank obeys; predictions of other ranks missing; a rank with other
    options that is not refused; a rank that fails and leaves the others waiting; shards of an old run taken
-   for 8; a range that is sent before backward has finished it; a last shard that is added twice.
+   for 8; a range that is sent before backward has finished it; a last shard that is added twice;
+   gradients that are rounded only when they are sent, or not in leaves.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_ranks.h"
 
@@ -68,6 +69,41 @@ static void nor_do_they_for_a_larger_model(void **state)
         assert_int_equal(train_team(&team, sizes[i], name, false), HASHATTN_OK);
         team_check_same(&team, "one", name);
     }
+    team_free(&team);
+}
+
+/* With gradients of 16 bits, also when a run resumes on other ranks; a run of ranks sends half of the bytes.
+ */
+static void nor_with_bf16_gradients(void **state)
+{
+    (void)state;
+    static const int sizes[] = {2, 3, 4, 8};
+    struct team team;
+    uint64_t sent[2];
+    team_init(&team, "yoso");
+    for (int precision = 0; precision < 2; precision++) {
+        team_set(&team, "gradient_precision", precision == 0 ? "float32" : "bf16");
+        assert_int_equal(train_team(&team, 2, precision == 0 ? "float" : "short", false), HASHATTN_OK);
+        sent[precision] = team.bytes_sent[1];
+    }
+    assert_int_equal(train_team(&team, 1, "one", false), HASHATTN_OK);
+    for (int i = 0; i < 4; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "of%d", sizes[i]);
+        assert_int_equal(train_team(&team, sizes[i], name, false), HASHATTN_OK);
+        team_check_same(&team, "one", name);
+    }
+    team.stopper = 2;
+    assert_int_equal(train_team(&team, 4, "parts", false), HASHATTN_INTERRUPTED);
+    team.stopper = -1;
+    assert_int_equal(train_team(&team, 3, "parts", true), HASHATTN_OK);
+    team_check_same(&team, "one", "parts");
+    struct model *model;
+    check_status(&team.members[0].host,
+                 model_new(&team.members[0].host, &team.members[0].config.model, &model), HASHATTN_OK, NULL);
+    /* Per step 2 P bytes less for P floats: half of 8 P (R - 1) / R. */
+    assert_true(sent[0] - sent[1] == 10 * 2 * (uint64_t)model_params(model)->total);
+    model_free(&team.members[0].host, model);
     team_free(&team);
 }
 
@@ -301,6 +337,7 @@ int main(void)
         cmocka_unit_test(ranks_and_threads_change_no_bit),
         cmocka_unit_test(nor_do_they_for_a_mechanism_that_learns),
         cmocka_unit_test(nor_do_they_for_a_larger_model),
+        cmocka_unit_test(nor_with_bf16_gradients),
         cmocka_unit_test(shards_matter_and_ranks_need_them),
         cmocka_unit_test(zero_shards_are_settled),
         cmocka_unit_test(runs_of_before_have_one_shard),

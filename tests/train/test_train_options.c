@@ -38,6 +38,7 @@ static void defaults_come_back_from_their_text(void **state)
     }
     check_same_bits(&options.steps, &copy.steps, offsetof(struct train_options, schedule), "options");
     assert_int_equal(options.schedule, copy.schedule);
+    assert_int_equal(options.gradient_precision, copy.gradient_precision);
     assert_int_equal(options.cycle_momentum, copy.cycle_momentum);
 }
 
@@ -46,16 +47,27 @@ static void defaults_and_ranges_are_as_documented(void **state)
 {
     (void)state;
     static const struct option_range want[] = {
-        {"steps", OPTION_INT, 1000, 1, 1e9},      {"epochs", OPTION_REAL, 0, 0, 1e6},
-        {"batch", OPTION_INT, 32, 1, 65536},      {"accumulate", OPTION_INT, 1, 1, 65536},
-        {"shards", OPTION_INT, 0, 0, 256},        {"sequence_parallel", OPTION_INT, 1, 1, 4096},
-        {"warmup", OPTION_INT, 100, 0, 1e9},      {"eval_every", OPTION_INT, 200, 1, 1e9},
-        {"eval_examples", OPTION_INT, 0, 0, 1e9}, {"save_every", OPTION_INT, 200, 1, 1e9},
-        {"seed", OPTION_INT, 1, 0, 0x1p53},       {"learning_rate", OPTION_REAL, 1e-3, 0, 10},
-        {"beta1", OPTION_REAL, 0.9, 0, 0.9999},   {"beta2", OPTION_REAL, 0.999, 0, 0.999999},
-        {"epsilon", OPTION_REAL, 1e-6, 1e-12, 1}, {"weight_decay", OPTION_REAL, 0, 0, 10},
-        {"clip", OPTION_REAL, 1, 0, 1e6},         {"schedule", OPTION_CHOICE, 0, 0, 0},
-        {"cycle_momentum", OPTION_FLAG, 0, 0, 1}, {.name = NULL},
+        {"steps", OPTION_INT, 1000, 1, 1e9},
+        {"epochs", OPTION_REAL, 0, 0, 1e6},
+        {"batch", OPTION_INT, 32, 1, 65536},
+        {"accumulate", OPTION_INT, 1, 1, 65536},
+        {"shards", OPTION_INT, 0, 0, 256},
+        {"sequence_parallel", OPTION_INT, 1, 1, 4096},
+        {"gradient_precision", OPTION_CHOICE, 0, 0, 0},
+        {"warmup", OPTION_INT, 100, 0, 1e9},
+        {"eval_every", OPTION_INT, 200, 1, 1e9},
+        {"eval_examples", OPTION_INT, 0, 0, 1e9},
+        {"save_every", OPTION_INT, 200, 1, 1e9},
+        {"seed", OPTION_INT, 1, 0, 0x1p53},
+        {"learning_rate", OPTION_REAL, 1e-3, 0, 10},
+        {"beta1", OPTION_REAL, 0.9, 0, 0.9999},
+        {"beta2", OPTION_REAL, 0.999, 0, 0.999999},
+        {"epsilon", OPTION_REAL, 1e-6, 1e-12, 1},
+        {"weight_decay", OPTION_REAL, 0, 0, 10},
+        {"clip", OPTION_REAL, 1, 0, 1e6},
+        {"schedule", OPTION_CHOICE, 0, 0, 0},
+        {"cycle_momentum", OPTION_FLAG, 0, 0, 1},
+        {.name = NULL},
     };
     check_option_ranges(train_rows, want);
 }
