@@ -75,6 +75,33 @@ hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
     return status;
 }
 
+static hashattn_status set_count(hashattn_setup *setup, const char *name, uint64_t count)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)count);
+    return hashattn_setup_set(setup, name, text);
+}
+
+hashattn_status bench_new_setup(hashattn_context *context, const char *mechanism, const size_t widths[3],
+                                const struct options *options, hashattn_setup **setup)
+{
+    static const char *const names[] = {"dim", "heads", "ffn"};
+    hashattn_task_info task = {.struct_size = sizeof task};
+    hashattn_task_get(0, &task);
+    char text[64];
+    hashattn_status status = hashattn_setup_new(context, task.name, setup);
+    if (status == HASHATTN_OK)
+        status = hashattn_setup_mechanism(*setup, mechanism);
+    for (int i = 0; i < 3 && status == HASHATTN_OK; i++)
+        status = set_count(*setup, names[i], widths[i]);
+    if (status == HASHATTN_OK)
+        status = set_count(*setup, "seed", options->common.seed);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        if (hashattn_setup_get(*setup, options->settings[i].name, text, sizeof text) == HASHATTN_OK)
+            status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
+    return status;
+}
+
 int bench_plane_pool(hashattn_context *context, const struct options *options, size_t *plane_pool)
 {
     hashattn_attention *attention = NULL;

@@ -8,8 +8,8 @@
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 
-extern const struct command bench_attention, bench_error, bench_layer, bench_peak, bench_step, bench_stream,
-    bench_suggest;
+extern const struct command bench_attention, bench_cluster, bench_error, bench_layer, bench_peak, bench_step,
+    bench_stream, bench_suggest;
 
 /* ---- time ---- */
 
@@ -37,6 +37,11 @@ void bench_add_repeats(struct options *options, size_t *repeats);
    command line serves a whole comparison. */
 hashattn_status bench_new_mechanism(hashattn_context *context, const char *name,
                                     const struct options *options, hashattn_attention **attention);
+
+/* The setup of one encoder layer: widths are dim, heads and ffn. Any task will do, because a layer does not
+   depend on it. Options of other mechanisms are ignored, as above. */
+hashattn_status bench_new_setup(hashattn_context *context, const char *mechanism, const size_t widths[3],
+                                const struct options *options, hashattn_setup **setup);
 
 /* plane_pool of yoso with the given options. Returns an exit code. */
 int bench_plane_pool(hashattn_context *context, const struct options *options, size_t *plane_pool);

@@ -25,38 +25,6 @@ static void add_model_options(struct options *options)
                 options_add_library(options, &row);
 }
 
-static hashattn_status set_count(hashattn_setup *setup, const char *name, size_t count)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%zu", count);
-    return hashattn_setup_set(setup, name, text);
-}
-
-/* Any task will do, because a layer does not depend on it. Options of other mechanisms are ignored, as in
-   bench attention. */
-static hashattn_status make_setup(const struct layer_bench *b, const struct options *options,
-                                  hashattn_context *context, hashattn_setup **setup)
-{
-    hashattn_task_info task = {.struct_size = sizeof task};
-    hashattn_task_get(0, &task);
-    char text[64];
-    hashattn_status status = hashattn_setup_new(context, task.name, setup);
-    if (status == HASHATTN_OK)
-        status = hashattn_setup_mechanism(*setup, b->mechanism);
-    if (status == HASHATTN_OK)
-        status = set_count(*setup, "dim", b->dim);
-    if (status == HASHATTN_OK)
-        status = set_count(*setup, "heads", b->heads);
-    if (status == HASHATTN_OK)
-        status = set_count(*setup, "ffn", b->ffn);
-    if (status == HASHATTN_OK)
-        status = set_count(*setup, "seed", options->common.seed);
-    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
-        if (hashattn_setup_get(*setup, options->settings[i].name, text, sizeof text) == HASHATTN_OK)
-            status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
-    return status;
-}
-
 static hashattn_status measure(struct layer_bench *b, hashattn_context *context, hashattn_setup *setup)
 {
     b->cost.struct_size = sizeof b->cost;
@@ -130,7 +98,8 @@ static void report_json(const struct layer_bench *b, const hashattn_context *con
 static int measure_and_report(struct layer_bench *b, const struct options *options, hashattn_context *context)
 {
     hashattn_setup *setup = NULL;
-    hashattn_status status = make_setup(b, options, context, &setup);
+    hashattn_status status =
+        bench_new_setup(context, b->mechanism, (size_t[]){b->dim, b->heads, b->ffn}, options, &setup);
     if (status == HASHATTN_OK)
         status = measure(b, context, setup);
     hashattn_setup_free(setup);

@@ -3,7 +3,7 @@
 # Planted and caught: the error compared with queries of another head; pairs without the 2^tau; clustered rows
 # without their common part; options of other mechanisms refused; an option with the name of its mechanism ignored; a kind
 # not found after options; backward reported without --backward; memory allocated for all rows of --chunk.
-# Covers: bench.c bench_attention.c bench_layer.c bench_peak.c bench_step.c bench_stream.c inputs.c
+# Covers: bench.c bench_attention.c bench_cluster.c bench_layer.c bench_peak.c bench_step.c bench_stream.c inputs.c
 . "$(dirname "$0")/checks.sh"
 bench() { run bench attention --seq-len 512 --heads 2 --head-dim 32 --repeats 3 --json "$@"; [ "$code" = 0 ] || cat err; }
 
@@ -72,6 +72,22 @@ run bench peak --threads 2 --seconds 0.02 --json
 cp out peak.json
 holds fields_of_peak json peak.json 'd["float32_gflops"] > .1 and d["memory_gbytes_per_s"] > .01 and d["hash_gflops"] > .1 and d["projection"] and d["threads"] == 2 and d["bf16_gflops"] > .1'
 says words_of_peak "float32 products" bench peak --seconds 0.01
+
+# The model itself is tested by test_cluster_model.c.
+run bench cluster --ranks 2..9 --bandwidth 1 --latency 1 --step-ms 100 --memory 10 --params 1000000 --batch 16 --layers 2 --dim 32 \
+    --heads 2 --num-hashes 8 --hash-bits 4 --seq-len 256 --gradient-precision bf16 --json
+cp out cluster.json
+holds ranks_of_cluster json cluster.json '[r["ranks"] for r in d["data_parallel"]] == [r["ranks"] for r in d["sequence_parallel"]] == [2, 4, 8]'
+holds data_of_cluster json cluster.json 'd["data_parallel"][0]["bytes_sent"] == 2e6 and abs(d["data_parallel"][0]["network_ms"] - (2e6 / 125e6 * 1e3 + 5)) < 1e-9 and abs(d["data_parallel"][1]["compute_ms"] - 25) < 1e-9'
+holds sequences_of_cluster json cluster.json '(d["num_hashes"], d["hash_bits"]) == (8, 4) and all(r["ring_attention_bytes"] == 2 * 2 * 16 * 8 * (3 * r["ranks"] - 2) * 256 / r["ranks"] * 16 and r["speedup"] > 0 for r in d["sequence_parallel"])'
+run bench cluster --ranks 3 --layers 2 --dim 32 --heads 2 --ffn 64 --seq-len 300 --batch 4 --json
+cp out cluster.json
+holds cluster_measures json cluster.json 'd["compute_ms"] > 0 and d["memory_gbytes_per_s"] > 0 and d["params"] == 2 * (4 * 32 * 32 + 2 * 32 * 64 + 9 * 32 + 64) and d["data_parallel"][0]["exchanges"] == 5'
+says words_of_cluster "ring attention" bench cluster --ranks 2..8 --step-ms 1 --memory 1
+for wrong in "--ranks 8..2" "--ranks 0" "--ranks 2-8" "--ranks 99999" "--gradient-precision f16" "--dim 31 --heads 2"; do
+    run bench cluster $wrong --step-ms 1 --memory 1
+    holds "cluster_refuses_${wrong##* }" test "$code" = 2
+done
 
 run bench layer --attention yoso --dim 32 --heads 2 --ffn 64 --seq-len 300 --backward --repeats 3 --threads 2 --json
 cp out layer.json
@@ -171,7 +187,7 @@ expect stream_needs_a_state 2 "softmax has no state of constant size" bench stre
 expect stream_too_large 4 "this machine has" bench stream --hash-bits 24 --num-hashes 4096 --seq-len 10
 
 expect bench_needs_a_kind 2 "bench needs one of attention, " bench --threads 2
-expect bench_knows_its_kinds 2 "bench has no kind 'peek', there are attention, error, suggest, layer, step, stream, peak; did you mean peak?" bench peek
+expect bench_knows_its_kinds 2 "bench has no kind 'peek', there are attention, error, suggest, layer, step, stream, peak, cluster; did you mean peak?" bench peek
 expect options_of_another_kind 2 "bench peak has no option --seq-len" bench peak --seq-len 8
 expect kinds_take_no_operand 2 "bench attention takes no operand, got 'peak'" bench attention peak
 says kind_behind_options "float32 products" bench --threads 1 --seconds 0.01 peak
