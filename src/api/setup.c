@@ -320,6 +320,8 @@ hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
     take_preset(found, &setup->config.model, &setup->config.training);
     setup->config.model.precision = (int)setup->context->precision;
     options_take(setup->config.task->options, setup->config.task_options, found->task);
+    if (found->plan != NULL)
+        return hashattn_setup_mechanism(setup, found->plan);
     return head_plan_preset(host, &setup->config.model.plan, found->attention);
 }
 

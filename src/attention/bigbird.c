@@ -309,6 +309,7 @@ const struct mechanism mechanism_bigbird = {
     .options = options,
     .options_size = sizeof(struct bigbird_options),
     .mixes = true,
+    .drops_weights = true,
     .competes = true,
     .refuse = refuse,
     .saved_size = saved_size,

@@ -64,6 +64,7 @@ static inline struct grouped in_groups_open(const struct grouping_options *optio
     grouped.value = problem->value;
     grouped.saved = problem->saved;
     grouped.large = problem->large;
+    grouped.dropout = problem->dropout;
     return grouped;
 }
 

@@ -31,6 +31,7 @@ static inline struct pattern_attention in_patterns_open(const struct problem *pr
         .parts = parts,
         .num_parts = num_parts,
         .large = problem->large,
+        .dropout = problem->dropout,
         .query = problem->query,
         .key = problem->key,
         .value = problem->value,

@@ -261,7 +261,8 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
         .sight = sight,
         .argument = problem,
         .terms = make_terms(problem, &scratch->terms),
-        .large = problem->large || has_large_params(problem),
+        .large = (problem->large || has_large_params(problem)) && !drops_weights(&problem->dropout),
+        .dropout = problem->dropout,
         .query = problem->query,
         .key = problem->key,
         .value = problem->value,
@@ -337,6 +338,8 @@ static struct tile_attention open_shared(const struct problem *problem, struct s
     gather(problem, problem->value, scratch->value);
     attention.sizes.num_keys = keys;
     attention.sight = sight_shared;
+    attention.dropout.first_query = first_row(problem);
+    attention.dropout.first_key = first_row(problem) - h;
     attention.key = view_of(scratch->key, keys, problem->key.cols);
     attention.value = view_of(scratch->value, keys, problem->value.cols);
     return attention;
@@ -447,6 +450,8 @@ const struct mechanism mechanism_local = {
     .options_size = sizeof(struct local_options),
     .exact = true,
     .mixes = true,
+    .drops_weights = true,
+    .has_positions = is_relative,
     .competes = true,
     .refuse = refuse,
     .saved_size = saved_size,

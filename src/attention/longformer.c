@@ -129,6 +129,7 @@ const struct mechanism mechanism_longformer = {
     .options_size = sizeof(struct longformer_options),
     .exact = true,
     .mixes = true,
+    .drops_weights = true,
     .competes = true,
     .saved_size = saved_size,
     .scratch_size = scratch_size,

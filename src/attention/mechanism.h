@@ -20,6 +20,7 @@
 #include "kernels/kernels.h"
 #include "kernels/product_weights.h"
 #include "parts/rows/view.h"
+#include "parts/tiles/weight_dropout.h"
 
 /* The shape of one problem. refuse and the size functions may depend on this and the options only. */
 struct problem_shape {
@@ -59,6 +60,8 @@ struct problem {
     /* Numbers may be large enough for float32 sums to overflow. A softmax mechanism then checks, and
        computes in double where they could (parts/tiles/double_attention.h). */
     bool large;
+    struct weight_dropout
+        dropout;             /* of attention weights, for mechanisms with drops_weights; not with large */
     struct row_ranks *ranks; /* that share the rows; NULL: none */
 };
 
@@ -183,6 +186,12 @@ struct mechanism {
        masked token is absent as both: its output is 0. A causal problem therefore has n_q = n_k and
        visible[i] = i + 1. Requires !sees_mask. */
     bool competes;
+    /* forward and backward apply problem.dropout to the weights of pairs. false: there are no such weights,
+       or they cannot be dropped one by one; a model with attention_dropout is refused. */
+    bool drops_weights;
+    /* (optional) true if the mechanism knows the distance of query and key by itself: --positions layered
+       gives its heads none. */
+    bool (*has_positions)(const void *options);
     /* forward sets *problem.not_finite if a row of query, key or value has a NaN or an infinity, and may
        then return early. Without it, the caller checks all rows first. */
     bool checks_rows;

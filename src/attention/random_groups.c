@@ -77,6 +77,7 @@ const struct mechanism mechanism_random = {
     .options_size = sizeof(struct grouping_options),
     .exact = false,
     .mixes = true,
+    .drops_weights = true,
     .competes = true,
     .refuse = refuse,
     .saved_size = saved_size,

@@ -39,6 +39,7 @@ static struct tile_attention open(const struct problem *problem)
         .pool = problem->pool,
         .sizes = sizes_of(&problem->shape),
         .large = problem->large,
+        .dropout = problem->dropout,
         .sight = problem->shape.causal ? sight : NULL,
         .argument = problem,
         .query = problem->query,
@@ -144,6 +145,15 @@ static struct ring ring_open(const struct problem *problem, bool backward)
     return ring;
 }
 
+/* Index in the sequence of the first row of a rank. */
+static size_t first_row(const struct problem *problem, int rank)
+{
+    size_t first = 0;
+    for (int before = 0; before < rank; before++)
+        first += row_ranks_rows(problem->ranks, before, problem->shape.total_rows);
+    return first;
+}
+
 /* What is computed with the keys that visit after `step` steps. A causal problem sees all keys of the ranks
    before it, and none of those after it: false. */
 static bool ring_attention(const struct problem *problem, const struct ring *ring, size_t step,
@@ -152,6 +162,8 @@ static bool ring_attention(const struct problem *problem, const struct ring *rin
     int owner = row_ranks_owner(problem->ranks, step);
     size_t n = row_ranks_rows(problem->ranks, owner, problem->shape.total_rows);
     *attention = open(problem);
+    attention->dropout.first_query = first_row(problem, comm_rank(problem->ranks->comm));
+    attention->dropout.first_key = first_row(problem, owner);
     attention->sight = step == 0 ? attention->sight : NULL;
     attention->sizes.num_keys = n;
     attention->key = view_of(ring->here.key, n, problem->shape.head_dim);
@@ -242,6 +254,7 @@ const struct mechanism mechanism_softmax = {
     .exact = true,
     .quadratic = true,
     .mixes = true,
+    .drops_weights = true,
     .sees_mask = false,
     .saved_size = saved_size,
     .scratch_size = scratch_size,

@@ -254,6 +254,7 @@ const struct mechanism mechanism_sparse = {
     .options_size = sizeof(struct sparse_options),
     .exact = true,
     .mixes = true,
+    .drops_weights = true,
     .competes = true,
     .saved_size = saved_size,
     .scratch_size = scratch_size,

@@ -32,7 +32,8 @@ const struct option_row model_options[] = {
     {"positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
      "position embeddings; sinusoidal alternates sines and cosines, sinusoidal-halves has all sines first, "
      "as in "
-     "Transformer-XL"},
+     "Transformer-XL; layered projects them to queries and keys in every layer, as LHA, except of relative "
+     "heads"},
     {"position_offset", OPTION_INT, FIELD(position_offset), 0, 0, 1024, NULL,
      "unused rows before the first learned position: 2 in checkpoints of RoBERTa and YOSO"},
     {"scale_words", OPTION_FLAG, FIELD(scale_words), 1, 0, 1, NULL,
@@ -41,6 +42,8 @@ const struct option_row model_options[] = {
      "each token sees only itself and earlier tokens; required for predicting the next token"},
     {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL,
      "probability of dropping an activation in training"},
+    {"attention_dropout", OPTION_REAL, FIELD(attention_dropout), 0, 0, 0.9, NULL,
+     "probability of dropping an attention weight in training, for mechanisms that have weights of pairs"},
     {"initial_std", OPTION_REAL, FIELD(initial_std), 0, 0, 1, NULL,
      "standard deviation of the initial weights of dense layers, whose biases then start at 0 (BERT: 0.02); "
      "0: "
@@ -137,6 +140,9 @@ static hashattn_status check_mechanisms(struct host *host, const struct model_co
         char sentence[200] = "";
         if (why != NULL)
             options_fill(mechanism->options, options, why, sentence, sizeof sentence);
+        FAIL_IF(config->attention_dropout > 0 && !mechanism->drops_weights, host, HASHATTN_REFUSED,
+                "%s has no attention weights to drop one by one: attention_dropout is %g, it must be 0",
+                mechanism->name, config->attention_dropout);
         FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu: %s",
                 mechanism->name, max_len, head_dim, sentence);
     }

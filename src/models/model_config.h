@@ -40,7 +40,7 @@ struct model_config {
     int64_t position_offset;         /* unused rows at the start of the table of learned positions */
     int scale_words;                 /* a table that is also the output is scaled as nn/embed.h says */
     int causal;                      /* no row depends on a later one */
-    double dropout;
+    double dropout, attention_dropout;
     double initial_std; /* of the weights of dense layers; 0: see nn/params.h */
     int precision;      /* enum precision: of the products of all dense layers, and inside exact attention */
     struct head_plan plan; /* its options belong to the creator of the config */

@@ -30,6 +30,7 @@ static struct stage stage_of(const struct trunk *trunk, size_t stage)
 
 struct space {
     bool training;
+    struct dropout attention_dropout;
     size_t narrow, wide;                       /* floats of a (padded, dim) and of a (padded, ffn) array */
     size_t saved_bytes[PLAN_LISTS], num_lists; /* saved by attention in a layer of each list of heads */
     float *given;  /* the input of the first block if the caller owns it, otherwise NULL */
@@ -97,6 +98,7 @@ static struct space lay(const struct trunk_pass *pass, void *memory, size_t *byt
     bool given = trunk->input.kind == INPUT_GIVEN;
     struct space s = {
         .training = pass->training,
+        .attention_dropout = pass->training ? trunk->attention_dropout : dropout_of(0),
         .narrow = size_product(rows->padded, trunk->dim),
         .wide = size_product(rows->padded, trunk->wide),
         .num_lists = trunk->num_lists,
@@ -171,7 +173,8 @@ static struct run open_run(const struct trunk_pass *pass)
         .space = lay(pass, pass->memory, &bytes),
         .dropout = pass->training ? pass->trunk->dropout : dropout_of(0),
     };
-    assert(run.dropout.threshold == 0 || pass->rows.sample_ids != NULL);
+    assert((run.dropout.threshold == 0 && run.space.attention_dropout.threshold == 0) ||
+           pass->rows.sample_ids != NULL);
     return run;
 }
 
@@ -182,6 +185,7 @@ static struct block_pass block_pass_of(const struct run *run, size_t layer)
         .values = run->pass->values,
         .dropout = run->dropout,
         .random_key = random_key(run->pass->random_key, RANDOM_LAYER, layer),
+        .sinusoids = run->trunk->input.embed.sinusoids,
     };
 }
 
@@ -202,6 +206,7 @@ static struct block_space space_of(const struct space *s, size_t layer)
         .before = s->before == NULL ? NULL : s->before + wide,
         .attention =
             {
+                .dropout = s->attention_dropout,
                 .query = s->query + narrow,
                 .key = s->key + narrow,
                 .value = s->value + narrow,

@@ -19,9 +19,9 @@ struct trunk {
     bool normed;          /* false: no such norm */
     bool post;            /* the blocks are post-LN */
     size_t layers, dim, wide, taps;
-    size_t num_lists;       /* lists of heads, as in the plan */
-    struct dropout dropout; /* applied in training */
-    size_t end;             /* floats of its parameters, which begin the block */
+    size_t num_lists;                          /* lists of heads, as in the plan */
+    struct dropout dropout, attention_dropout; /* applied in training; the latter to attention weights */
+    size_t end;                                /* floats of its parameters, which begin the block */
 };
 
 /* The trunk of a checked config. tied: an objective uses the embedding table as its output. Free it with

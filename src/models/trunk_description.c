@@ -20,6 +20,7 @@ static hashattn_status describe_blocks(struct host *host, struct params *params,
         .max_len = (size_t)config->max_len,
         .activation = (enum ffn_activation)config->activation,
         .plain_attention = !config->attention_biases,
+        .layered = config->positions == POSITIONS_LAYERED && trunk->input.kind != INPUT_GIVEN,
     };
     for (size_t i = 0; i < trunk->layers; i++) {
         char name[PARAM_NAME];
@@ -41,7 +42,8 @@ static hashattn_status begin(struct host *host, const struct model_config *confi
                             .wide = (size_t)config->ffn,
                             .taps = (size_t)config->conv_window,
                             .num_lists = size_min(config->plan.num_lists, layers),
-                            .dropout = dropout_of(config->dropout)};
+                            .dropout = dropout_of(config->dropout),
+                            .attention_dropout = dropout_of(config->attention_dropout)};
     TRY(memory_new_zeroed(host, layers, sizeof *trunk->blocks, "blocks of the trunk", &block));
     trunk->blocks = block;
     return HASHATTN_OK;

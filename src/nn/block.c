@@ -32,6 +32,9 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
     }
     TRY(self_attention_describe_enter(host, params, attention, shape->dim, shape->heads,
                                       shape->plain_attention, &block->attention));
+    if (shape->layered)
+        TRY(self_attention_describe_places(host, params, attention, shape->groups, shape->num_groups,
+                                           &block->attention));
     block->mix = params->total;
     TRY(self_attention_describe_mix(host, params, attention, shape->taps, shape->groups, shape->num_groups,
                                     shape->max_len, &block->attention));
@@ -92,6 +95,17 @@ static const float *into_attention(const struct block *block, const struct block
     return scratch->narrow[0];
 }
 
+/* to (ROW_TILE, dim) = the sinusoids of the positions of the tile's rows; zeros after the last row. */
+static void take_places(const struct block *block, const struct block_pass *pass, float *to, size_t first)
+{
+    size_t dim = block->dim, done = 0;
+    for (struct span s = rows_span(pass->rows, first, ROW_TILE); s.count > 0; s = rows_next(pass->rows, s)) {
+        memcpy(to + done * dim, pass->sinusoids + s.position * dim, s.count * dim * sizeof *to);
+        done += s.count;
+    }
+    memset(to + done * dim, 0, (ROW_TILE - done) * dim * sizeof *to);
+}
+
 void block_enter(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, size_t first)
 {
@@ -100,6 +114,12 @@ void block_enter(const struct block *block, const struct block_pass *pass, const
     const float *rows = into_attention(block, pass, space, scratch, at);
     self_attention_enter(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
                          a->value + at, rows, ROW_TILE, scratch->halves);
+    if (block->attention.placed.columns > 0) {
+        float *places = scratch->narrow[1], *room = scratch->narrow[2];
+        take_places(block, pass, places, first);
+        self_attention_place(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
+                             places, ROW_TILE, room, scratch->halves);
+    }
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
 
@@ -114,6 +134,12 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
     float *drows = scratch->narrow[1];
     self_attention_enter_backward(&block->attention, kernels, pass->values, gradients, drows, d->query + at,
                                   d->key + at, d->value + at, rows, ROW_TILE);
+    if (block->attention.placed.columns > 0) { /* narrow[0], the rows, is not needed any more */
+        float *places = scratch->narrow[2], *room = scratch->narrow[0];
+        take_places(block, pass, places, first);
+        self_attention_place_backward(&block->attention, kernels, pass->values, gradients, d->query + at,
+                                      d->key + at, places, ROW_TILE, room);
+    }
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
     if (block->norm == BLOCK_POST_NORM)
         kernels->rows.axpy(stream + at, 1.0f, drows, ROW_TILE * block->dim);

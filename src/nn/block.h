@@ -24,6 +24,7 @@ struct block_shape {
     size_t max_len; /* the longest sequence, for mechanisms whose tensors depend on it; 0: unknown */
     enum ffn_activation activation;
     bool plain_attention; /* no biases in the dense layers around attention */
+    bool layered;         /* attention gets positions (self_attention.h) */
 };
 
 struct block {
@@ -69,6 +70,7 @@ struct block_pass {
     const float *values;
     struct dropout dropout; /* off in evaluation */
     uint64_t random_key;    /* of the block, for hashing and dropout */
+    const float *sinusoids; /* (longest sequence, dim) of every position; NULL unless the block is layered */
 };
 
 /* Processes the tile of ROW_TILE rows that starts at packed row `first`. */

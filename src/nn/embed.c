@@ -9,7 +9,7 @@
 
 enum { COLUMNS = 16 }; /* columns of one unit of work in backward: a cache line */
 
-const char *const position_names[] = {"learned", "sinusoidal", "sinusoidal-halves", "none", NULL};
+const char *const position_names[] = {"learned", "sinusoidal", "sinusoidal-halves", "none", "layered", NULL};
 
 void embed_free(struct host *host, struct embed *embed)
 {
@@ -21,6 +21,12 @@ void embed_free(struct host *host, struct embed *embed)
 static bool is_sinusoidal(enum positions kind)
 {
     return kind == POSITIONS_SINUSOIDAL || kind == POSITIONS_HALVES;
+}
+
+/* A projection follows the sinusoids of layers, so their order is of no importance. */
+static bool has_sinusoids(enum positions kind)
+{
+    return is_sinusoidal(kind) || kind == POSITIONS_LAYERED;
 }
 
 /* Column c of dim: its frequency, and whether it is a sine. */
@@ -41,7 +47,7 @@ hashattn_status embed_fit(struct host *host, struct embed *embed, size_t rows)
     size_t dim = embed->dim;
     void *block;
     assert(rows <= embed->max_len);
-    if (!is_sinusoidal(embed->kind) || rows <= embed->num_sinusoids)
+    if (!has_sinusoids(embed->kind) || rows <= embed->num_sinusoids)
         return HASHATTN_OK;
     TRY(memory_new(host, size_product(rows, dim), sizeof(float), "sinusoidal positions", &block));
     embed_free(host, embed);
@@ -109,12 +115,13 @@ void embed_forward(const struct embed *embed, const struct rows *rows, const flo
     size_t dim = embed->dim;
     const float *table = embed->kind == POSITIONS_LEARNED
                              ? values + embed->positions + embed->position_offset * dim
-                             : embed->sinusoids;
+                         : is_sinusoidal(embed->kind) ? embed->sinusoids
+                                                      : NULL;
     if (embed->vocab_size > 0)
         place_words(embed, rows, values, y, input->ids, first, n);
     for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
         float *at = y + (s.row - first) * dim;
-        assert(embed->kind == POSITIONS_NONE ||
+        assert(embed->kind == POSITIONS_NONE || embed->kind == POSITIONS_LAYERED ||
                s.position + s.count <=
                    (embed->kind == POSITIONS_LEARNED ? embed->max_len : embed->num_sinusoids));
         for (size_t i = 0; embed->num_segments > 0 && i < s.count; i++) {

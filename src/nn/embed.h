@@ -2,22 +2,29 @@
    learned, tables starting from N(0, 0.02^2), with unused rows before the first position as in RoBERTa's
    files; or sinusoids (Vaswani et al. 2017), column 2 i the sine and 2 i + 1 the cosine of index / 10000^(2 i
    / dim), with words from N(0, 1), as in the Long Range Arena; the same with all sines before all cosines, as
-   in Transformer-XL (Dai et al. 2019); or none. A model whose sequences are float rows has no words; segments
-   and positions are added to the given rows. A table that is also the output of the model (tied_output.h)
-   starts from N(0, 1 / dim), which gives logits of about 1, and its rows are multiplied by sqrt(dim) on input
-   (Vaswani et al. 2017, section 3.4); learned positions added to them start from N(0, 0.5^2). At 0.02 they
-   would have no effect for hundreds of steps: on a text of order 2 (tests/cli/test_lm.sh) perplexity after
-   600 steps was 2.14 instead of 1.95. Forward works on a tile of rows. Backward works on the whole batch and
-   is cut by columns, because every row touches each column once whatever its id, and rows are added in order.
-   SPDX-License-Identifier: Apache-2.0 */
+   in Transformer-XL (Dai et al. 2019); or none, also if every layer projects them to its queries and keys. A
+   model whose sequences are float rows has no words; segments and positions are added to the given rows. A
+   table that is also the output of the model (tied_output.h) starts from N(0, 1 / dim), which gives logits of
+   about 1, and its rows are multiplied by sqrt(dim) on input (Vaswani et al. 2017, section 3.4); learned
+   positions added to them start from N(0, 0.5^2). At 0.02 they would have no effect for hundreds of steps: on
+   a text of order 2 (tests/cli/test_lm.sh) perplexity after 600 steps was 2.14 instead of 1.95. Forward works
+   on a tile of rows. Backward works on the whole batch and is cut by columns, because every row touches each
+   column once whatever its id, and rows are added in order. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_EMBED_H
 #define NN_EMBED_H
 
 #include "nn/params.h"
 #include "nn/rows.h"
 
-enum positions { POSITIONS_LEARNED, POSITIONS_SINUSOIDAL, POSITIONS_HALVES, POSITIONS_NONE };
-extern const char *const position_names[]; /* "learned", "sinusoidal", "sinusoidal-halves", "none", NULL */
+enum positions {
+    POSITIONS_LEARNED,
+    POSITIONS_SINUSOIDAL,
+    POSITIONS_HALVES,
+    POSITIONS_NONE,
+    POSITIONS_LAYERED, /* none here: the table is for the layers (nn/self_attention.h) */
+};
+/* "learned", "sinusoidal", "sinusoidal-halves", "none", "layered", NULL */
+extern const char *const position_names[];
 
 struct embed_shape {
     size_t vocab_size; /* 0: no words */

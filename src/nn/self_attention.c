@@ -34,6 +34,32 @@ hashattn_status self_attention_describe_enter(struct host *host, struct params *
     return HASHATTN_OK;
 }
 
+hashattn_status self_attention_describe_places(struct host *host, struct params *params, const char *name,
+                                               const struct head_group *groups, size_t num_groups,
+                                               struct self_attention *attention)
+{
+    size_t first = 0, width = attention->head_dim;
+    assert(num_groups <= HEAD_GROUPS);
+    for (size_t g = 0; g < num_groups; first += groups[g++].heads * width) {
+        const struct mechanism *mechanism = groups[g].mechanism;
+        if (mechanism->has_positions != NULL && mechanism->has_positions(groups[g].options))
+            continue;
+        size_t count = groups[g].heads * width;
+        attention->placed.runs[attention->placed.num_runs++] = (struct column_run){first, count};
+        attention->placed.columns += count;
+    }
+    if (attention->placed.columns == 0)
+        return HASHATTN_OK;
+    struct dense *const layers[] = {&attention->placed.query, &attention->placed.key};
+    static const char *const names[] = {"query_position", "key_position"};
+    for (int i = 0; i < 2; i++) {
+        char text[PARAM_NAME];
+        snprintf(text, sizeof text, "%s.%s", name, names[i]);
+        TRY(dense_describe_plain(host, params, text, attention->dim, attention->placed.columns, layers[i]));
+    }
+    return HASHATTN_OK;
+}
+
 /* Describes the tensors of a mechanism, unless an earlier group has it, for all its heads in this layer. */
 static hashattn_status describe_own(struct host *host, struct params *params, const char *name,
                                     const struct head_group *groups, size_t num_groups,
@@ -132,6 +158,47 @@ void self_attention_enter_backward(const struct self_attention *attention, const
     dense_backward(&attention->value, kernels, values, gradients, dx, true, dvalue, x, n);
 }
 
+/* The columns of placed heads of rows (n, dim) += from (n, columns). */
+static void add_placed(const struct self_attention *attention, const struct kernels *kernels, float *rows,
+                       const float *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < attention->placed.num_runs; from += attention->placed.runs[r++].count)
+            kernels->rows.axpy(rows + i * attention->dim + attention->placed.runs[r].first, 1, from,
+                               attention->placed.runs[r].count);
+}
+
+/* to (n, columns) = the columns of placed heads of rows (n, dim). */
+static void take_placed(const struct self_attention *attention, float *to, const float *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        for (size_t r = 0; r < attention->placed.num_runs; to += attention->placed.runs[r++].count)
+            memcpy(to, rows + i * attention->dim + attention->placed.runs[r].first,
+                   attention->placed.runs[r].count * sizeof *to);
+}
+
+void self_attention_place(const struct self_attention *attention, const struct kernels *kernels,
+                          const float *values, float *query, float *key, const float *places, size_t n,
+                          float *room, bf16 *halves)
+{
+    size_t columns = attention->placed.columns;
+    const void *left = dense_left(&attention->placed.query, kernels, halves, places, n);
+    dense_forward_left(&attention->placed.query, kernels, values, room, left, n, 0, columns);
+    add_placed(attention, kernels, query, room, n);
+    dense_forward_left(&attention->placed.key, kernels, values, room, left, n, 0, columns);
+    add_placed(attention, kernels, key, room, n);
+}
+
+void self_attention_place_backward(const struct self_attention *attention, const struct kernels *kernels,
+                                   const float *values, struct slice gradients, const float *dquery,
+                                   const float *dkey, const float *places, size_t n, float *room)
+{
+    take_placed(attention, room, dquery, n);
+    dense_backward(&attention->placed.query, kernels, values, gradients, NULL, false, room, places, n);
+    take_placed(attention, room, dkey, n);
+    dense_backward(&attention->placed.key, kernels, values, gradients, NULL, false, room, places, n);
+}
+
 /* ---- the mechanisms' own parameters ------------------------------------------------------------------- */
 
 /* Calls need (heads, all floats of a head); the model has one (heads, rows, cols) tensor per row. */
@@ -193,6 +260,8 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .query = columns(attention, mixing, space->query),
         .key = columns(attention, mixing, space->key),
         .value = columns(attention, mixing, space->value),
+        .drop_threshold = space->dropout.threshold,
+        .drop_scale = space->dropout.scale,
         .call_key = call_key,
         .sample_ids = rows->sample_ids,
         .ranks = rows_ranks(rows),

@@ -12,6 +12,7 @@
 #include "attention/driver/attention.h"
 #include "nn/convolution.h"
 #include "nn/dense.h"
+#include "nn/dropout.h"
 
 enum {
     OWN_ROWS = 16,  /* learned tensors of a mechanism, at most */
@@ -32,6 +33,16 @@ struct self_attention {
     bool causal;              /* a token sees earlier ones and itself only; set after description */
     bool plain;               /* the four layers have no biases */
     struct dense query, key, value, output;
+    /* Heads that get positions in this layer (--positions layered): NAME.query_position and .key_position
+       project sinusoids to their columns, one head after another. */
+    struct {
+        size_t columns; /* of all these heads; 0: none */
+        struct dense query, key;
+        size_t num_runs; /* neighbouring columns of queries and keys */
+        struct column_run {
+            size_t first, count;
+        } runs[HEAD_GROUPS];
+    } placed;
     struct convolution convolution;
     size_t num_groups;
     struct mixing {
@@ -47,6 +58,10 @@ struct self_attention {
 hashattn_status self_attention_describe_enter(struct host *host, struct params *params, const char *name,
                                               size_t dim, size_t heads, bool plain,
                                               struct self_attention *attention);
+/* After it: the projections of positions, for heads whose mechanism does not know distances by itself. */
+hashattn_status self_attention_describe_places(struct host *host, struct params *params, const char *name,
+                                               const struct head_group *groups, size_t num_groups,
+                                               struct self_attention *attention);
 hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
                                             size_t taps, const struct head_group *groups, size_t num_groups,
                                             size_t max_len, struct self_attention *attention);
@@ -55,6 +70,7 @@ hashattn_status self_attention_describe_leave(struct host *host, struct params *
 
 /* The arrays of the whole batch, (padded rows, dim) each. */
 struct attention_space {
+    struct dropout dropout; /* of attention weights; off except in training */
     float *query, *key, *value;
     float *context; /* output of the mechanism */
     float *mixed;   /* context + convolution of the values; the same array without a convolution, or without
@@ -85,6 +101,16 @@ void self_attention_enter_backward(const struct self_attention *attention, const
                                    const float *values, struct slice gradients, float *dx,
                                    const float *dquery, const float *dkey, const float *dvalue,
                                    const float *x, size_t n);
+
+/* On a tile, after enter: adds the projections of `places` (n, dim), the sinusoids of the rows' positions, to
+   the columns of placed heads. room: (n, dim). */
+void self_attention_place(const struct self_attention *attention, const struct kernels *kernels,
+                          const float *values, float *query, float *key, const float *places, size_t n,
+                          float *room, bf16 *halves);
+/* Adds the gradients of the projections to gradients. */
+void self_attention_place_backward(const struct self_attention *attention, const struct kernels *kernels,
+                                   const float *values, struct slice gradients, const float *dquery,
+                                   const float *dkey, const float *places, size_t n, float *room);
 
 /* On the whole batch: space->mixed from query, key and value, with zeros in the rows after the last token. */
 void self_attention_mix(const struct self_attention *attention, const struct rows *rows, const float *values,

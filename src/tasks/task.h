@@ -141,6 +141,7 @@ struct task_preset {
     /* "OPTION=VALUE ..." or NULL: for every mechanism that has the option, other options of the model and
        of training, and those of the task. */
     const char *attention, *model, *training, *task;
+    const char *plan; /* the heads (models/head_plan.h); NULL: those that were chosen */
 };
 
 /* The bits of a hash, of the mechanisms for which they are the paper's tau. Others have an option of this

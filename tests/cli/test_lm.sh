@@ -66,6 +66,14 @@ expect a_cut_vocabulary_is_refused 3 "vocab.txt: 9 words, the model has 10" eval
 rm spoken/vocab.txt
 expect a_missing_vocabulary_is_refused 3 "vocab.txt" train --resume spoken
 
+# The released model of LHA, small: half of the heads local with positions of their own, the others with projected ones.
+run train lm --data words --out lha --preset lha-lm --layers 2 --dim 32 --heads 4 --ffn 64 --batch 8 --seq-len 32 --steps 300 --warmup 20 --learning-rate 0.01 --initial-std 0 --eval-every 100 --dropout 0.05 --attention-dropout 0.05 --seed 3 --quiet --json
+run eval lha --split test --json
+holds the_model_of_lha_learns json out '1.8 < d["perplexity"] < 5'
+holds its_heads_and_layers json lha/config.json '"local,lha" in str(d) and d["model"]["norm"] == "post" and d["model"]["positions"] == "layered" and d["model"]["attention_dropout"] == 0.05'
+holds its_own_plan python3 -c 'import sys; b = open("lha/model.safetensors", "rb").read(100000); sys.exit(0 if all(n in b for n in (b"attention.query_position.weight", b"own.local.position", b"own.lha.shared")) and b"attention.query.bias" not in b else "parameters")'
+expect no_weights_to_drop 2 "yoso has no attention weights to drop one by one: attention_dropout is 0.1" train lm --data words --attention yoso --attention-dropout 0.1 --out no
+
 # Stopped and resumed, with accumulated batches of unequal length: the same bits.
 head -c 1000 letters/train.txt >broken/train.txt
 rm broken/wiki.*

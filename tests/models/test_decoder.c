@@ -165,6 +165,7 @@ static void open_oracle(struct decoder_test *t)
         .softmax = strcmp(t->config.plan.used[0].mechanism->name, "softmax") == 0,
         .causal = 1,
         .post = t->config.norm == 1,
+        .layered = t->config.positions == POSITIONS_LAYERED,
     };
 }
 
@@ -221,7 +222,28 @@ static void every_gradient_is_right(void **state)
     (void)state;
     check_every_derivative("softmax", 0, POSITIONS_LEARNED);
     check_every_derivative("softmax", 1, POSITIONS_SINUSOIDAL);
+    check_every_derivative("softmax", 0, POSITIONS_LAYERED);
     check_every_derivative("none", 0, POSITIONS_NONE);
+}
+
+/* Weights are dropped in training only; test_attention_dropout.c has what is dropped. */
+static void attention_dropout_is_for_training(void **state)
+{
+    (void)state;
+    double loss[2][2];
+    for (int drops = 0; drops < 2; drops++)
+        for (int training = 0; training < 2; training++) {
+            struct decoder_test t = {.workspace = NULL};
+            struct model_config config = config_of(&t, attention_find("softmax"));
+            config.max_len = 9;
+            config.attention_dropout = drops ? 0.5 : 0;
+            open_model(&t, &config, 2);
+            open_batch(&t, 3, (size_t[]){5, 1, 9});
+            t.batch.training = training;
+            loss[drops][training] = run_forward(&t);
+            close_model(&t);
+        }
+    assert_true(loss[0][0] == loss[1][0] && loss[1][1] != loss[0][1]);
 }
 
 /* Several tiles and chunks of rows: one random direction per tensor. */
@@ -232,6 +254,7 @@ static void gradients_over_many_tiles_are_right(void **state)
         struct decoder_test t = {.workspace = NULL};
         struct model_config config = config_of(&t, attention_find("softmax"));
         config.norm = norm;
+        config.positions = norm == 0 ? POSITIONS_LEARNED : POSITIONS_LAYERED;
         open_model(&t, &config, 2);
         open_batch(&t, 5, (size_t[]){200, 1, 259, 60, 123});
         open_oracle(&t);
@@ -480,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_gradient_is_right),
+        cmocka_unit_test(attention_dropout_is_for_training),
         cmocka_unit_test(gradients_over_many_tiles_are_right),
         cmocka_unit_test(the_future_is_not_seen),
         cmocka_unit_test(a_sequence_is_the_same_alone_and_packed),

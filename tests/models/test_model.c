@@ -169,6 +169,7 @@ static void open_oracle(struct model_test *t)
         .taps = (size_t)t->config.conv_window,
         .softmax = strcmp(t->config.plan.used[0].mechanism->name, "softmax") == 0,
         .post = t->config.norm == 1,
+        .layered = t->config.positions == POSITIONS_LAYERED,
     };
     if (t->config.dropout == 0)
         return;
@@ -257,6 +258,7 @@ static void every_gradient_is_right(void **state)
     check_every_derivative("softmax", 0, POOL_FIRST, 0, 0, 1, 0);
     check_every_derivative("softmax", 0, POOL_MEAN, 3, 0.3, 1, 1);
     check_every_derivative("none*1,softmax", 1, POOL_MEAN, 3, 0.3, 0, 0);
+    check_every_derivative("softmax", 0, POOL_MEAN, 0, 0.3, 1, POSITIONS_LAYERED);
 }
 
 /* Three examples of two sequences: the head's features, and a batch whose mean is over examples. */

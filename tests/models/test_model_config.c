@@ -139,11 +139,17 @@ static void bad_configs_are_refused_with_numbers(void **state)
     BAD(pooling, 3, "pooling is 3");
     BAD(pooling, -1, "pooling is -1");
     BAD(norm, 2, "norm is 2, allowed are 0 to 1");
-    BAD(positions, 4, "positions is 4, allowed are 0 to 3");
+    BAD(positions, 5, "positions is 5, allowed are 0 to 4");
+    BAD(attention_dropout, 0.95, "attention_dropout is 0.95");
     BAD(dropout, 0.95, "dropout is 0.95");
     BAD(dropout, -0.1, "dropout is -0.1");
     BAD(dropout, (double)__builtin_nanf(""), "dropout is");
 #undef BAD
+    config = good;
+    config.attention_dropout = 0.1;
+    config.plan = head_plan_of(attention_find("none"), NULL);
+    check_refused(config, HASHATTN_REFUSED,
+                  "none has no attention weights to drop one by one: attention_dropout is 0.1");
     struct mechanism picky = *attention_find("softmax");
     picky.refuse = refuse_all;
     config = good;
@@ -188,7 +194,8 @@ static void limits_are_allowed(void **state)
     LIMITS(pooling, 0, -1, 2, 3, ", allowed are 0 to 2");
     LIMITS(activation, 0, -1, 1, 2, ", allowed are 0 to 1");
     LIMITS(norm, 0, -1, 1, 2, ", allowed are 0 to 1");
-    LIMITS(positions, 0, -1, 3, 4, ", allowed are 0 to 3");
+    LIMITS(positions, 0, -1, 4, 5, ", allowed are 0 to 4");
+    LIMITS(attention_dropout, 0, -1e-9, 0.9, 0.9000001, ", allowed are 0 to 0.9");
     LIMITS(position_offset, 0, -1, 1024, 1025, ", allowed are 0 to 1024");
     LIMITS(classifier, 0, -1, 2, 3, ", allowed are 0 to 2");
     LIMITS(norm_epsilon, 1e-12, 0, 0.1, 0.11, ", allowed are 1e-12 to 0.1");

@@ -68,13 +68,13 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     layer_test_open(base, 2);
     layer_test_shift(base);
     const struct head_group group = {mechanism, options, HEADS};
-    struct block_shape shape = {DIM,    HEADS, WIDE,  taps, norm,     NORM_EPSILON,
-                                &group, 1,     false, 0,    FFN_GELU, false};
+    struct block_shape shape = {DIM, HEADS, WIDE, taps,     norm,  NORM_EPSILON, &group,
+                                1,   false, 0,    FFN_GELU, false, false};
     check_status(&base->host, block_describe(&base->host, &base->params, "b", &shape, &t->block), HASHATTN_OK,
                  NULL);
     layer_test_start(base, 2);
     t->rows = rows_of(base->kernels, base->pool, SEQUENCES, offsets, samples);
-    t->pass = (struct block_pass){&t->rows, base->values, dropout_of(rate), KEY};
+    t->pass = (struct block_pass){&t->rows, base->values, dropout_of(rate), KEY, NULL};
     struct attention_space *a = &t->space.attention;
     t->space.x = array(t, NARROW);
     float *x = new_normals(1, ROWS * DIM, 1);

@@ -2,7 +2,9 @@
    tensor sized by the longest length, against the formula in double. test_block.c tests what a block computes
    around them. Bugs planted and caught: every tensor started from normals; the constant not used; another
    max_len for the shape, or for the call; the second group's heads at the first one's offset, or a width of a
-   head further on; their gradients a float further on; two tensors gathered to one offset.
+   head further on; their gradients a float further on; two tensors gathered to one offset;
+   positions added to the first columns of a row instead of those of their heads, or gradients taken from
+   there; gradients of queries for the projection of keys.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/self_attention.h"
 
@@ -188,10 +190,69 @@ static void two_groups_share_the_tensors_of_their_mechanism(void **state)
     close_mix(&t);
 }
 
+/* ---- positions in the layer -----------------------------------------------------------------------------
+ */
+
+/* The heads of a mechanism that knows distances get none; the others their columns, forward and backward. */
+static void positions_are_for_the_heads_that_know_none(void **state)
+{
+    (void)state;
+    const struct mechanism *local = attention_find("local");
+    void *relative = calloc(1, local->options_size);
+    options_preset(local->options, relative);
+    options_take(local->options, relative, "relative=true");
+    const struct head_group groups[] = {
+        {attention_find("softmax"), NULL, 1}, {local, relative, 1}, {attention_find("softmax"), NULL, 1}};
+    enum { N = 5, PLACED = 2 * WIDTH };
+    static const size_t columns[] = {0, 1, 4, 5};
+    struct layer_test base;
+    struct self_attention attention;
+    layer_test_open(&base, 1);
+    check_status(&base.host,
+                 self_attention_describe_enter(&base.host, &base.params, "a", DIM, HEADS, false, &attention),
+                 HASHATTN_OK, NULL);
+    check_status(&base.host,
+                 self_attention_describe_places(&base.host, &base.params, "a", groups, 3, &attention),
+                 HASHATTN_OK, NULL);
+    layer_test_start(&base, 3);
+    assert_int_equal(attention.placed.columns, PLACED);
+    size_t weights[] = {param_named(&base.params, "a.query_position.weight")->offset,
+                        param_named(&base.params, "a.key_position.weight")->offset};
+    float *places = new_normals(1, N * DIM, 1), *rows[] = {new_zeros(N * DIM), new_zeros(N * DIM)},
+          *room = new_zeros(N * DIM), *d[] = {new_normals(2, N * DIM, 1), new_normals(3, N * DIM, 1)};
+    self_attention_place(&attention, base.kernels, layer_test_lay(&base, true), rows[0], rows[1], places, N,
+                         room, NULL);
+    self_attention_place_backward(&attention, base.kernels, layer_test_lay(&base, true),
+                                  whole_gradient(&base), d[0], d[1], places, N, room);
+    for (int side = 0; side < 2; side++) {
+        const float *weight = base.values + weights[side], *gradient = base.gradients + weights[side];
+        for (size_t i = 0; i < N; i++)
+            for (size_t c = 0, p = 0; c < DIM; c++) {
+                double want = 0;
+                bool placed = p < PLACED && columns[p] == c;
+                for (size_t k = 0; placed && k < DIM; k++)
+                    want += (double)weight[p * DIM + k] * (double)places[i * DIM + k];
+                p += placed;
+                check_near((double)rows[side][i * DIM + c], want, 1e-5, "placed");
+            }
+        for (size_t p = 0; p < PLACED; p++)
+            for (size_t k = 0; k < DIM; k++) {
+                double want = 0;
+                for (size_t i = 0; i < N; i++)
+                    want += (double)d[side][i * DIM + columns[p]] * (double)places[i * DIM + k];
+                check_near((double)gradient[p * DIM + k], want, 1e-5, "gradient");
+            }
+        free(rows[side]), free(d[side]);
+    }
+    free(places), free(room), free(relative);
+    layer_test_close(&base);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_follow_the_longest_length_and_start_as_they_say),
+        cmocka_unit_test(positions_are_for_the_heads_that_know_none),
         cmocka_unit_test(two_groups_share_the_tensors_of_their_mechanism),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

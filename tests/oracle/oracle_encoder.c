@@ -44,6 +44,24 @@ static void norm(const struct oracle_block *b, const char *name, double *y, cons
                 named(b->params, b->values, b->name, bias), n, b->dim, (double)1e-5f);
 }
 
+/* Column c of the sinusoids of a position. */
+static double sinusoid(double place, size_t c, size_t dim)
+{
+    double turn = place / pow(10000, (double)(c / 2 * 2) / (double)dim);
+    return c % 2 == 0 ? sin(turn) : sin(turn + acos(0));
+}
+
+/* rows (n, dim) += sinusoids W^T; the layer has as many rows as the last columns that get positions. */
+static void place(const struct oracle_block *b, const char *name, double *rows, size_t len)
+{
+    size_t first = b->idle_heads * (b->dim / b->heads);
+    const double *w = named(b->params, b->values, b->name, name);
+    for (size_t i = 0; i < len; i++)
+        for (size_t out = first; out < b->dim; out++)
+            for (size_t c = 0; c < b->dim; c++)
+                rows[i * b->dim + out] += w[(out - first) * b->dim + c] * sinusoid((double)i, c, b->dim);
+}
+
 static double kept(const float *mask, size_t i)
 {
     return mask == NULL ? 1 : (double)mask[i];
@@ -64,6 +82,10 @@ void oracle_block(const struct oracle_block *b, double *y, const double *x, size
     dense(b, "attention.value", v, h, n, dim, dim);
     for (size_t s = 0; s < num_sequences; s++) {
         size_t first = offsets[s], len = offsets[s + 1] - first, at = first * dim;
+        if (b->layered) {
+            place(b, ".attention.query_position.weight", q + at, len);
+            place(b, ".attention.key_position.weight", k + at, len);
+        }
         if (b->softmax)
             oracle_attention(mixed + at, q + at, k + at, v + at, len, b->heads, dim / b->heads, b->causal);
         else
@@ -105,12 +127,11 @@ static void embed(const struct oracle_encoder *e, double *x)
         for (size_t r = e->offsets[s]; r < e->offsets[s + 1]; r++) {
             double place = (double)(r - e->offsets[s]);
             for (size_t c = 0; c < dim; c++) {
-                double turn = place / pow(10000, (double)(c / 2 * 2) / (double)dim);
                 row[c] = words[e->tokens[r] * dim + c] * (e->next_token ? sqrt((double)dim) : 1);
                 if (e->positions == 0)
                     row[c] += positions[(r - e->offsets[s]) * dim + c];
                 else if (e->positions == 1)
-                    row[c] += c % 2 == 0 ? sin(turn) : sin(turn + acos(0));
+                    row[c] += sinusoid(place, c, dim);
             }
             memcpy(normed, row, dim * sizeof *row);
             if (e->blocks[0].post)

@@ -16,6 +16,7 @@ struct oracle_block {
     size_t idle_heads; /* this many heads, the first ones, return their values even then */
     int post;          /* post-LN, as in BERT */
     int causal;
+    int layered; /* sinusoids are projected to queries and keys, except of the idle heads */
     const struct params *params;
     const double *values;
     char name[64];                                      /* of its parameters: "encoder.layer.0" */
@@ -29,7 +30,7 @@ struct oracle_encoder {
     struct oracle_block blocks[ORACLE_LAYERS]; /* blocks[0] applies to all, except for the masks */
     size_t layers, classes, max_len;
     int pooling;   /* 0 mean, 1 sum over max_len, 2 first */
-    int positions; /* 0 learned, 1 sinusoids, 2 none */
+    int positions; /* 0 learned, 1 sinusoids; other numbers: none */
     const struct params *params;
     const double *values;
     const float *embed_mask; /* (rows, dim) or NULL */

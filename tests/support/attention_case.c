@@ -1,6 +1,7 @@
 /* See the header. SPDX-License-Identifier: Apache-2.0 */
 #include "support/attention_case.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,6 +241,8 @@ struct attention_call attention_case_call(const struct attention_case *problem, 
         .call_key = problem->call_key,
         .sample_ids = problem->sample_ids,
         .params = problem->params,
+        .drop_threshold = (unsigned)lround(problem->drop * 65536),
+        .drop_scale = (float)(1 / (1 - problem->drop)),
     };
 }
 

@@ -24,6 +24,7 @@ struct attention_case {
     enum layout layout;
     enum precision precision;
     bool causal;
+    double drop; /* rate of the dropout of weights */
     size_t num_sequences, num_heads, head_dim, value_dim;
     size_t max_len;                                       /* for mechanisms whose tensors depend on it */
     size_t queries[CASE_SEQUENCES], keys[CASE_SEQUENCES]; /* lengths */

@@ -99,7 +99,7 @@ static void every_row_is_complete(void **state)
 #define SMALL(steps, warmup, rate, pooling, bits, model, task)                                               \
     {                                                                                                        \
         "lra-small", steps, 32, 100, warmup, rate, 2, 64, 2, 128, pooling, false, YOSO_BITS(bits), model,    \
-            NULL, task                                                                                       \
+            NULL, task, NULL                                                                                 \
     }
 
 /* Presets and options, which documents, saved runs and measured results refer to. */
@@ -113,54 +113,64 @@ static void presets_are_those_of_the_documents(void **state)
         {"glue",
          {NULL, 1000, 32, 100, 100, 5e-4, 2, 128, 2, 512, "first", false, YOSO_BITS(7),
           "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
-          "schedule=linear weight_decay=0.01", NULL}},
+          "schedule=linear weight_decay=0.01", NULL, NULL}},
         {"image",
-         {NULL, 2000, 32, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(8), NULL, NULL, NULL}},
+         {NULL, 2000, 32, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(8), NULL, NULL, NULL,
+          NULL}},
         {"image",
          {"lra", 35000, 256, 175, 175, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(10), LRA_MODEL,
-          LRA_TRAINING, NULL}},
+          LRA_TRAINING, NULL, NULL}},
         {"image", SMALL(600, 50, 2e-3, "mean", 8, NULL, "shrink=2")},
         {"listops", SMALL(5000, 50, 2e-3, "mean", 7, "dropout=0", "max_len=100")},
         {"pathfinder", SMALL(1200, 100, 1e-3, "mean", 8, "dropout=0", NULL)},
         {"retrieval", SMALL(500, 50, 2e-3, "first", 7, NULL, "tokens=bytes max_len=64")},
         {"text", SMALL(600, 50, 2e-3, "first", 7, NULL, "tokens=bpe vocab_size=4000 max_len=128")},
         {"listops",
-         {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL}},
+         {NULL, 2000, 32, 100, 100, 5e-4, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL,
+          NULL}},
         {"listops",
          {"lra", 5000, 32, 50, 1000, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(11), LRA_MODEL,
-          LRA_TRAINING, NULL}},
+          LRA_TRAINING, NULL, NULL}},
         {"lm",
-         {NULL, 2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, YOSO_BITS(6), NULL, NULL, NULL}},
+         {NULL, 2000, 16, 200, 100, 2e-3, 4, 128, 4, 512, "mean", true, YOSO_BITS(6), NULL, NULL, NULL,
+          NULL}},
+        {"lm",
+         {"lha-lm", 20000, 32, 1000, 2000, 3.5e-4, 16, 410, 10, 2100, "mean", true,
+          "local.relative=true local.block_size=128 lha.num_buckets=4 " YOSO_BITS(6),
+          "activation=relu attention_biases=false norm=post positions=layered dropout=0.2 initial_std=0.02",
+          "schedule=cosine", "vocabulary=words max_words=1048575 seq_len=1536", "local,lha"}},
         {"mlm",
          {NULL, 2000, 32, 200, 200, 1e-3, 2, 128, 2, 512, "first", false, YOSO_BITS(7), BERT_MODEL,
-          BERT_TRAINING, NULL}},
+          BERT_TRAINING, NULL, NULL}},
         {"mlm",
          {"bert", 1000000, 256, 1000, 10000, 1e-4, 12, 768, 12, 3072, "first", false, YOSO_BITS(9),
-          BERT_MODEL, BERT_TRAINING, NULL}},
+          BERT_MODEL, BERT_TRAINING, NULL, NULL}},
         {"needle",
-         {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, YOSO_BITS(8), NULL, NULL, NULL}},
+         {NULL, 1000, 32, 100, 50, 1e-3, 2, 64, 2, 128, "first", false, YOSO_BITS(8), NULL, NULL, NULL,
+          NULL}},
         {"pathfinder",
-         {NULL, 10000, 32, 500, 500, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(8), NULL, NULL, NULL}},
+         {NULL, 10000, 32, 500, 500, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(8), NULL, NULL, NULL,
+          NULL}},
         {"pathfinder",
          {"lra", 62400, 256, 312, 312, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(10), LRA_MODEL,
-          LRA_TRAINING, NULL}},
+          LRA_TRAINING, NULL, NULL}},
         {"retrieval",
-         {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL}},
+         {NULL, 2000, 8, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(9), NULL, NULL, NULL, NULL}},
         {"retrieval",
          {"lra", 30000, 32, 300, 800, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(12), LRA_MODEL,
-          LRA_TRAINING, "tokens=bytes"}},
+          LRA_TRAINING, "tokens=bytes", NULL}},
         {"text",
          {NULL, 1000, 32, 100, 100, 3e-3, 1, 64, 2, 128, "mean", false, YOSO_BITS(5),
-          "conv_window=3 dropout=0.3", "weight_decay=0.1 beta2=0.98 epsilon=1e-5", NULL}},
+          "conv_window=3 dropout=0.3", "weight_decay=0.1 beta2=0.98 epsilon=1e-5", NULL, NULL}},
         {"text",
          {"lra", 20000, 32, 500, 8000, 1e-4, 2, 64, 2, 128, "mean-padded", false, YOSO_BITS(12), LRA_MODEL,
-          LRA_TRAINING, "tokens=bytes"}},
+          LRA_TRAINING, "tokens=bytes", NULL}},
     };
     size_t named = 0;
     for (const struct task *const *task = task_table; *task != NULL; task++)
         for (const struct task_preset *row = (*task)->presets; row != NULL && row->name != NULL; row++)
             named++;
-    assert_int_equal(named, 11);
+    assert_int_equal(named, 12);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const struct task *task = task_find(want[i].task);
         const struct task_preset *b = &want[i].preset,
@@ -174,6 +184,7 @@ static void presets_are_those_of_the_documents(void **state)
         assert_true(b->model == NULL ? a->model == NULL : strcmp(a->model, b->model) == 0);
         assert_true(b->training == NULL ? a->training == NULL : strcmp(a->training, b->training) == 0);
         assert_true(b->task == NULL ? a->task == NULL : strcmp(a->task, b->task) == 0);
+        assert_true(b->plan == NULL ? a->plan == NULL : strcmp(a->plan, b->plan) == 0);
     }
 }
 

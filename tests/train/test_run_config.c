@@ -88,6 +88,8 @@ static void make_config(struct host *host, const struct task *task, const struct
     config->model.dim = 5 * config->model.heads; /* each is in its range; together they must fit */
     config->model.conv_window = 3;
     config->model.causal = 0; /* a convolution reads later rows */
+    if (!mechanism->drops_weights)
+        config->model.attention_dropout = 0;
     check_status(host, head_plan_new(host, mechanism->name, &config->model.plan), HASHATTN_OK, NULL);
     void *options = config->model.plan.used[0].options;
     change_all(host, mechanism->options, options);
@@ -654,6 +656,7 @@ static void mixed_heads_come_back(void **state)
     config.model.layers = 3;
     config.model.heads = 6;
     config.model.dim = 30;
+    config.model.attention_dropout = 0; /* yoso has none */
     struct head_plan *plan = &config.model.plan;
     for (size_t i = 0; i < plan->num_used; i++)
         change_all(&host, plan->used[i].mechanism->options, plan->used[i].options);

@@ -69,6 +69,8 @@ static void free_step(struct step_team *steps)
         free(steps->gradients[rank]);
 }
 
+static bool extra_options; /* attention_dropout and layered positions */
+
 static void check_steps(const char *mechanism, const char *pooling, const char *causal, const char *taps)
 {
     struct team team;
@@ -78,6 +80,12 @@ static void check_steps(const char *mechanism, const char *pooling, const char *
     team_set(&team, "conv_window", taps);
     team_set(&team, "layers", "2");
     team_set(&team, "clip", "0");
+    if (extra_options) {
+        team_set(&team, "attention_dropout", "0.3");
+        team_set(&team, "positions", "layered");
+    }
+    if (strcmp(mechanism, "local") == 0)
+        team_set(&team, "block_size", "1");
     struct step_team one = step_of(&team, 1);
     double norm = 0;
     for (size_t i = 0; i < one.total; i++)
@@ -112,6 +120,19 @@ static void a_step_is_that_of_one_process(void **state)
     check_steps("yoso", "mean", "true", "0");
     check_steps("none", "mean", "false", "0");
     check_steps("softmax", "first", "false", "9");
+}
+
+/* Ranks draw what one process draws, for pairs of rows of different ranks too; positions of layers are those
+   in the whole sequence. */
+static void attention_dropout_and_layered_positions_are_those_of_one_process(void **state)
+{
+    (void)state;
+    extra_options = true;
+    check_steps("softmax", "mean", "false", "0");
+    check_steps("softmax", "mean", "true", "0");
+    check_steps("local", "mean", "false", "0");
+    check_steps("local", "mean", "true", "0");
+    extra_options = false;
 }
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */
@@ -292,6 +313,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_that_of_one_process),
+        cmocka_unit_test(attention_dropout_and_layered_positions_are_those_of_one_process),
         cmocka_unit_test(runs_have_the_same_bits_and_resume),
         cmocka_unit_test(the_number_is_recorded),
         cmocka_unit_test(a_rank_without_memory_ends_all),

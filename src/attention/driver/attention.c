@@ -189,6 +189,14 @@ static uint64_t unit_key(const struct attention_call *call, size_t sequence, siz
     return random_key(key, RANDOM_HEAD, call->first_head + head);
 }
 
+static struct weight_dropout dropout_of_unit(const struct attention_call *call, size_t sequence, size_t head)
+{
+    struct weight_dropout dropout = {.threshold = call->drop_threshold, .scale = call->drop_scale};
+    if (call->drop_threshold > 0)
+        dropout.key = random_key(unit_key(call, sequence, head), RANDOM_DROPOUT, 0);
+    return dropout;
+}
+
 /* One side of a problem, queries or keys, as its mechanism sees it. */
 struct side {
     const struct attention_call *call;
@@ -287,6 +295,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         .pool = spread ? call->pool : NULL,
         .not_finite = call->not_finite,
         .large = call->large,
+        .dropout = dropout_of_unit(call, sequence, head),
         .ranks = call->ranks,
     };
     if (run->dparams != NULL) {

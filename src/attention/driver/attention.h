@@ -42,6 +42,10 @@ struct attention_call {
        backward, may reach DOUBLE_SQUARES (parts/tiles/double_attention.h). If false, the caller guarantees
        that it does not; softmax may otherwise overflow. */
     bool large;
+    /* Rate of the dropout of attention weights, in 65536ths, and the factor of the others, 1 / (1 - rate). 0:
+       none. Mechanisms with drops_weights; not with large. */
+    unsigned drop_threshold;
+    float drop_scale;
     uint64_t call_key;          /* (seed, step, layer): determines the planes */
     const uint64_t *sample_ids; /* (num_sequences) global indices, part of each head's key; NULL: every
                                    sequence hashes alike */

@@ -229,6 +229,7 @@ const struct mechanism mechanism_lha = {
     .options_size = sizeof(struct lha_options),
     .exact = false,
     .mixes = true,
+    .drops_weights = true,
     .competes = true,
     .refuse = refuse,
     .saved_size = saved_size,

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/group_attention.h"
 
+#include <assert.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -229,6 +230,7 @@ static void forward_block(const struct group_attention *a, const struct forward_
     size_t place = a->queries.start[group] + first;
     float *result = memory->result + place * d_v, *row_max = memory->row_max + place,
           *row_sum = memory->row_sum + place;
+    const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
     gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
     for (size_t i = 0; i < rows; i++) {
@@ -245,6 +247,7 @@ static void forward_block(const struct group_attention *a, const struct forward_
                     cols);
         kernels->softmax.step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), row_max, row_sum,
                               memory->factor);
+        weight_dropout_tile(&dropout, kernels, memory->scores, rows, cols, first, tile);
         if (tile > all.first)
             rescale(kernels, result, d_v, memory->factor, rows);
         tile_multiply(&memory->products, kernels, result, d_v, memory->scores, TILE, 1,
@@ -307,6 +310,7 @@ static void merge_rows(void *argument, size_t index, int worker)
 
 void group_forward(const struct group_attention *attention, struct view out, void *scratch)
 {
+    assert(!drops_weights(&attention->dropout) || !attention->large);
     if (group_forward_in_double(attention, out, scratch))
         return;
     struct forward_pass pass = {attention, out, scratch};
@@ -386,6 +390,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     const uint32_t *queries = a->queries.list + a->queries.start[group];
     float *dquery = memory->dquery + (a->queries.start[group] + first) * d, *p = memory->scores,
           *ds = memory->dscores, scale = score_scale(a->sizes.dim);
+    const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
     gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
     gather(memory->dout, pass->dout, d_v, queries + first, rows);
@@ -404,7 +409,9 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         kernels->softmax.again(p, TILE, rows, cols, scale, memory->max, memory->log_sum);
         tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
                       memory->value_columns + tile * d_v, TILE, rows, cols, d_v, false);
+        weight_dropout_tile(&dropout, kernels, ds, rows, cols, first, tile);
         kernels->softmax.gradient(ds, TILE, p, TILE, rows, cols, scale, memory->deltas);
+        weight_dropout_tile(&dropout, kernels, p, rows, cols, first, tile);
         tile_multiply(&memory->products, kernels, memory->dvalue + at * d_v, d_v, p, 1, TILE, memory->dout,
                       d_v, cols, d_v, rows, true);
         tile_multiply(&memory->products, kernels, memory->dkey + at * d, d, ds, 1, TILE, memory->query, d,

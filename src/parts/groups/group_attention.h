@@ -18,6 +18,7 @@
 #include "parts/tiles/double_attention.h"
 #include "parts/tiles/softmax_rows.h"
 #include "parts/tiles/tile_products.h"
+#include "parts/tiles/weight_dropout.h"
 
 /* The keys of its group that a query meets. Unless it is all, queries and keys are the same tokens. For PAST
    and WINDOW they are in the same lists. For OTHERS and EARLIER the lists are in any order and may differ,
@@ -65,8 +66,10 @@ struct group_attention {
     struct pool *pool; /* NULL: none */
     struct group_sizes sizes;
     enum group_sight sight;
-    struct capacity window; /* for SIGHT_WINDOW */
-    bool large;             /* as in tile_attention.h */
+    struct capacity window;        /* for SIGHT_WINDOW */
+    bool large;                    /* as in tile_attention.h */
+    struct weight_dropout dropout; /* of the weights; a pair has a draw in each group that it shares. Not with
+                                      `large` */
     struct view query, key, value;
     struct members queries, keys;
     struct softmax_rows rows; /* (num_queries), for queries that meet a key: forward writes, backward reads */

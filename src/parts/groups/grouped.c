@@ -153,6 +153,7 @@ static struct group_attention attention_of(const struct grouped *b)
         .sight = grouped_sight(b),
         .window = b->capacity,
         .large = b->large,
+        .dropout = b->dropout,
         .query = b->query,
         .key = b->key,
         .value = b->value,

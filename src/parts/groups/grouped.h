@@ -40,6 +40,7 @@ struct grouped {
     size_t balance;                                /* rounds of balance.h; 0: none */
     bool joint, causal, by_token, partition, norm; /* not both by_token and partition */
     bool large;                                    /* as in tile_attention.h */
+    struct weight_dropout dropout;                 /* of the weights */
     struct view query, key, value;
     /* Writes z (count, grouped_lists), adjacent, for rows first .. first + count - 1, count <= SCORE_ROWS;
        with joint, for both sides, and side is SIDE_QUERIES. `worker` selects its scratch. */

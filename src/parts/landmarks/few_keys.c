@@ -66,12 +66,21 @@ static struct view part(struct view rows, size_t first, size_t count)
     return rows;
 }
 
+/* A chunk's queries are numbered from 0. */
+static struct weight_dropout of_chunk(const struct weight_dropout *dropout, size_t first)
+{
+    struct weight_dropout own = *dropout;
+    own.first_query += first;
+    return own;
+}
+
 static struct tile_attention chunk_of(const struct few_keys *a, size_t first, size_t count)
 {
     return (struct tile_attention){
         .kernels = a->kernels,
         .sizes = chunk_sizes(&a->sizes, count),
         .large = a->large,
+        .dropout = of_chunk(&a->dropout, first),
         .query = part(a->query, first, count),
         .key = a->key,
         .value = a->value,

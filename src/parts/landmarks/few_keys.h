@@ -20,7 +20,8 @@ struct few_keys {
     const struct kernels *kernels;
     struct pool *pool; /* NULL: none */
     struct few_keys_sizes sizes;
-    bool large; /* as in struct tile_attention */
+    bool large;                    /* as in struct tile_attention */
+    struct weight_dropout dropout; /* as there */
     struct view query, key, value;
     struct softmax_rows rows; /* (num_queries): forward writes, backward reads */
 };

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/patterns/pattern_attention.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -122,6 +123,7 @@ static struct tile_attention open_part(const struct pattern_attention *a, const 
         .sizes = tile_sizes(&a->sizes, part->queries.count, part->keys.count, part->span),
         .sight = part->sight,
         .argument = part->argument,
+        .dropout = weight_dropout_of_list(&a->dropout, (size_t)(part - a->parts)),
         .query = rows_of(a->query, part->queries),
         .rows = memory->rows,
     };
@@ -214,6 +216,7 @@ void pattern_attention_forward(const struct pattern_attention *a, struct view ou
 {
     struct memory memory = memory_on(&a->sizes, scratch);
     struct double_attention twin = as_double(a);
+    assert(!drops_weights(&a->dropout) || !a->large);
     bool overflows = a->large && double_is_needed(&twin, NULL);
     softmax_rows_mark(&a->rows, overflows);
     if (overflows) {

@@ -47,7 +47,8 @@ struct pattern_attention {
     struct pattern_sizes sizes;
     const struct pattern_part *parts; /* (num_parts); those without queries or keys are skipped */
     size_t num_parts;
-    bool large; /* as in tile_attention.h */
+    bool large;                    /* as in tile_attention.h */
+    struct weight_dropout dropout; /* of the weights; a pair has a draw in each part. Not with `large` */
     struct view query, key, value;
     struct softmax_rows rows; /* (num_queries): forward writes, backward reads */
 };

@@ -88,6 +88,7 @@ static void forward_tile(const struct tile_attention *a, const struct forward_me
     hide_unseen(a, memory->scores, group + at, rows, tile + seen.first, cols);
     kernels->softmax.step(memory->scores, TILE, rows, cols, score_scale(a->sizes.dim), memory->row_max + at,
                           memory->row_sum + at, memory->factor);
+    weight_dropout_tile(&a->dropout, kernels, memory->scores, rows, cols, group + at, tile + seen.first);
     if (!first)
         rescale(kernels, result, d_v, memory->factor, rows);
     tile_multiply(&memory->products, kernels, result, d_v, memory->scores, TILE, 1,
@@ -161,7 +162,7 @@ void tile_attention_forward(const struct tile_attention *attention, struct view 
     assert(attention->sizes.block >= 1 && attention->sizes.block <= BLOCK);
     assert(attention->terms == NULL ||
            (attention->sizes.span > 0 && attention->terms->count <= attention->sizes.terms));
-    assert(attention->bias == NULL || !attention->large);
+    assert((attention->bias == NULL && !drops_weights(&attention->dropout)) || !attention->large);
     struct double_attention twin = as_double(attention);
     bool overflows = attention->large && double_is_needed(&twin, NULL);
     softmax_rows_mark(&attention->rows, overflows);

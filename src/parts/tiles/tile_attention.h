@@ -23,6 +23,7 @@
 #include "parts/tiles/double_attention.h"
 #include "parts/tiles/relative_terms.h"
 #include "parts/tiles/softmax_rows.h"
+#include "parts/tiles/weight_dropout.h"
 
 enum { TILE_ATTENTION_BLOCK = 96 }; /* maximum queries at a time */
 
@@ -64,6 +65,7 @@ struct tile_attention {
     /* Inputs may be large enough for float32 to overflow: forward and backward each check, and run in double
        if it could (double_attention.h). Backward may have another value than forward. */
     bool large;
+    struct weight_dropout dropout; /* of the weights. Not with `large` */
     struct view query, key, value;
     /* (num_queries): forward writes, backward reads. Of a query that sees nothing: SOFTMAX_ROWS_LEAST and 0.
      */

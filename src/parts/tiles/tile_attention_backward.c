@@ -1,5 +1,5 @@
 /* Backward: a group of keys is held while blocks of queries pass. With P the probabilities, G = dout and
-   delta_i = <G_i, out_i> = sum_j P_ij <G_i, V_j>:
+   delta_i = <G_i, out_i> = sum_j P_ij <G_i, V_j>, without dropout of weights (weight_dropout.h has it):
    dV = P^T G; dS_ij = P_ij (<G_i, V_j> - delta_i) / sqrt(d); dQ = dS K; dK = dS^T Q. With terms, Q there is
    Q + u, and dS also goes to Q + v and r (relative_terms.h); du and dv are sums over queries.
    SPDX-License-Identifier: Apache-2.0 */
@@ -136,7 +136,9 @@ static bool backward_tile(const struct backward_pass *pass, const struct backwar
                            a->rows.log_sum + block.first);
     tile_multiply(&memory->products, kernels, ds, TILE, memory->dout, d_v, 1,
                   memory->value_columns + tile * d_v + seen.first, TILE, rows, cols, d_v, false);
+    weight_dropout_tile(&a->dropout, kernels, ds, rows, cols, block.first, group + at);
     kernels->softmax.gradient(ds, TILE, p, TILE, rows, cols, scale, memory->delta + block.first);
+    weight_dropout_tile(&a->dropout, kernels, p, rows, cols, block.first, group + at);
     tile_multiply(&memory->products, kernels, memory->dvalue + at * d_v, d_v, p, 1, TILE, memory->dout, d_v,
                   cols, d_v, rows, add);
     tile_multiply(&memory->products, kernels, memory->dkey + at * d, d, ds, 1, TILE, memory->query, d, cols,
