@@ -74,6 +74,17 @@ holds its_heads_and_layers json lha/config.json '"local,lha" in str(d) and d["mo
 holds its_own_plan python3 -c 'import sys; b = open("lha/model.safetensors", "rb").read(100000); sys.exit(0 if all(n in b for n in (b"attention.query_position.weight", b"own.local.position", b"own.lha.shared")) and b"attention.query.bias" not in b else "parameters")'
 expect no_weights_to_drop 2 "yoso has no attention weights to drop one by one: attention_dropout is 0.1" train lm --data words --attention yoso --attention-dropout 0.1 --out no
 
+# More words than 16 bits count: every one has an id, an output and a gradient. ln 70,002 = 11.156.
+mkdir many
+python3 -c 'open("many/train.txt", "w").write("\n".join(" ".join(f"w{i}" for i in range(k, k + 50)) for k in range(0, 70000, 50)) + "\n"); open("many/valid.txt", "w").write("w69998 w69999\n" * 40); open("many/test.txt", "w").write("w69999 w0 w65535 w9999\n")'
+run train lm --data many --out many-run --vocabulary words --max-words 300000 --attention softmax --layers 1 --dim 8 --heads 1 --ffn 8 --batch 4 --seq-len 100 --steps 2 --warmup 1 --eval-every 2 --quiet
+[ "$(wc -l <many-run/vocab.txt)" = 70002 ] && passed many_words || failed many_words "$(wc -l <many-run/vocab.txt)"
+run eval many-run --split test --json
+holds many_words_are_known json out 'd["num_unknown"] == 0 and d["tokens"] == 4 and 10 < d["loss"] < 12.5'
+run train lm --data many --out few-run --vocabulary words --max-words 65535 --attention softmax --layers 1 --dim 8 --heads 1 --ffn 8 --batch 4 --seq-len 100 --steps 2 --warmup 1 --eval-every 2 --quiet
+run eval few-run --split test --json
+holds fewer_words_leave_some_unknown json out 'd["num_unknown"] >= 1'
+
 # Stopped and resumed, with accumulated batches of unequal length: the same bits.
 head -c 1000 letters/train.txt >broken/train.txt
 rm broken/wiki.*
