@@ -61,3 +61,51 @@ void row_ranks_from_first(struct row_ranks *ranks, void *bytes, size_t size)
     if (ranks->status != HASHATTN_OK)
         memset(bytes, 0, size);
 }
+
+void row_ranks_gather(struct row_ranks *ranks, void *items, size_t bytes, size_t size)
+{
+    if (ranks->status == HASHATTN_OK)
+        ranks->status = comm_gather(ranks->host, ranks->comm, items, bytes, size);
+    if (ranks->status != HASHATTN_OK)
+        memset(items, 0, bytes);
+}
+
+/* The communicator has memory for one message to each rank and one from each. */
+static hashattn_status trade(const struct row_ranks *ranks, const struct row_piece *out,
+                             const struct row_piece *in)
+{
+    struct comm *comm = ranks->comm;
+    int size = comm_size(comm), rank = comm_rank(comm);
+    hashattn_message *sends = comm->messages, *receives = comm->messages + size;
+    size_t num_sends = 0, num_receives = 0;
+    for (int i = 1; i < size; i++) {
+        int other = (rank + i) % size, world = comm_world_rank(comm, other);
+        if (out[other].size > 0)
+            sends[num_sends++] = (hashattn_message){world, out[other].bytes, out[other].size};
+        if (in[other].size > 0)
+            receives[num_receives++] = (hashattn_message){world, in[other].bytes, in[other].size};
+    }
+    return comm_exchange(ranks->host, comm, sends, num_sends, receives, num_receives);
+}
+
+void row_ranks_trade(struct row_ranks *ranks, const struct row_piece *out, const struct row_piece *in)
+{
+    int size = comm_size(ranks->comm), rank = comm_rank(ranks->comm);
+    if (in[rank].bytes != out[rank].bytes && in[rank].size > 0)
+        memcpy(in[rank].bytes, out[rank].bytes, in[rank].size);
+    if (ranks->status == HASHATTN_OK && size > 1)
+        ranks->status = trade(ranks, out, in);
+    for (int i = 0; i < size && ranks->status != HASHATTN_OK; i++)
+        if (in[i].size > 0)
+            memset(in[i].bytes, 0, in[i].size);
+}
+
+void row_ranks_largest(struct row_ranks *ranks, float *x, size_t n, float *room)
+{
+    size_t size = row_ranks_count(ranks);
+    memcpy(room + (size_t)comm_rank(ranks->comm) * n, x, n * sizeof *x);
+    row_ranks_gather(ranks, room, size * n * sizeof *x, n * sizeof *x);
+    memcpy(x, room, n * sizeof *x);
+    for (size_t i = n; i < size * n; i++)
+        x[i % n] = room[i] > x[i % n] ? room[i] : x[i % n];
+}

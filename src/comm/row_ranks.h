@@ -49,6 +49,20 @@ void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t s
 /* As a ring that is open: the first rank receives zeros. backward: bytes go to the rank before, and the last
    one receives zeros. */
 void row_ranks_shift(struct row_ranks *ranks, const void *out, void *in, size_t size, bool backward);
+/* items: `bytes` bytes in items of `size`, of which each rank has its share (comm_gather); afterwards all. */
+void row_ranks_gather(struct row_ranks *ranks, void *items, size_t bytes, size_t size);
+/* x (n) becomes the largest of each number over the ranks. room: (ranks, n). */
+void row_ranks_largest(struct row_ranks *ranks, float *x, size_t n, float *room);
+
+/* What one rank gets, or what comes from it. */
+struct row_piece {
+    void *bytes;
+    size_t size;
+};
+/* Sends out[r] to rank r and receives in[r] from it, (ranks) each, which must agree on the sizes. What a rank
+   has for itself is copied, unless out and in are the same. */
+void row_ranks_trade(struct row_ranks *ranks, const struct row_piece *out, const struct row_piece *in);
+
 /* Copies the first rank's bytes to all. */
 void row_ranks_from_first(struct row_ranks *ranks, void *bytes, size_t size);
 

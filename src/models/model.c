@@ -335,7 +335,8 @@ void model_count(const struct model *model, const struct model_batch *batch, voi
     for (size_t i = 0; batch->training && i < model->num_own; i++) {
         size_t heads = trunk_own_heads(&model->trunk, model->own[i].mechanism);
         sums[2 * i] += heads == 0 ? 0 : pass.own_sums[i] / (double)heads;
-        sums[2 * i + 1] += (double)examples_of(model, batch);
+        sums[2 * i + 1] +=
+            row_ranks_first(rows_ranks(&pass.trunk.rows)) ? (double)examples_of(model, batch) : 0;
     }
 }
 

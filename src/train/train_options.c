@@ -27,13 +27,11 @@ const struct option_row train_rows[] = {
      "parts of a batch that ranks share; their gradients are added in a fixed tree, so results depend on "
      "shards and not on ranks; 0: 8 under mpirun, otherwise 1"},
     {"sequence_parallel", OPTION_INT, FIELD(sequence_parallel), 1, 1, 4096, NULL,
-     "ranks that share each sequence, with attention yoso, softmax, local or none: each has a span of its "
-     "rows; the "
-     "number of ranks must be a multiple of it"},
+     "ranks that share each sequence, with attention yoso, lha, softmax, local or none: each has a span of "
+     "its rows; the number of ranks must be a multiple of it"},
     {"gradient_precision", OPTION_CHOICE, FIELD(gradient_precision), TREE_F32, 0, 0, precision_names,
      "what is kept of the gradient of each shard and of their sums: float32, or bf16, for which ranks send "
-     "half "
-     "as many bytes"},
+     "half as many bytes"},
     {"warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
      "steps over which the learning rate rises, at most steps"},
     {"eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between evaluations"},

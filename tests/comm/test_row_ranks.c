@@ -1,7 +1,8 @@
 /* Ranks that share sequences: rings, sums and copies among parts of all ranks, the grid, and what happens
    after a failure. Bugs planted and caught: a part that takes its own numbers for those of all ranks, in
    messages and in sums; bytes of a part that are not counted for the whole; a failure that is forgotten;
-   bytes of a failed ring left as they were. Covers: row_ranks.c rank_grid.c.
+   bytes of a failed ring left as they were; a trade: what a rank has for itself not copied, the pieces of the
+   ranks in the order of the messages; the largest of the own row only. Covers: row_ranks.c rank_grid.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/row_ranks.h"
 
@@ -63,6 +64,50 @@ static void work_in_rows(struct comm *comm, void *argument)
     free(room), free(column_room);
 }
 
+/* Rank r of a row sends r + 2 s bytes to rank s, each with both numbers. */
+static void trade_in_rows(struct comm *comm, void *argument)
+{
+    int shared = *(int *)argument, row = comm_rank(comm) / shared, r = comm_rank(comm) % shared;
+    struct host host;
+    struct rank_grid grid;
+    unsigned char sent[MOST_RANKS][3 * MOST_RANKS], come[MOST_RANKS][3 * MOST_RANKS];
+    struct row_piece out[MOST_RANKS], in[MOST_RANKS];
+    float largest[] = {(float)r, (float)-comm_rank(comm)}, room[2 * MOST_RANKS];
+    uint32_t items[2 * MOST_RANKS + 1];
+    host_init(&host);
+    rank_require(rank_grid_open(&host, comm, shared, &grid) == HASHATTN_OK);
+    for (int s = 0; s < shared; s++) {
+        memset(sent[s], 16 * r + s, sizeof sent[s]);
+        memset(come[s], 0xff, sizeof come[s]);
+        out[s] = (struct row_piece){sent[s], (size_t)(r + 2 * s)};
+        in[s] = (struct row_piece){come[s], (size_t)(s + 2 * r)};
+    }
+    row_ranks_trade(&grid.ranks, out, in);
+    for (int s = 0; s < shared; s++)
+        for (int i = 0; i < s + 2 * r + 1; i++)
+            rank_require(come[s][i] == (i < s + 2 * r ? 16 * s + r : 0xff));
+    row_ranks_largest(&grid.ranks, largest, 2, room);
+    rank_require(largest[0] == (float)(shared - 1) && largest[1] == (float)(-row * shared));
+    size_t count = 2 * (size_t)shared + 1, first, end;
+    comm_share(&grid.row, count, &first, &end);
+    for (size_t i = 0; i < count; i++)
+        items[i] = i >= first && i < end ? (uint32_t)(10 * i + 1) : 0;
+    row_ranks_gather(&grid.ranks, items, count * sizeof *items, sizeof *items);
+    for (size_t i = 0; i < count; i++)
+        rank_require(items[i] == 10 * i + 1);
+    rank_require(grid.ranks.status == HASHATTN_OK);
+}
+
+static void ranks_of_a_row_trade(void **state)
+{
+    (void)state;
+    static const int sizes[][2] = {{1, 1}, {2, 1}, {2, 2}, {4, 2}, {3, 3}, {6, 3}, {8, 4}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        int shared = sizes[i][1];
+        assert_string_equal(run_ranks(sizes[i][0], 60, trade_in_rows, &shared), "");
+    }
+}
+
 static void a_grid_has_rows_and_columns(void **state)
 {
     (void)state;
@@ -118,6 +163,10 @@ static void wait_for_a_silent_rank(struct comm *comm, void *argument)
         row_ranks_from_first(&grid.ranks, in, sizeof in);
         row_ranks_shift(&grid.ranks, in, x, sizeof in, true);
         rank_require(x[0] == 0 && x[N - 1] == 0 && in[0] == 0 && comm->bytes_sent == sent);
+        const struct row_piece out[] = {{x, 4}, {x, 4}}, gets[] = {{in, 4}, {in + 1, 4}};
+        in[1] = 1;
+        row_ranks_trade(&grid.ranks, out, gets);
+        rank_require(in[1] == 0 && comm->bytes_sent == sent);
     }
     free(room);
 }
@@ -154,9 +203,8 @@ static void a_row_agrees_first(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_grid_has_rows_and_columns),
-        cmocka_unit_test(ranks_are_a_multiple),
-        cmocka_unit_test(a_failure_is_kept),
+        cmocka_unit_test(a_grid_has_rows_and_columns), cmocka_unit_test(ranks_of_a_row_trade),
+        cmocka_unit_test(ranks_are_a_multiple),        cmocka_unit_test(a_failure_is_kept),
         cmocka_unit_test(a_row_agrees_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

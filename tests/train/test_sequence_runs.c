@@ -5,8 +5,8 @@
    positions counted from the first row of the span; pooling by the rows of the span, or the first row of
    every span; the head's gradient of every rank; targets of examples counted by all ranks; gradients not
    summed over the ranks of a row, or in another order on a larger grid; batches not cut in evaluations;
-   predictions of the first rank only; a rank that fails between two passes and leaves the others waiting.
-   SPDX-License-Identifier: Apache-2.0 */
+   predictions of the first rank only; the own loss counted once per rank; a rank that fails between two
+   passes and leaves the others waiting. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +101,8 @@ static void check_steps(const char *mechanism, const char *pooling, const char *
         assert_int_equal(steps.tokens[0], one.tokens[0]);
         for (size_t i = 1; i < 3; i++) /* correct and count */
             check_near(steps.sums[0][i], one.sums[0][i], 0, "sums");
+        for (size_t i = 0; i < MODEL_SUMS; i++) /* those of lha's own loss are the last */
+            check_near(steps.sums[0][i], one.sums[0][i], 1e-4 * fabs(one.sums[0][i]), "any sum");
         for (size_t i = 0; i < one.total; i++)
             check_near((double)steps.gradients[0][i], (double)one.gradients[0][i], 2e-5 * norm, mechanism);
         free_step(&steps);
@@ -119,6 +121,8 @@ static void a_step_is_that_of_one_process(void **state)
     check_steps("yoso", "first", "false", "0");
     check_steps("yoso", "mean", "true", "0");
     check_steps("none", "mean", "false", "0");
+    check_steps("lha", "mean", "false", "0");
+    check_steps("lha", "first", "true", "0");
     check_steps("softmax", "first", "false", "9");
 }
 
@@ -164,6 +168,7 @@ static void runs_have_the_same_bits_and_resume(void **state)
     (void)state;
     check_runs("yoso");
     check_runs("softmax");
+    check_runs("lha");
 }
 
 static void the_number_is_recorded(void **state)

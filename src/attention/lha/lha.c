@@ -15,9 +15,10 @@
    per head; the features, once per call. Saved: index lists and two floats per query. Cost: 2 (n_q + n_k) d B
    operations to hash, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs, which is n^1.5 for B
    near sqrt(n); backward 2.5 times the latter; the loss 2 S n_k (4 d + 3 B), or 2 (n_q + n_k) R (B + 2 d) for
-   R features. SPDX-License-Identifier: Apache-2.0 */
+   R features. Rows that ranks share: lha_ranks.h. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
 #include "attention/lha/lha_loss.h"
+#include "attention/lha/lha_ranks.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "parts/features/random_features.h"
@@ -240,4 +241,7 @@ const struct mechanism mechanism_lha = {
     .preparation = &(const struct preparation_facet){shared_size, prepare_scratch_size, prepare},
     .own_loss = &(const struct own_loss_facet){lha_loss, loss_share},
     .inspection = &(const struct inspection_facet){in_groups_count, inspect_size, inspect},
+    .sequence_parallel = &(const struct sequence_parallel_facet){lha_ranks_refuse, lha_ranks_saved_size,
+                                                                 lha_ranks_scratch_size, lha_ranks_forward,
+                                                                 lha_ranks_backward},
 };

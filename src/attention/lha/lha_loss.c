@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "attention/lha/lha_ranks.h"
 #include "base/random.h"
 #include "parts/groups/row_sample.h"
 #include "parts/groups/utility.h"
@@ -19,11 +20,14 @@ struct loss_scratch {
     float *attending, *hashed,
         *paired; /* (S, d) each: rows that attend; rows for H_Q; rows for H_K, if joint */
     struct homes sample_homes;
-    struct members lists; /* of one side: see find_homes */
-    uint32_t *choice;     /* (n, rounds) of one side: see find_homes */
-    float *dhash;         /* gradient of effective kernels, with hash shared */
-    void *work;           /* for the scores of find_homes, then for the targets */
-    unsigned char *slots; /* (workers, slot_bytes) */
+    struct members lists;         /* of one side: see find_homes */
+    uint32_t *choice;             /* (n, rounds) of one side: see find_homes */
+    struct lha_lists ranks_lists; /* with ranks */
+    float *largest;               /* with ranks: (ranks, S or 2) */
+    struct row_piece *out, *in;   /* with ranks: (ranks) each */
+    float *dhash;                 /* gradient of effective kernels, with hash shared */
+    void *work;                   /* for the scores of find_homes, then for the targets */
+    unsigned char *slots;         /* (workers, slot_bytes) */
     size_t slot_bytes, bytes;
 };
 
@@ -81,11 +85,22 @@ static size_t targets_of_queries(const struct lha_options *options, size_t n)
     return is_sampled(options) && most < n ? most : n;
 }
 
+/* Rows of the whole sequence, of which `here` are here. */
+static size_t rows_of_all(const struct problem_shape *shape, size_t here)
+{
+    return shape->ranks > 1 ? shape->total_rows : here;
+}
+
+/* Stands for what is set when the ranks are known. */
+static const struct utility_across some_across;
+
 /* The fields that its size depends on. */
 static struct utility utility_of(const struct lha_options *options, const struct problem_shape *shape)
 {
     bool released = options->grouping.mode == MODE_RELEASED;
-    return (struct utility){.num_queries = targets_of_queries(options, shape->num_queries),
+    size_t queries = lha_by_features(options) ? shape->num_queries : rows_of_all(shape, shape->num_queries);
+    return (struct utility){.num_queries = targets_of_queries(options, queries),
+                            .across = shape->ranks > 1 ? &some_across : NULL,
                             .num_keys = shape->num_keys,
                             .dim = shape->head_dim,
                             .num_groups = lha_groups(options),
@@ -109,14 +124,15 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     struct arena arena = arena_on(block);
     struct utility utility = utility_of(options, shape);
     struct grouped grouped = in_groups(&options->grouping, shape);
-    size_t n_q = shape->num_queries, n_k = shape->num_keys, most = n_q > n_k ? n_q : n_k, d = shape->head_dim;
+    size_t n_q = shape->num_queries, n_k = shape->num_keys, d = shape->head_dim;
+    size_t all_q = rows_of_all(shape, n_q), all_k = rows_of_all(shape, n_k), most = size_max(all_q, all_k);
     if (options->grouping.mode == MODE_RELEASED) {
         scratch.query = arena_take(&arena, size_product(n_q, d), sizeof(float));
         scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
         scratch.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
-    scratch.query_homes = homes_take(&arena, n_q, most_homes(&grouped, n_q));
-    scratch.key_homes = homes_take(&arena, n_k, most_homes(&grouped, n_k));
+    scratch.query_homes = homes_take(&arena, all_q, most_homes(&grouped, all_q));
+    scratch.key_homes = homes_take(&arena, all_k, most_homes(&grouped, all_k));
     if (is_sampled(options)) {
         size_t samples = utility.num_queries;
         scratch.sample = arena_take(&arena, samples, sizeof *scratch.sample);
@@ -125,7 +141,7 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
         scratch.hashed = arena_take(&arena, size_product(samples, d), sizeof(float));
         scratch.paired = arena_take(&arena, grouped.joint ? size_product(samples, d) : 0, sizeof(float));
         size_t all = size_product(samples, lha_groups(options));
-        scratch.sample_homes = homes_take(&arena, samples, size_min(all, most_homes(&grouped, n_q)));
+        scratch.sample_homes = homes_take(&arena, samples, size_min(all, most_homes(&grouped, all_q)));
     }
     scratch.lists = members_take(&arena, lha_groups(options), grouped_whole_places(&grouped, most));
     scratch.choice = arena_take(&arena, size_product(most, grouped.rounds), sizeof *scratch.choice);
@@ -133,6 +149,16 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
                                sizeof(float));
     scratch.slot_bytes = loss_slot_on(options, d, NULL).bytes;
     scratch.slots = arena_take(&arena, shape->workers, scratch.slot_bytes);
+    if (shape->ranks > 1) {
+        size_t summed = lha_by_features(options) ? utility.num_features : utility.num_queries;
+        scratch.ranks_lists = lha_lists_on(&grouped, shape, size_product(summed, lha_groups(options)), NULL);
+        scratch.ranks_lists = lha_lists_on(&grouped, shape, size_product(summed, lha_groups(options)),
+                                           arena_take(&arena, scratch.ranks_lists.bytes, 1));
+        scratch.largest =
+            arena_take(&arena, shape->ranks, size_product(size_max(utility.num_queries, 2), sizeof(float)));
+        scratch.out = arena_take(&arena, shape->ranks, sizeof *scratch.out);
+        scratch.in = arena_take(&arena, shape->ranks, sizeof *scratch.in);
+    }
     size_t whole = grouped_whole_size(&grouped), targets = utility_size(&utility);
     scratch.work = arena_take(&arena, whole > targets ? whole : targets, 1);
     scratch.bytes = arena.used;
@@ -147,7 +173,8 @@ size_t lha_loss_size(const struct lha_options *options, const struct problem_sha
 struct loss {
     const struct lha_scorer *scorer, *sample; /* of all tokens, and of the queries that have targets */
     const struct loss_scratch *scratch;
-    float *dhash; /* sum of the gradients of the matrices; NULL: value only */
+    size_t num_queries, num_keys; /* whose mean counts: with ranks, of all of them */
+    float *dhash;                 /* sum of the gradients of the matrices; NULL: value only */
     double total;
 };
 
@@ -181,7 +208,7 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
     const struct problem *problem = scorer->problem;
     const struct lha_options *options = problem->options;
     size_t rounds = lha_rounds(options);
-    double n = (double)rounds * (double)(queries ? scorer->query : scorer->key).rows, sum = 0;
+    double n = (double)rounds * (double)(queries ? loss->num_queries : loss->num_keys), sum = 0;
     double half = joint && options->grouping.mode == MODE_RELEASED ? 0.5 : 1;
     lha_score(scorer, queries || joint ? SIDE_QUERIES : SIDE_KEYS, first, count, own.z, (int)slot);
     problem->kernels->softmax.divergence(own.kl, own.dz, psi, own.z, count * rounds,
@@ -236,6 +263,14 @@ static void find_homes(const struct grouped *grouped, const struct loss_scratch 
         homes_by_lists(homes, taken, n);
         return;
     }
+    if (grouped->across != NULL) {
+        const struct lha_lists *lists = &scratch->ranks_lists;
+        if (released && lha_lists_agree(lists, grouped, side, true, &scratch->lists))
+            homes_by_lists(homes, &scratch->lists, n);
+        else if (!released && lha_lists_choose(lists, grouped, side))
+            homes_by_choice(homes, lists->choice, n, grouped->rounds);
+        return;
+    }
     grouped_whole(grouped, side, released ? &scratch->lists : NULL, released ? NULL : scratch->choice,
                   scratch->work);
     if (released)
@@ -268,25 +303,113 @@ static void share_gradients(const struct problem *problem, const struct loss_scr
     problem->kernels->rows.axpy(dparams + 2 * count, own, dkey_hash, count);
 }
 
-/* Replaces the queries by the sample that has targets: their rows for attention and for the hashes, and
-   their groups. */
-static void take_sample(const struct problem *problem, const struct loss_scratch *own,
-                        struct utility *utility, struct lha_scorer *sample)
+/* The sampled queries [*first, *end) that are rows of a rank. */
+static void samples_of(const struct problem *problem, const uint32_t *sample, size_t count, int rank,
+                       size_t *first, size_t *end)
 {
-    size_t d = problem->shape.head_dim, count = utility->num_queries;
-    row_sample_draw(random_key(problem->random_key, RANDOM_TARGETS, 0), problem->shape.num_queries, count,
-                    own->sample, own->weights);
-    row_sample_copy(own->attending, utility->query, d, own->sample, count);
-    row_sample_copy(own->hashed, problem->query, d, own->sample, count);
+    size_t row = 0, end_row = problem->shape.num_queries;
+    if (problem->shape.ranks > 1)
+        comm_share_of(rank, (int)problem->shape.ranks, problem->shape.total_rows, &row, &end_row);
+    for (*first = 0; *first < count && sample[*first] < row;)
+        ++*first;
+    for (*end = *first; *end < count && sample[*end] < end_row;)
+        ++*end;
+}
+
+/* Each rank's part of the sampled rows that attend, to all. */
+static void share_sample(const struct problem *problem, const struct loss_scratch *own, size_t count)
+{
+    size_t row = problem->shape.head_dim, ranks = problem->shape.ranks, first, end;
+    samples_of(problem, own->sample, count, comm_rank(problem->ranks->comm), &first, &end);
+    const struct row_piece mine = {own->attending + first * row, (end - first) * row * sizeof(float)};
+    for (size_t rank = 0; rank < ranks; rank++) {
+        samples_of(problem, own->sample, count, (int)rank, &first, &end);
+        own->out[rank] = mine;
+        own->in[rank] = (struct row_piece){own->attending + first * row, (end - first) * row * sizeof(float)};
+    }
+    row_ranks_trade(problem->ranks, own->out, own->in);
+}
+
+/* Replaces the queries by the sample that has targets: their rows for attention and for the hashes, and
+   their groups. With ranks: the former of all queries, the latter of those that are here. */
+static void take_sample(const struct problem *problem, const struct loss_scratch *own,
+                        struct utility *utility, struct lha_scorer *sample, struct utility_across *across)
+{
+    size_t d = problem->shape.head_dim, count = utility->num_queries, row = 0, end_row, first, end;
+    size_t total = rows_of_all(&problem->shape, problem->shape.num_queries);
+    row_sample_draw(random_key(problem->random_key, RANDOM_TARGETS, 0), total, count, own->sample,
+                    own->weights);
     row_sample_homes(&own->sample_homes, &utility->query_homes, own->sample, count);
+    samples_of(problem, own->sample, count, problem->ranks == NULL ? 0 : comm_rank(problem->ranks->comm),
+               &first, &end);
+    if (problem->shape.ranks > 1)
+        comm_share(problem->ranks->comm, total, &row, &end_row);
+    row_sample_copy(own->attending + first * d, utility->query, row, d, own->sample + first, end - first);
+    row_sample_copy(own->hashed + first * d, problem->query, row, d, own->sample + first, end - first);
+    if (sample->joint)
+        row_sample_copy(own->paired + first * d, problem->key, row, d, own->sample + first, end - first);
+    if (problem->shape.ranks > 1)
+        share_sample(problem, own, count);
+    across->first = first;
+    across->end = end;
     utility->query = view_of(own->attending, count, d);
     utility->query_homes = own->sample_homes;
     utility->query_weights = own->weights;
     sample->query = view_of(own->hashed, count, d);
-    if (!sample->joint)
-        return;
-    row_sample_copy(own->paired, problem->key, d, own->sample, count);
-    sample->key = (struct view){own->paired, count, d, d, DTYPE_FLOAT32};
+    if (sample->joint)
+        sample->key = view_of(own->paired, count, d);
+}
+
+/* What utility_across calls: sums and maxima over the ranks. */
+static void sum_targets(void *argument, float *x, size_t n)
+{
+    const struct loss_scratch *own = argument;
+    own->ranks_lists.across.sum(own->ranks_lists.across.argument, x, n);
+}
+
+static void largest_targets(void *argument, float *x, size_t n)
+{
+    const struct loss_scratch *own = argument;
+    row_ranks_largest(own->ranks_lists.ranks, x, n, own->largest);
+}
+
+/* The groups of this rank's rows. */
+static struct homes homes_here(const struct problem *problem, struct homes homes)
+{
+    size_t first = 0, end;
+    if (problem->shape.ranks > 1)
+        comm_share(problem->ranks->comm, problem->shape.total_rows, &first, &end);
+    homes.start += first;
+    return homes;
+}
+
+/* The groups of all tokens, in own->query_homes and own->key_homes. */
+static void find_all_homes(const struct problem *problem, const struct grouped *grouped,
+                           struct loss_scratch *own)
+{
+    const struct lha_options *options = problem->options;
+    const struct problem_shape *shape = &problem->shape;
+    bool released = options->grouping.mode == MODE_RELEASED;
+    struct members queries, keys;
+    if (shape->ranks > 1) {
+        struct lha_ranks_saved saved = lha_ranks_saved_on(grouped, shape, problem->saved);
+        queries = saved.queries, keys = saved.keys;
+    } else {
+        struct grouped_saved saved = grouped_saved(grouped);
+        queries = saved.queries, keys = saved.keys;
+    }
+    find_homes(grouped, own, SIDE_QUERIES, &queries, &own->query_homes,
+               rows_of_all(shape, shape->num_queries), released);
+    if (grouped->joint)
+        own->key_homes = own->query_homes;
+    else
+        find_homes(grouped, own, SIDE_KEYS, &keys, &own->key_homes, rows_of_all(shape, shape->num_keys),
+                   released);
+}
+
+static bool ranks_failed(const struct problem *problem)
+{
+    return problem->ranks != NULL && problem->ranks->status != HASHATTN_OK;
 }
 
 double lha_loss(const struct problem *problem, const struct problem_gradients *gradients)
@@ -296,7 +419,6 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
     struct lha_scratch scratch = lha_scratch_on(options, shape, 0, problem->scratch);
     struct loss_scratch own = loss_scratch_on(options, shape, scratch.rest);
     struct grouped grouped = in_groups_open(&options->grouping, problem);
-    struct grouped_saved saved = grouped_saved(&grouped);
     struct lha_scorer scorer = {.problem = problem,
                                 .scratch = &scratch,
                                 .hashes = lha_open_hashes(problem, &scratch),
@@ -305,23 +427,33 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
                                 .key = problem->key};
     struct lha_scorer sample = scorer;
     struct utility utility = utility_of(options, shape);
-    struct loss loss = {.scorer = &scorer, .sample = &sample, .scratch = &own};
-    bool released = options->grouping.mode == MODE_RELEASED;
+    struct utility_across across = {.sum = sum_targets, .largest = largest_targets, .argument = &own};
+    struct loss loss = {.scorer = &scorer,
+                        .sample = &sample,
+                        .scratch = &own,
+                        .num_queries = is_sampled(options) ? utility.num_queries
+                                                           : rows_of_all(shape, shape->num_queries),
+                        .num_keys = rows_of_all(shape, shape->num_keys)};
     grouped.score = lha_score;
     grouped.argument = &scorer;
-    find_homes(&grouped, &own, SIDE_QUERIES, &saved.queries, &own.query_homes, shape->num_queries, released);
-    if (grouped.joint)
-        own.key_homes = own.query_homes;
-    else
-        find_homes(&grouped, &own, SIDE_KEYS, &saved.keys, &own.key_homes, shape->num_keys, released);
+    if (shape->ranks > 1) {
+        lha_lists_open(&own.ranks_lists, problem);
+        grouped.across = &own.ranks_lists.across;
+        utility.across = &across;
+    }
+    if (ranks_failed(problem)) /* forward may have made no lists */
+        return 0;
+    find_all_homes(problem, &grouped, &own);
+    if (ranks_failed(problem))
+        return 0;
     utility.kernels = problem->kernels;
     utility.pool = problem->pool;
     utility.query = attending(problem, &own, problem->query, own.query);
     utility.key = attending(problem, &own, problem->key, own.key);
-    utility.query_homes = own.query_homes;
-    utility.key_homes = own.key_homes;
+    utility.query_homes = is_sampled(options) ? own.query_homes : homes_here(problem, own.query_homes);
+    utility.key_homes = homes_here(problem, own.key_homes);
     if (is_sampled(options))
-        take_sample(problem, &own, &utility, &sample);
+        take_sample(problem, &own, &utility, &sample, &across);
     utility.directions = problem->shared;
     utility.take = take_targets;
     utility.close = close_slot;

@@ -99,14 +99,19 @@ static void finish_tile(void *argument, size_t tile, int worker)
 
 static void weigh_groups(const struct pass *pass)
 {
-    size_t groups = pass->balance->num_groups;
-    float share = (float)pass->balance->n / (float)groups;
+    const struct balance *balance = pass->balance;
+    size_t groups = balance->num_groups;
+    float share = (float)(balance->sum == NULL ? balance->n : balance->total) / (float)groups;
+    float *group = pass->memory.group;
     for (size_t b = 0; b < groups; b++) {
-        float sum = 0;
-        for (size_t tile = 0; tile < tiles_of(pass->balance->n); tile++)
-            sum += pass->memory.sums[tile * groups + b];
-        pass->memory.group[b] = inverse(sum / share, 0);
+        group[b] = 0;
+        for (size_t tile = 0; tile < tiles_of(balance->n); tile++)
+            group[b] += pass->memory.sums[tile * groups + b];
     }
+    if (balance->sum != NULL)
+        balance->sum(balance->argument, group, groups);
+    for (size_t b = 0; b < groups; b++)
+        group[b] = inverse(group[b] / share, 0);
 }
 
 void balance(const struct balance *b, float *z)

@@ -19,6 +19,11 @@ struct balance {
     size_t num_groups, n, ld, rounds;
     float scale;   /* above 0 */
     void *scratch; /* balance_size bytes */
+    /* NULL, or the tokens are those of one rank of several: adds x (n) of all of them. `total`: their
+       tokens. */
+    void (*sum)(void *argument, float *x, size_t n);
+    void *argument;
+    size_t total;
 };
 
 size_t balance_size(size_t num_groups, size_t n);

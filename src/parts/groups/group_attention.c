@@ -112,6 +112,12 @@ static void hide_by_token(enum group_sight sight, float *scores, const uint32_t 
             scores[i * TILE + j] = sight_meets(sight, queries[i], keys[j]) ? scores[i * TILE + j] : -INFINITY;
 }
 
+/* The rows of the places from `place` on. */
+static const uint32_t *rows_at(const uint32_t *rows, const struct members *members, size_t place)
+{
+    return (rows == NULL ? members->list : rows) + place;
+}
+
 /* queries: the tokens of the rows; keys: of the whole group. */
 static void hide_unseen(const struct group_attention *a, float *scores, const struct seen *each,
                         const uint32_t *queries, const uint32_t *keys, size_t rows, size_t tile, size_t cols)
@@ -232,7 +238,8 @@ static void forward_block(const struct group_attention *a, const struct forward_
           *row_sum = memory->row_sum + place;
     const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
-    gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
+    gather_attending(a, &memory->norming, memory->query, a->query, rows_at(a->query_rows, &a->queries, place),
+                     rows);
     for (size_t i = 0; i < rows; i++) {
         row_max[i] = LEAST;
         row_sum[i] = 0;
@@ -260,7 +267,7 @@ static void forward_group(void *argument, size_t group, int worker)
     const struct forward_pass *pass = argument;
     const struct group_attention *a = pass->attention;
     struct forward_memory memory = forward_memory(&a->sizes, pass->scratch, (size_t)worker);
-    const uint32_t *keys = a->keys.list + a->keys.start[group];
+    const uint32_t *keys = rows_at(a->key_rows, &a->keys, a->keys.start[group]);
     size_t num_keys = members_of(&a->keys, group), num_queries = members_of(&a->queries, group);
     gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
     gather(memory.value, a->value, a->sizes.value_dim, keys, num_keys);
@@ -308,17 +315,34 @@ static void merge_rows(void *argument, size_t index, int worker)
     }
 }
 
+struct group_parts group_parts(const struct group_sizes *sizes, void *scratch)
+{
+    struct forward_memory memory = forward_memory(sizes, scratch, 0);
+    return (struct group_parts){memory.result, memory.row_max, memory.row_sum};
+}
+
+void group_places_forward(const struct group_attention *attention, void *scratch)
+{
+    struct forward_pass pass = {.attention = attention, .scratch = scratch};
+    pool_run(attention->pool, forward_group, &pass, attention->queries.num_groups);
+}
+
+void group_rows_forward(const struct group_attention *attention, struct view out, void *scratch)
+{
+    struct forward_pass pass = {attention, out, scratch};
+    size_t n_q = attention->sizes.num_queries;
+    struct places places = forward_memory(&attention->sizes, scratch, 0).places;
+    places_find(&places, &attention->queries, n_q);
+    pool_run(attention->pool, merge_rows, &pass, (n_q + ROWS - 1) / ROWS);
+}
+
 void group_forward(const struct group_attention *attention, struct view out, void *scratch)
 {
     assert(!drops_weights(&attention->dropout) || !attention->large);
     if (group_forward_in_double(attention, out, scratch))
         return;
-    struct forward_pass pass = {attention, out, scratch};
-    size_t n_q = attention->sizes.num_queries;
-    struct places places = forward_memory(&attention->sizes, scratch, 0).places;
-    pool_run(attention->pool, forward_group, &pass, attention->queries.num_groups);
-    places_find(&places, &attention->queries, n_q);
-    pool_run(attention->pool, merge_rows, &pass, (n_q + ROWS - 1) / ROWS);
+    group_places_forward(attention, scratch);
+    group_rows_forward(attention, out, scratch);
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------
@@ -377,7 +401,7 @@ size_t group_backward_size(const struct group_sizes *sizes)
 
 struct backward_pass {
     const struct group_attention *attention;
-    struct view out, dout;
+    struct view dout;
     void *scratch;
 };
 
@@ -388,16 +412,17 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     const struct kernels *kernels = a->kernels;
     size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, group);
     const uint32_t *queries = a->queries.list + a->queries.start[group];
+    const uint32_t *places = rows_at(a->query_rows, &a->queries, a->queries.start[group] + first);
     float *dquery = memory->dquery + (a->queries.start[group] + first) * d, *p = memory->scores,
           *ds = memory->dscores, scale = score_scale(a->sizes.dim);
     const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
-    gather_attending(a, &memory->norming, memory->query, a->query, queries + first, rows);
-    gather(memory->dout, pass->dout, d_v, queries + first, rows);
+    gather_attending(a, &memory->norming, memory->query, a->query, places, rows);
+    gather(memory->dout, pass->dout, d_v, places, rows);
     for (size_t i = 0; i < rows; i++) {
-        memory->max[i] = a->rows.max[queries[first + i]];
-        memory->log_sum[i] = a->rows.log_sum[queries[first + i]];
-        memory->deltas[i] = memory->delta[queries[first + i]];
+        memory->max[i] = a->rows.max[places[i]];
+        memory->log_sum[i] = a->rows.log_sum[places[i]];
+        memory->deltas[i] = memory->delta[places[i]];
     }
     if (all.first == all.end)
         memset(dquery, 0, rows * d * sizeof *dquery);
@@ -426,7 +451,7 @@ static void backward_group(void *argument, size_t group, int worker)
     const struct backward_pass *pass = argument;
     const struct group_attention *a = pass->attention;
     struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
-    const uint32_t *keys = a->keys.list + a->keys.start[group];
+    const uint32_t *keys = rows_at(a->key_rows, &a->keys, a->keys.start[group]);
     size_t num_keys = members_of(&a->keys, group), num_queries = members_of(&a->queries, group);
     size_t at = a->keys.start[group], d = a->sizes.dim, d_v = a->sizes.value_dim;
     gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
@@ -439,14 +464,50 @@ static void backward_group(void *argument, size_t group, int worker)
         backward_block(pass, &memory, group, first, size_min(BLOCK, num_queries - first));
 }
 
+struct group_slopes group_slopes(const struct group_sizes *sizes, void *scratch)
+{
+    struct backward_memory memory = backward_memory(sizes, scratch, 0);
+    return (struct group_slopes){memory.dquery, memory.dkey, memory.dvalue, memory.delta};
+}
+
+struct delta_pass {
+    const struct group_attention *attention;
+    struct view out, dout;
+    float *delta;
+};
+
 static void delta_rows(void *argument, size_t index, int worker)
 {
-    const struct backward_pass *pass = argument;
+    (void)worker;
+    const struct delta_pass *pass = argument;
     const struct group_attention *a = pass->attention;
-    struct backward_memory memory = backward_memory(&a->sizes, pass->scratch, (size_t)worker);
     size_t first = index * ROWS, rows = size_min(ROWS, a->sizes.num_queries - first);
-    a->kernels->rows.dots(memory.delta + first, view_row(pass->dout, first), pass->dout.stride,
+    a->kernels->rows.dots(pass->delta + first, view_row(pass->dout, first), pass->dout.stride,
                           view_row(pass->out, first), pass->out.stride, rows, a->sizes.value_dim);
+}
+
+void group_deltas(const struct group_attention *attention, struct view out, struct view dout, float *delta)
+{
+    struct delta_pass pass = {attention, out, dout, delta};
+    pool_run(attention->pool, delta_rows, &pass, (attention->sizes.num_queries + ROWS - 1) / ROWS);
+}
+
+void group_places_backward(const struct group_attention *attention, struct view dout, void *scratch)
+{
+    struct backward_pass pass = {attention, dout, scratch};
+    pool_run(attention->pool, backward_group, &pass, attention->queries.num_groups);
+}
+
+void group_rows_backward(const struct group_attention *attention, const struct attention_gradients *gradients,
+                         void *scratch)
+{
+    const struct group_sizes *sizes = &attention->sizes;
+    struct backward_memory memory = backward_memory(sizes, scratch, 0);
+    places_find(&memory.query_places, &attention->queries, sizes->num_queries);
+    places_find(&memory.key_places, &attention->keys, sizes->num_keys);
+    add_all_places(attention, &memory.query_places, memory.dquery, gradients->query);
+    add_all_places(attention, &memory.key_places, memory.dkey, gradients->key);
+    add_all_places(attention, &memory.key_places, memory.dvalue, gradients->value);
 }
 
 /* Queries that met only their own key: their maximum is as it began. */
@@ -462,16 +523,9 @@ void group_backward(const struct group_attention *attention, struct view out, st
 {
     if (group_backward_in_double(attention, dout, gradients, scratch))
         return;
-    const struct group_sizes *sizes = &attention->sizes;
-    struct backward_pass pass = {attention, out, dout, scratch};
-    struct backward_memory memory = backward_memory(sizes, scratch, 0);
-    pool_run(attention->pool, delta_rows, &pass, (sizes->num_queries + ROWS - 1) / ROWS);
-    pool_run(attention->pool, backward_group, &pass, attention->queries.num_groups);
-    places_find(&memory.query_places, &attention->queries, sizes->num_queries);
-    places_find(&memory.key_places, &attention->keys, sizes->num_keys);
-    add_all_places(attention, &memory.query_places, memory.dquery, gradients->query);
-    add_all_places(attention, &memory.key_places, memory.dkey, gradients->key);
-    add_all_places(attention, &memory.key_places, memory.dvalue, gradients->value);
+    group_deltas(attention, out, dout, group_slopes(&attention->sizes, scratch).delta);
+    group_places_backward(attention, dout, scratch);
+    group_rows_backward(attention, gradients, scratch);
     if (sight_is_by_token(attention->sight))
         add_own_values(attention, dout, gradients->value);
 }

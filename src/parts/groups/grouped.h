@@ -22,6 +22,13 @@
 
 enum grouped_side { SIDE_QUERIES, SIDE_KEYS };
 
+/* The tokens are a span of a sequence whose other spans are elsewhere. */
+struct grouped_across {
+    size_t total;                                    /* tokens of the sequence */
+    void (*sum)(void *argument, float *x, size_t n); /* adds x (n) of all spans */
+    void *argument;
+};
+
 /* Maximum rows per call of `score`. */
 enum { SCORE_ROWS = 64 };
 
@@ -47,6 +54,7 @@ struct grouped {
     void (*score)(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
                   int worker);
     const void *argument;
+    const struct grouped_across *across; /* for grouped_find; NULL: the tokens are a whole sequence */
     void *saved, *scratch;
 };
 
@@ -84,6 +92,18 @@ void grouped_whole(const struct grouped *grouped, enum grouped_side side, const 
 size_t grouped_whole_size(const struct grouped *grouped);
 /* Number of places in those lists. */
 size_t grouped_whole_places(const struct grouped *grouped, size_t n);
+/* What a span of a sequence contributes to the choice of members. */
+struct grouped_found {
+    uint32_t *choice; /* NULL, or (n, rounds): the group of each token and round (by_token), or with `whole`
+                         that of its largest p */
+    /* NULL, or for each group its `count` best tokens of the span, rising, and their p: (lists, count) */
+    uint32_t *tokens;
+    float *scores;
+    size_t count; /* <= n */
+};
+/* Scores a side of a span. whole: even with by_token, as grouped_whole; scratch: grouped_whole_size. */
+void grouped_find(const struct grouped *grouped, enum grouped_side side, bool whole,
+                  const struct grouped_found *found, void *scratch);
 /* counts (grouped_lists): number of tokens of a side that score best in each group of its round. */
 void grouped_count_best(const struct grouped *grouped, enum grouped_side side, uint32_t *counts);
 /* p <- softmax over the groups of z (count, num_groups), in place; largest, sum and factor: (count). */

@@ -1,6 +1,7 @@
 /* Steps 1 and 2 of grouped.h, on the pool. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
 #include "parts/groups/partition.h"
+#include "parts/groups/topk.h"
 
 #include <float.h>
 #include <math.h>
@@ -145,10 +146,15 @@ static void score_tile(void *argument, size_t tile, int worker)
    equal scores are not scaled. */
 static void balance_scores(const struct grouped *b, const struct score_memory *memory, size_t n, size_t round)
 {
-    double sum = 0;
+    double sum = 0, total = (double)(b->across == NULL ? n : b->across->total);
     for (size_t tile = 0; tile < tiles_of(n); tile++)
         sum += memory->spread[round * tiles_of(n) + tile];
-    float deviation = (float)sqrt(sum / (double)n / (double)b->capacity.num_groups);
+    if (b->across != NULL) {
+        float squares = (float)sum;
+        b->across->sum(b->across->argument, &squares, 1);
+        sum = (double)squares;
+    }
+    float deviation = (float)sqrt(sum / total / (double)b->capacity.num_groups);
     balance(
         &(struct balance){
             .kernels = b->kernels,
@@ -159,6 +165,9 @@ static void balance_scores(const struct grouped *b, const struct score_memory *m
             .rounds = b->balance,
             .scale = deviation > FLT_MIN ? GROUPED_SHARPNESS / deviation : 1,
             .scratch = memory->balance,
+            .sum = b->across == NULL ? NULL : b->across->sum,
+            .argument = b->across == NULL ? NULL : b->across->argument,
+            .total = b->across == NULL ? 0 : b->across->total,
         },
         memory->scores + round * b->capacity.num_groups * members_score_distance(n));
 }
@@ -250,6 +259,43 @@ void grouped_whole(const struct grouped *b, enum grouped_side side, const struct
         fill_lists(&whole, &memory, n, lists);
     if (choice != NULL)
         choose(choice, memory.scores, members_score_distance(n), b->capacity.num_groups, b->rounds, n);
+}
+
+struct finding {
+    const struct kernels *kernels;
+    const float *scores;
+    size_t ld, n;
+    const struct grouped_found *found;
+};
+
+static void find_group(void *argument, size_t group, int worker)
+{
+    (void)worker;
+    const struct finding *finding = argument;
+    const struct grouped_found *found = finding->found;
+    const float *scores = finding->scores + group * finding->ld;
+    uint32_t *tokens = found->tokens + group * found->count;
+    topk_select(finding->kernels, scores, finding->n, found->count, tokens);
+    for (size_t i = 0; i < found->count; i++)
+        found->scores[group * found->count + i] = scores[tokens[i]];
+}
+
+void grouped_find(const struct grouped *b, enum grouped_side side, bool whole,
+                  const struct grouped_found *found, void *scratch)
+{
+    struct grouped used = whole ? whole_of(b) : *b;
+    size_t n = length_of(b, side), ld = members_score_distance(n), lists = grouped_lists(b);
+    struct score_memory memory = score_side(&used, b->joint ? SIDE_QUERIES : side, n, scratch);
+    if (found->choice != NULL && used.by_token)
+        memcpy(found->choice, memory.choice, n * b->rounds * sizeof *found->choice);
+    else if (found->choice != NULL)
+        choose(found->choice, memory.scores, ld, b->capacity.num_groups, b->rounds, n);
+    if (found->tokens == NULL)
+        return;
+    pool_run(
+        b->pool, find_group,
+        &(struct finding){.kernels = b->kernels, .scores = memory.scores, .ld = ld, .n = n, .found = found},
+        lists);
 }
 
 void grouped_count_best(const struct grouped *b, enum grouped_side side, uint32_t *counts)

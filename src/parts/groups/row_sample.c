@@ -23,10 +23,11 @@ void row_sample_draw(uint64_t key, size_t n, size_t count, uint32_t *rows, float
     }
 }
 
-void row_sample_copy(float *to, struct view from, size_t dim, const uint32_t *rows, size_t count)
+void row_sample_copy(float *to, struct view from, size_t first, size_t dim, const uint32_t *rows,
+                     size_t count)
 {
     for (size_t s = 0; s < count; s++)
-        memcpy(to + s * dim, view_row(from, rows[s]), dim * sizeof *to);
+        memcpy(to + s * dim, view_row(from, rows[s] - first), dim * sizeof *to);
 }
 
 void row_sample_homes(const struct homes *to, const struct homes *from, const uint32_t *rows, size_t count)

@@ -13,8 +13,9 @@
    its expectation. All weights are 1 if count divides n. */
 void row_sample_draw(uint64_t key, size_t n, size_t count, uint32_t *rows, float *weights);
 
-/* to (count, dim), adjacent, = the rows of the sample. */
-void row_sample_copy(float *to, struct view from, size_t dim, const uint32_t *rows, size_t count);
+/* to (count, dim), adjacent, = the rows of the sample. from: begins with row `first`. */
+void row_sample_copy(float *to, struct view from, size_t first, size_t dim, const uint32_t *rows,
+                     size_t count);
 
 /* The groups of the rows of the sample, indexed within the sample; `to` must have room for them. */
 void row_sample_homes(const struct homes *to, const struct homes *from, const uint32_t *rows, size_t count);

@@ -49,8 +49,20 @@ struct pass {
     struct levels level;
 };
 
-static size_t rows_of(const struct pass *pass)
+static bool gives_some(const struct pass *pass)
 {
+    return pass->utility->across != NULL && pass->utility->num_features == 0 && pass->side == UTILITY_QUERIES;
+}
+
+static size_t first_row(const struct pass *pass)
+{
+    return gives_some(pass) ? pass->utility->across->first : 0;
+}
+
+static size_t end_row(const struct pass *pass)
+{
+    if (gives_some(pass))
+        return pass->utility->across->end;
     return pass->side == UTILITY_QUERIES ? pass->utility->num_queries : pass->utility->num_keys;
 }
 
@@ -58,8 +70,8 @@ static void run_block(void *argument, size_t slot, int worker)
 {
     (void)worker;
     const struct pass *pass = argument;
-    size_t first = (pass->wave + slot) * UTILITY_BLOCK;
-    pass->block(pass, slot, first, size_min(first + UTILITY_BLOCK, rows_of(pass)));
+    size_t first = first_row(pass) + (pass->wave + slot) * UTILITY_BLOCK;
+    pass->block(pass, slot, first, size_min(first + UTILITY_BLOCK, end_row(pass)));
 }
 
 /* add is called for each block, in order, on this thread. */
@@ -69,7 +81,8 @@ static void run_blocks(struct pass *pass, enum utility_side side,
 {
     pass->side = side;
     pass->block = block;
-    size_t blocks = (rows_of(pass) + UTILITY_BLOCK - 1) / UTILITY_BLOCK, slots = pass->utility->workers;
+    size_t blocks = (end_row(pass) - first_row(pass) + UTILITY_BLOCK - 1) / UTILITY_BLOCK,
+           slots = pass->utility->workers;
     for (pass->wave = 0; pass->wave < blocks; pass->wave += slots) {
         size_t count = size_min(slots, blocks - pass->wave);
         pool_run(pass->utility->pool, run_block, pass, count);
@@ -104,6 +117,7 @@ struct exact_memory {
     float *psi_query, *psi_key; /* (n, B) */
     float *dquery, *dkey;       /* (n, d), unused results */
     struct softmax_rows rows;   /* (n_q) */
+    float *largest, *weight;    /* (n_q): with spans, the maximum of all, and this one's weight */
     uint32_t *start, *query, *key; /* one group with all tokens */
     void *attention;
     size_t bytes;
@@ -123,6 +137,8 @@ static struct exact_memory exact_memory(const struct utility *u, void *block)
     m.rows = softmax_rows_take(&arena, n_q);
     m.dquery = arena_take(&arena, size_product(n_q, u->dim), sizeof(float));
     m.dkey = arena_take(&arena, size_product(n_k, u->dim), sizeof(float));
+    m.largest = arena_take(&arena, u->across == NULL ? 0 : n_q, sizeof(float));
+    m.weight = arena_take(&arena, u->across == NULL ? 0 : n_q, sizeof(float));
     m.start = arena_take(&arena, 4, sizeof *m.start);
     m.query = arena_take(&arena, n_q, sizeof *m.query);
     m.key = arena_take(&arena, n_k, sizeof *m.key);
@@ -156,6 +172,27 @@ static void give_exact(const struct pass *pass, size_t slot, size_t first, size_
                 slot);
 }
 
+/* The softmax over the keys of all spans: psi of queries, and the maxima and sums from which backward makes
+   the probabilities again. */
+static void merge_spans(const struct utility *u, const struct exact_memory *m)
+{
+    size_t n = u->num_queries, groups = u->num_groups;
+    float scale = 1 / sqrtf((float)u->dim);
+    memcpy(m->largest, m->rows.max, n * sizeof(float));
+    u->across->largest(u->across->argument, m->largest, n);
+    for (size_t i = 0; i < n; i++)
+        m->weight[i] = expf(m->rows.log_sum[i] + scale * (m->rows.max[i] - m->largest[i]));
+    u->kernels->rows.scale(m->psi_query, groups, m->weight, n, groups);
+    u->across->sum(u->across->argument, m->weight, n);
+    u->across->sum(u->across->argument, m->psi_query, n * groups);
+    for (size_t i = 0; i < n; i++) {
+        m->rows.max[i] = m->largest[i];
+        m->rows.log_sum[i] = logf(m->weight[i]);
+        m->weight[i] = 1 / m->weight[i];
+    }
+    u->kernels->rows.scale(m->psi_query, groups, m->weight, n, groups);
+}
+
 static void exact_targets(const struct utility *u, void *scratch)
 {
     struct exact_memory m = exact_memory(u, scratch);
@@ -171,6 +208,8 @@ static void exact_targets(const struct utility *u, void *scratch)
                                         .keys = all_in_one(m.start + 2, m.key, n_k),
                                         .rows = m.rows};
     group_forward(&attention, view_of(m.psi_query, n_q, groups), m.attention);
+    if (u->across != NULL)
+        merge_spans(u, &m);
     memset(m.psi_key, 0, n_k * groups * sizeof(float));
     memset(m.dquery, 0, n_q * u->dim * sizeof(float));
     memset(m.dkey, 0, n_k * u->dim * sizeof(float));
@@ -343,6 +382,20 @@ static void give_keys(const struct pass *pass, size_t slot, size_t first, size_t
     }
 }
 
+static void level_spans(const struct utility *u, struct levels *level)
+{
+    float both[] = {level->plain, level->shrunk};
+    if (u->across != NULL)
+        u->across->largest(u->across->argument, both, 2);
+    *level = (struct levels){both[0], both[1]};
+}
+
+static void sum_spans(const struct utility *u, float *sums, size_t n)
+{
+    if (u->across != NULL)
+        u->across->sum(u->across->argument, sums, n);
+}
+
 static void estimated_targets(const struct utility *u, void *scratch)
 {
     struct memory m = memory_on(u, scratch, 0);
@@ -355,13 +408,17 @@ static void estimated_targets(const struct utility *u, void *scratch)
                         .shrink = u->twice_scaled ? 1 / sqrtf((float)u->dim) : 1,
                         .level = {-INFINITY, -INFINITY}};
     run_blocks(&pass, u->swapped ? UTILITY_QUERIES : UTILITY_KEYS, level_block, level_add);
+    level_spans(u, &pass.level);
     clear_sums(u, m.sums, m.all);
     pass.stabiliser = of_keys;
     run_blocks(&pass, UTILITY_KEYS, sum_keys, add_keys);
+    sum_spans(u, m.sums, groups * features);
+    sum_spans(u, m.all, features);
     u->kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
     memset(m.sums, 0, groups * features * sizeof(float));
     pass.stabiliser = of_queries;
     run_blocks(&pass, UTILITY_QUERIES, give_queries, add_queries);
+    sum_spans(u, m.sums, groups * features);
     u->kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
     pass.stabiliser = of_keys;
     run_blocks(&pass, UTILITY_KEYS, give_keys, close_block);

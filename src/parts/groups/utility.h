@@ -12,8 +12,9 @@
    R is kept. Stabilisers: Performer's (a query's own largest exponent, one exponent for all keys; unbiased),
    or swapped as in the published code, which weighs keys by their own factor and is biased, with less
    variance. `twice_scaled`, also as published: the queries of T are divided by sqrt(d) once more. Scratch is
-   linear in n. The estimate and all calls of `take` run on the pool; the exact targets are computed on one
-   thread. SPDX-License-Identifier: Apache-2.0 */
+   linear in n. Spans of a sequence exchange, for exact targets, 2 floats and B shares a query, and for
+   estimated ones two tables of R B floats. The estimate and all calls of `take` run on the pool; the exact
+   targets are computed on one thread. SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_UTILITY_H
 #define PARTS_UTILITY_H
 
@@ -35,6 +36,16 @@ void homes_by_lists(const struct homes *homes, const struct members *members, si
 /* Token i is in choice[i * each .. (i + 1) * each). */
 void homes_by_choice(const struct homes *homes, const uint32_t *choice, size_t n, size_t each);
 
+/* The keys are a span of a sequence whose other spans are elsewhere. Exact: all queries attend to the keys of
+   every span, and this one gives those from `first` to `end` to `take`. Estimated: the queries are a span
+   too. The functions work on x (n) of all spans. */
+struct utility_across {
+    size_t first, end;
+    void (*sum)(void *argument, float *x, size_t n);
+    void (*largest)(void *argument, float *x, size_t n);
+    void *argument;
+};
+
 struct utility {
     const struct kernels *kernels;
     struct pool *pool; /* NULL: none */
@@ -47,6 +58,7 @@ struct utility {
     const float *directions;    /* (dim, features_directions(num_features, both_signs)) */
     bool both_signs;
     bool swapped, twice_scaled;
+    const struct utility_across *across; /* NULL: the whole sequence is here */
     /* Receives psi (count, num_groups), adjacent, for rows first .. first + count - 1 of a side; each row is
        up to a factor, psi >= 0, and all 0 in a row without mass. All queries come before all keys. Calls for
        different slots < workers may run concurrently, those for one slot in sequence. After each block of

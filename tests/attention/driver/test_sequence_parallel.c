@@ -11,119 +11,8 @@
 
 #include "attention/driver/attention.h"
 #include "oracle/oracle_softmax.h"
-#include "support/attention_case.h"
+#include "support/attention_team.h"
 #include "support/check.h"
-#include "support/thread_ranks.h"
-
-/* What the ranks compute, in the places of the whole. */
-struct team {
-    const struct attention_case *whole;
-    int threads;
-    struct attention_result result;
-    float *dparams[MOST_RANKS];
-    uint64_t bytes_sent; /* of rank 0 */
-};
-
-/* The rows of this rank in every sequence: of an array of the whole to its own, or back. */
-static void move_rows(const struct attention_case *whole, const struct attention_case *own,
-                      const struct comm *comm, float *part, float *all, size_t row, bool back)
-{
-    for (size_t s = 0; s < whole->num_sequences; s++) {
-        size_t first, end, here = attention_case_rows(own->keys, s),
-                           there = attention_case_rows(whole->keys, s);
-        comm_share(comm, whole->keys[s], &first, &end);
-        if (back)
-            attention_case_take_rows(all, there + first, part, here, end - first, row);
-        else
-            attention_case_take_rows(part, here, all, there + first, end - first, row);
-    }
-}
-
-static struct packed packed_rows(const struct attention_case *problem, float *data, size_t width)
-{
-    return (struct packed){
-        .data = data, .width = width, .row_stride = problem->num_heads * width, .head_stride = width};
-}
-
-static void compute(struct comm *comm, void *argument)
-{
-    struct team *team = argument;
-    const struct attention_case *whole = team->whole;
-    struct attention_case own = *whole;
-    struct host host;
-    struct pool *pool;
-    size_t offsets[2 * (CASE_SEQUENCES + 1)];
-    host_init(&host);
-    rank_require(pool_new(&host, team->threads, &pool) == HASHATTN_OK);
-    for (size_t s = 0; s < whole->num_sequences; s++) {
-        size_t first, end;
-        comm_share(comm, whole->keys[s], &first, &end);
-        own.queries[s] = own.keys[s] = end - first;
-    }
-    size_t rows = attention_case_rows(own.keys, own.num_sequences), d = own.num_heads * own.head_dim,
-           d_v = own.num_heads * own.value_dim;
-    float *arrays[8];
-    size_t widths[] = {d, d, d_v, d_v, d_v, d, d, d_v};
-    float *sources[] = {whole->query, whole->key, whole->value, whole->dout};
-    for (size_t i = 0; i < 8; i++) {
-        arrays[i] = guard_floats(rows * widths[i]);
-        memset(arrays[i], i < 5 ? 0xff : 0, rows * widths[i] * sizeof(float));
-        if (i < 4)
-            move_rows(whole, &own, comm, arrays[i], sources[i], widths[i], false);
-    }
-    own.query = arrays[0], own.key = arrays[1], own.value = arrays[2];
-    struct row_ranks ranks = {.host = &host, .comm = comm};
-    struct attention_call call = attention_case_call(&own, pool, offsets);
-    call.key_offsets = call.query_offsets;
-    call.ranks = &ranks;
-    call.totals = whole->keys;
-    rank_require(attention_check(&host, &call) == HASHATTN_OK);
-    size_t saved_floats = attention_saved_size(&call) / sizeof(float),
-           scratch_floats = attention_scratch_size(&call) / sizeof(float);
-    float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats);
-    size_t num_params = own.num_heads * attention_case_params(&own);
-    float *dparams = calloc(num_params + 1, sizeof *dparams);
-    struct packed out = packed_rows(&own, arrays[4], own.value_dim),
-                  dout = packed_rows(&own, arrays[3], own.value_dim);
-    memset(scratch, 0xff, scratch_floats * sizeof(float));
-    attention_forward(&call, out, saved, scratch);
-    memset(scratch, 0xff, scratch_floats * sizeof(float));
-    attention_backward(&call, out, dout, packed_rows(&own, arrays[5], own.head_dim),
-                       packed_rows(&own, arrays[6], own.head_dim),
-                       packed_rows(&own, arrays[7], own.value_dim), dparams, saved, scratch);
-    rank_require(ranks.status == HASHATTN_OK);
-    team->dparams[comm_rank(comm)] = dparams;
-    float *results[] = {team->result.out, team->result.dquery, team->result.dkey, team->result.dvalue};
-    for (size_t i = 4; i < 8; i++)
-        move_rows(whole, &own, comm, arrays[i], results[i - 4], widths[i], true);
-    if (comm_rank(comm) == 0)
-        team->bytes_sent = comm->bytes_sent;
-    guard_free(saved, saved_floats);
-    guard_free(scratch, scratch_floats);
-    for (size_t i = 0; i < 8; i++)
-        guard_free(arrays[i], rows * widths[i]);
-    pool_free(&host, pool);
-}
-
-static struct team team_of(const struct attention_case *whole, int ranks, int threads)
-{
-    size_t rows = attention_case_rows(whole->keys, whole->num_sequences) * whole->num_heads;
-    struct team team = {.whole = whole, .threads = threads, .result = {.query_rows = rows, .key_rows = rows}};
-    float **const arrays[] = {&team.result.out, &team.result.dquery, &team.result.dkey, &team.result.dvalue};
-    for (size_t i = 0; i < 4; i++) {
-        *arrays[i] = calloc(rows * (whole->head_dim + whole->value_dim), sizeof(float));
-        assert_non_null(*arrays[i]);
-    }
-    assert_string_equal(run_ranks(ranks, 60, compute, &team), "");
-    return team;
-}
-
-static void team_free(struct team *team)
-{
-    attention_result_free(&team->result);
-    for (int rank = 0; rank < MOST_RANKS; rank++)
-        free(team->dparams[rank]);
-}
 
 static struct attention_case several(const char *mechanism, const void *options, bool causal,
                                      const size_t *lengths)
@@ -155,7 +44,8 @@ static void check_against_one(const char *mechanism, const void *options, bool c
     struct attention_result one = attention_case_run(&problem);
     size_t rows = attention_case_rows(problem.keys, problem.num_sequences) * problem.num_heads;
     for (int ranks = 2; ranks <= 4; ranks++) {
-        struct team alone = team_of(&problem, ranks, 1), together = team_of(&problem, ranks, 2);
+        struct attention_team alone = attention_team_of(&problem, ranks, 1),
+                              together = attention_team_of(&problem, ranks, 2);
         const float *got[] = {alone.result.out, alone.result.dquery, alone.result.dkey, alone.result.dvalue};
         const float *again[] = {together.result.out, together.result.dquery, together.result.dkey,
                                 together.result.dvalue};
@@ -175,8 +65,8 @@ static void check_against_one(const char *mechanism, const void *options, bool c
             }
             check_near(sum, (double)one.dparams[k], bound * 10, "sum of dparams");
         }
-        team_free(&alone);
-        team_free(&together);
+        attention_team_free(&alone);
+        attention_team_free(&together);
     }
     attention_result_free(&one);
     attention_case_free(&problem);
@@ -245,7 +135,7 @@ static void softmax_is_exact(void **state)
             for (size_t k = 0; problem.causal && k < n; k++)
                 o.visible[k] = k + 1;
             oracle_softmax_run(&o);
-            struct team team = team_of(&problem, ranks, 1);
+            struct attention_team team = attention_team_of(&problem, ranks, 1);
             for (size_t k = 0; k < n * d; k++) {
                 check_near((double)team.result.dquery[k], o.dquery[k], 2 * o.dquery_bound[k], "dquery");
                 check_near((double)team.result.dkey[k], o.dkey[k], 2 * o.dkey_bound[k], "dkey");
@@ -254,7 +144,7 @@ static void softmax_is_exact(void **state)
                 check_near((double)team.result.out[k], o.out[k], 2 * o.out_bound[k], "out");
                 check_near((double)team.result.dvalue[k], o.dvalue[k], 2 * o.dvalue_bound[k], "dvalue");
             }
-            team_free(&team);
+            attention_team_free(&team);
             oracle_softmax_free(&o);
             attention_case_free(&problem);
         }
@@ -269,10 +159,10 @@ static void softmax_sends_the_bytes_of_its_formula(void **state)
         const char *why;
         problem.kernels = kernels_named(NULL, &why);
         attention_case_fill(&problem, 3, false);
-        struct team team = team_of(&problem, ranks, 1);
+        struct attention_team team = attention_team_of(&problem, ranks, 1);
         size_t rows = 64 / (size_t)ranks, steps = (size_t)ranks - 1 + 2 * (size_t)ranks - 1;
         assert_int_equal(team.bytes_sent, steps * rows * (16 + 32) * sizeof(float));
-        team_free(&team);
+        attention_team_free(&team);
         attention_case_free(&problem);
     }
 }

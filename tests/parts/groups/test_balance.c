@@ -69,7 +69,7 @@ static void run(const struct kernels *kernels, struct pool *pool, float *p, size
     memset(apart, 0xff, 4 * groups * ld);
     for (size_t b = 0; b < groups; b++)
         memcpy(apart + b * ld, p + b * n, n * sizeof *p);
-    balance(&(struct balance){kernels, pool, groups, n, ld, rounds, scale, scratch}, apart);
+    balance(&(struct balance){kernels, pool, groups, n, ld, rounds, scale, scratch, NULL, NULL, 0}, apart);
     for (size_t b = 0; b < groups; b++)
         memcpy(p + b * n, apart + b * ld, n * sizeof *p);
     guard_free(scratch, floats);

@@ -53,7 +53,7 @@ static void what_is_copied_is_of_the_sample(void **state)
     float x[N * LD], got[COUNT * DIM];
     for (size_t i = 0; i < N * LD; i++)
         x[i] = (float)i;
-    row_sample_copy(got, (struct view){x, N, DIM, LD, DTYPE_FLOAT32}, DIM, rows, COUNT);
+    row_sample_copy(got, (struct view){x, N, DIM, LD, DTYPE_FLOAT32}, 0, DIM, rows, COUNT);
     for (size_t s = 0; s < COUNT; s++)
         for (size_t c = 0; c < DIM; c++)
             assert_true(got[s * DIM + c] == (float)(rows[s] * LD + c));
