@@ -1,17 +1,17 @@
 /* The whole model against its definition in double precision: logits, loss and every gradient; packing,
-   threads, evaluation, memory. gradient_bound derives the bound of a gradient.
-   Bugs planted and caught: one key for all layers; pooling's gradient of the first tile for all; dropout's
-   key changed in backward; only the first partial gradient added; partials not cleared; last tile of a chunk
-   left out; workers sharing scratch; layers sharing activations; convolution added in place in training; own
-   loss not added, its gradient not divided; no gradient of the logits; dropout in evaluation; rows after the
-   last token not cleared; sample ids not passed to the mechanism; a row of the head computed apart; the
-   head's spare rows not cleared; post-LN whose backward skips the norm of the embedding, or that pools rows
-   of a last norm; pairs averaged over sequences, features of the second example from the first; mixed heads:
-   their random numbers or their learned parameters counted from the first of the group, groups that save in
-   one place, layers that save as much as the first, an own loss averaged over all heads, its tensors named as
-   if unmixed; the second objective writing over the gradient of the first; weights of objectives left out;
-   targets of weight 0 counted; the mean over the step taken over the batch; own losses of two mechanisms
-   weighted alike. Covers: trunk.c input.c. SPDX-License-Identifier: Apache-2.0 */
+   threads, evaluation, memory. gradient_bound derives the bound of a gradient. Bugs planted and caught: one
+   key for all layers; pooling's gradient of the first tile for all; dropout's key changed in backward; only
+   the first partial gradient added; partials not cleared; last tile of a chunk left out; workers sharing
+   scratch; layers sharing activations; convolution added in place in training; own loss not added, its
+   gradient not divided; no gradient of the logits; dropout in evaluation; rows after the last token not
+   cleared; sample ids not passed to the mechanism; a row of the head computed apart; the head's spare rows
+   not cleared; post-LN whose backward skips the norm of the embedding, or that pools rows of a last norm;
+   pairs averaged over sequences, features of the second example from the first; mixed heads: their random
+   numbers or their learned parameters counted from the first of the group, groups that save in one place,
+   layers that save as much as the first, an own loss averaged over all heads, its tensors named as if
+   unmixed; the second objective writing over the gradient of the first; weights of objectives left out;
+   targets of weight 0 counted; the mean over the step taken over the batch; own losses weighted alike.
+   Covers: trunk.c input.c. SPDX-License-Identifier: Apache-2.0 */
 #include "models/model.h"
 
 #include <math.h>

@@ -2,11 +2,12 @@
    The gradient of a step is that of one process up to rounding, with dropout, for every pooling; runs have
    the same bits for any number of ranks and threads with the same sequence_parallel, and resume; failures of
    one rank end all; what cannot be shared is refused before anything is written. Bugs planted and caught:
-   positions counted from the first row of the span; pooling by the rows of the span, or the first row of
-   every span; the head's gradient of every rank; targets of examples counted by all ranks; gradients not
-   summed over the ranks of a row, or in another order on a larger grid; batches not cut in evaluations;
-   predictions of the first rank only; the own loss counted once per rank; a rank that fails between two
-   passes and leaves the others waiting. SPDX-License-Identifier: Apache-2.0 */
+   positions counted from the first row of the span; dropout of weights by the number of a bucket among those
+   of the rank; pooling by the rows of the span, or the first row of every span; the head's gradient of every
+   rank; targets of examples counted by all ranks; gradients not summed over the ranks of a row, or in another
+   order on a larger grid; batches not cut in evaluations; predictions of the first rank only; the own loss
+   counted once per rank; a rank that fails between two passes and leaves the others waiting.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -136,6 +137,8 @@ static void attention_dropout_and_layered_positions_are_those_of_one_process(voi
     check_steps("softmax", "mean", "true", "0");
     check_steps("local", "mean", "false", "0");
     check_steps("local", "mean", "true", "0");
+    check_steps("lha", "mean", "false", "0");
+    check_steps("lha", "mean", "true", "0");
     extra_options = false;
 }
 

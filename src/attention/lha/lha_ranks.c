@@ -320,13 +320,17 @@ static struct group_attention in_owned(const struct problem *problem, const stru
                                        const struct trade *trade, size_t width)
 {
     const struct side *queries = &trade->queries, *keys = &trade->keys;
-    size_t n_q = owned_places(queries), n_k = owned_places(keys), d = grouped->dim, d_v = grouped->value_dim;
+    size_t n_q = owned_places(queries), n_k = owned_places(keys), d = grouped->dim, d_v = grouped->value_dim,
+           first, end;
+    comm_share(problem->ranks->comm, grouped_lists(grouped), &first, &end);
     return (struct group_attention){
         .kernels = problem->kernels,
         .pool = problem->pool,
         .sizes = sizes_of(grouped, &problem->shape, n_q, n_k, n_q, n_k),
         .sight = grouped_sight(grouped),
         .window = grouped->capacity,
+        .dropout = problem->dropout,
+        .first_list = first,
         .query = columns(queries->there, width, 0, d),
         .key = columns(keys->there, d + d_v, 0, d),
         .value = columns(keys->there, d + d_v, d, d_v),

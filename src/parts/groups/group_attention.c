@@ -236,7 +236,7 @@ static void forward_block(const struct group_attention *a, const struct forward_
     size_t place = a->queries.start[group] + first;
     float *result = memory->result + place * d_v, *row_max = memory->row_max + place,
           *row_sum = memory->row_sum + place;
-    const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, group);
+    const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, a->first_list + group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
     gather_attending(a, &memory->norming, memory->query, a->query, rows_at(a->query_rows, &a->queries, place),
                      rows);
@@ -415,7 +415,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     const uint32_t *places = rows_at(a->query_rows, &a->queries, a->queries.start[group] + first);
     float *dquery = memory->dquery + (a->queries.start[group] + first) * d, *p = memory->scores,
           *ds = memory->dscores, scale = score_scale(a->sizes.dim);
-    const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, group);
+    const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, a->first_list + group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
     gather_attending(a, &memory->norming, memory->query, a->query, places, rows);
     gather(memory->dout, pass->dout, d_v, places, rows);

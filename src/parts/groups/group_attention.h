@@ -68,8 +68,9 @@ struct group_attention {
     enum group_sight sight;
     struct capacity window;        /* for SIGHT_WINDOW */
     bool large;                    /* as in tile_attention.h */
-    struct weight_dropout dropout; /* of the weights; a pair has a draw in each group that it shares. Not with
-                                      `large` */
+    struct weight_dropout dropout; /* of the weights; a pair has a draw in each group that it shares, by its
+                                      places in the lists of group first_list + .. Not with `large` */
+    size_t first_list;             /* number of the first group, which is not 0 if ranks share the groups */
     struct view query, key, value;
     struct members queries, keys;
     /* The row of each place, if the views do not have a row per token (group_places_forward): then also of
