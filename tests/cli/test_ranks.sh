@@ -3,8 +3,8 @@
 # faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM. KILL_MOMENTS="0 0.5": kill a rank after these seconds.
 # Ranks that share sequences: one pair, two pairs, resuming, eval and refusals.
 # Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
-# that one rank has not computed.
-# Covers: ranks.c
+# that one rank has not computed; joining or leaving without a time limit.
+# Covers: ranks.c time_limit.c
 . "$(dirname "$0")/checks.sh"
 
 if [ ! -e "$build/libhashattn-mpi.so" ] || ! command -v mpirun >/dev/null; then
@@ -195,6 +195,36 @@ chmod +x poor.sh
 timeout 60 mpirun -n 2 ./poor.sh 800000 "$tool" train listops --data d --out poor --steps 8 $tiny --dim 2048 --ffn 8192 --batch 64 >out 2>err
 code=$?
 holds memory_of_one_rank test $code != 0 -a "$(grep -c 'rank 1: .*memory' err)" -ge 1
+# A library that hangs where MPI could: while ranks join, and when they leave.
+mkdir hang && cp "$tool" hang/hashattn && cp -P "$build"/libhashattn.so* hang/
+cat >hang.c <<'P'
+#include <stdlib.h>
+#include <unistd.h>
+#include "hashattn/mpi.h"
+hashattn_status hashattn_mpi_open(const void *mpi, hashattn_communicator *communicator, char *message, size_t size)
+{
+    (void)mpi, (void)message, (void)size;
+    while (getenv("HANG_JOINING") != NULL)
+        pause();
+    communicator->size = 1;
+    return HASHATTN_OK;
+}
+void hashattn_mpi_close(hashattn_communicator *communicator)
+{
+    for (; communicator != NULL;)
+        pause();
+}
+P
+holds library_that_hangs cc -shared -fPIC -I "$source_dir/include" -o hang/libhashattn-mpi.so.0 hang.c
+for moment in joining leaving; do
+    [ $moment = joining ] && HANG_JOINING=1 && export HANG_JOINING || unset HANG_JOINING
+    OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 timeout 120 hang/hashattn train listops --data d --out "hang_$moment" \
+        --steps 8 $tiny --comm-timeout 0.5 >out 2>err
+    code=$?
+    part='rank 3 of 4 has not joined the others for 0.5 s'
+    [ $moment = joining ] || part='has finished and cannot leave the others for 0.5 s'
+    holds "hangs_$moment" test $code != 0 -a $code != 124 -a "$(grep -c "$part" err)" = 1
+done
 # Without the library for MPI, ranks would train apart.
 mkdir apart && cp "$tool" apart/hashattn && cp -P "$build"/libhashattn.so* apart/
 timeout 60 mpirun -n 2 apart/hashattn train listops --data d --out alone --steps 8 $tiny >out 2>err

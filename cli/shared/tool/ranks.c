@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/shared/tool/time_limit.h"
 #include "cli/shared/tool/tool.h"
 #include "hashattn/mpi.h"
 
@@ -70,7 +71,12 @@ int ranks_open(double timeout, const hashattn_communicator **communicator, char 
         return EXIT_WORK;
     }
     joined.peer.struct_size = sizeof joined.peer;
+    struct time_limit limit;
+    time_limit_begin(&limit, timeout,
+                     "rank %d of %d has not joined the others for %g s (the limit is --comm-timeout)", rank,
+                     size, timeout);
     hashattn_status status = open_mpi(NULL, &joined.peer, message, room);
+    time_limit_end(&limit);
     if (status != HASHATTN_OK)
         return hashattn_status_exit_code(status);
     joined.open = true;
@@ -86,8 +92,15 @@ int ranks_open(double timeout, const hashattn_communicator **communicator, char 
 
 void ranks_close(void)
 {
-    if (joined.open)
-        joined.close(&joined.peer);
+    struct time_limit limit;
+    if (!joined.open)
+        return;
+    time_limit_begin(&limit, joined.peer.timeout,
+                     "rank %d has finished and cannot leave the others for %g s (the limit is "
+                     "--comm-timeout)",
+                     joined.peer.rank, joined.peer.timeout);
+    joined.close(&joined.peer);
+    time_limit_end(&limit);
     joined.open = false;
 }
 
