@@ -587,6 +587,13 @@ static double moved_loss(struct model_test *t, const struct param *row, const fl
     return loss;
 }
 
+static double slope_along(struct model_test *t, const struct param *row, const float *direction, double step)
+{
+    double near = moved_loss(t, row, direction, step) - moved_loss(t, row, direction, -step);
+    double far = moved_loss(t, row, direction, 2 * step) - moved_loss(t, row, direction, -2 * step);
+    return (8 * near - far) / (12 * step);
+}
+
 static void own_parameters_and_loss_are_carried(void **state)
 {
     (void)state;
@@ -604,9 +611,8 @@ static void own_parameters_and_loss_are_carried(void **state)
     run_backward(&t);
     t.batch.targets = NULL;
     run_forward(&t);
-    for (size_t s = 0; s < 3; s++) {
+    for (size_t s = 0; s < 3; s++)
         plain -= log((double)t.outputs[s * CLASSES + t.labels[s]]) / 3;
-    }
     assert_true(loss > 0.625 * plain + 1e-6); /* 0.375 is the share of the own loss, a sum of squares */
     t.batch.targets = &t.targets;
     for (size_t i = 0; i < 2; i++)
@@ -615,11 +621,7 @@ static void own_parameters_and_loss_are_carried(void **state)
             double got = 0, step = 0.02;
             for (size_t k = 0; k < rows[i]->count; k++)
                 got += (double)direction[k] * (double)t.base.gradients[rows[i]->offset + k];
-            double near =
-                moved_loss(&t, rows[i], direction, step) - moved_loss(&t, rows[i], direction, -step);
-            double far =
-                moved_loss(&t, rows[i], direction, 2 * step) - moved_loss(&t, rows[i], direction, -2 * step);
-            double want = (8 * near - far) / (12 * step);
+            double want = slope_along(&t, rows[i], direction, step);
             /* The error of a float loss is some 40 EPSILON; the fifth derivative times step^4 is far
                smaller. */
             check_near(got, want, 40 * EPSILON * (1 + loss) / step + 1e-4 * fabs(want), rows[i]->name);
@@ -754,10 +756,7 @@ static void the_own_loss_is_meant_over_the_heads_that_have_it(void **state)
         double got = 0, step = 0.005; /* two layers have more curvature */
         for (size_t k = 0; k < rows[i]->count; k++)
             got += (double)direction[k] * (double)t.base.gradients[rows[i]->offset + k];
-        double near = moved_loss(&t, rows[i], direction, step) - moved_loss(&t, rows[i], direction, -step);
-        double far =
-            moved_loss(&t, rows[i], direction, 2 * step) - moved_loss(&t, rows[i], direction, -2 * step);
-        double want = (8 * near - far) / (12 * step);
+        double want = slope_along(&t, rows[i], direction, step);
         check_near(got, want, 40 * EPSILON * (1 + loss) / step + 1e-4 * fabs(want), rows[i]->name);
         free(direction);
     }
