@@ -1,6 +1,7 @@
-/* Rows are sorted by code, a group of hashes at a time; buckets are summed in parallel, the sums are added
-   over the ranks, and then used hash by hash, because a row is in one bucket of each.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Rows are sorted by code, a group of hashes at a time. K V^T is summed by bucket and added over the ranks;
+   then queries use it and are summed themselves, in one pass over their rows; then keys use those sums. So
+   every row is read as often as in one process. Rows get gradients hash by hash, because a row is in one
+   bucket of each. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_bucket_sums.h"
 
 #include <string.h>
@@ -49,7 +50,8 @@ void yoso_bucket_sums_lay_out(struct yoso_bucket_sums *sums, struct arena *arena
             arena_take(arena, size_product(sums->at_once, buckets_of(hashing) + 1), sizeof(uint32_t));
     }
     sums->sums = arena_take(arena, size_product(sums->at_once, one), sizeof(float));
-    sums->sum_room = arena_take(arena, row_ranks_sum_room(shape->ranks, size_product(sums->at_once, one)), 1);
+    sums->sum_room =
+        arena_take(arena, row_ranks_sum_room(shape->ranks, size_product(sums->at_once, one / 2)), 1);
 }
 
 struct work {
@@ -106,11 +108,19 @@ static struct crowd_side side_of(const struct work *work, size_t side, size_t ha
     };
 }
 
+/* Floats of the sums of one side, of the hashes of the group. */
+static size_t side_floats(const struct work *work)
+{
+    const struct yoso_bucket_sums *sums = work->sums;
+    return work->count * buckets_of(&sums->hashing) * sums->width * sums->ld;
+}
+
 /* The sum of one side of a bucket. */
 static float *sum_of(const struct work *work, size_t side, size_t hash, size_t bucket)
 {
     const struct yoso_bucket_sums *sums = work->sums;
-    return sums->sums + ((hash * buckets_of(&sums->hashing) + bucket) * 2 + side) * sums->width * sums->ld;
+    size_t at = hash * buckets_of(&sums->hashing) + bucket;
+    return sums->sums + side * side_floats(work) + at * sums->width * sums->ld;
 }
 
 /* The buckets of a part. */
@@ -119,29 +129,46 @@ static void part_of(const struct work *work, size_t part, size_t *first, size_t 
     comm_share_of((int)part, PARTS, buckets_of(&work->sums->hashing), first, end);
 }
 
-static void sum_unit(void *argument, size_t index, int worker)
+/* Sums of the keys, of any hash. */
+static void sum_keys(void *argument, size_t index, int worker)
 {
     const struct work *work = argument;
     size_t hash = index / PARTS, bucket, end;
-    for (part_of(work, index % PARTS, &bucket, &end); bucket < end; bucket++)
-        for (size_t side = 0; side < 2; side++) {
-            const struct crowd_side rows = side_of(work, side, hash, bucket);
-            crowd_sum(work->problem->kernels, &work->crowds[worker], &rows, sum_of(work, side, hash, bucket),
-                      work->pairs->dim, work->pairs->value_dim, work->sums->width);
-        }
+    for (part_of(work, index % PARTS, &bucket, &end); bucket < end; bucket++) {
+        const struct crowd_side keys = side_of(work, 1, hash, bucket);
+        crowd_sum(work->problem->kernels, &work->crowds[worker], &keys, sum_of(work, 1, hash, bucket), NULL,
+                  work->pairs->dim, work->pairs->value_dim, work->sums->width);
+    }
 }
 
-static void use_unit(void *argument, size_t index, int worker)
+/* Gradients and sums of the queries, of one hash. */
+static void use_and_sum_queries(void *argument, size_t index, int worker)
 {
     const struct work *work = argument;
     size_t bucket, end;
-    for (part_of(work, index, &bucket, &end); bucket < end; bucket++)
-        for (size_t side = 0; side < 2; side++) {
-            const struct crowd_side rows = side_of(work, side, work->hash, bucket);
-            crowd_use(work->problem->kernels, &work->crowds[worker], &rows,
-                      sum_of(work, 1 - side, work->hash, bucket), work->pairs->dim, work->pairs->value_dim,
-                      work->sums->width);
-        }
+    for (part_of(work, index, &bucket, &end); bucket < end; bucket++) {
+        const struct crowd_side queries = side_of(work, 0, work->hash, bucket);
+        crowd_sum(work->problem->kernels, &work->crowds[worker], &queries,
+                  sum_of(work, 0, work->hash, bucket), sum_of(work, 1, work->hash, bucket), work->pairs->dim,
+                  work->pairs->value_dim, work->sums->width);
+    }
+}
+
+static void use_keys(void *argument, size_t index, int worker)
+{
+    const struct work *work = argument;
+    size_t bucket, end;
+    for (part_of(work, index, &bucket, &end); bucket < end; bucket++) {
+        const struct crowd_side keys = side_of(work, 1, work->hash, bucket);
+        crowd_use(work->problem->kernels, &work->crowds[worker], &keys, sum_of(work, 0, work->hash, bucket),
+                  work->pairs->dim, work->pairs->value_dim, work->sums->width);
+    }
+}
+
+static void hash_by_hash(struct work *work, void (*unit)(void *argument, size_t index, int worker))
+{
+    for (work->hash = 0; work->hash < work->count; work->hash++)
+        pool_run(work->problem->pool, unit, work, PARTS);
 }
 
 void yoso_bucket_sums_add(const struct problem *problem, const struct yoso_bucket_sums *sums,
@@ -153,14 +180,15 @@ void yoso_bucket_sums_add(const struct problem *problem, const struct yoso_bucke
                         .pairs = pairs,
                         .crowds = pair_work->crowds,
                         .codes = {queries, keys}};
-    size_t num_hashes = sums->hashing.num_hashes,
-           one = buckets_of(&sums->hashing) * 2 * sums->width * sums->ld;
+    size_t num_hashes = sums->hashing.num_hashes;
     for (; work.first < num_hashes; work.first += work.count) {
         work.count = size_min(sums->at_once, num_hashes - work.first);
+        size_t floats = side_floats(&work);
         pool_run(problem->pool, sort_unit, &work, 2 * work.count);
-        pool_run(problem->pool, sum_unit, &work, PARTS * work.count);
-        row_ranks_sum(problem->ranks, problem->pool, sums->sums, work.count * one, sums->sum_room);
-        for (work.hash = 0; work.hash < work.count; work.hash++)
-            pool_run(problem->pool, use_unit, &work, PARTS);
+        pool_run(problem->pool, sum_keys, &work, PARTS * work.count);
+        row_ranks_sum(problem->ranks, problem->pool, sum_of(&work, 1, 0, 0), floats, sums->sum_room);
+        hash_by_hash(&work, use_and_sum_queries);
+        row_ranks_sum(problem->ranks, problem->pool, sum_of(&work, 0, 0, 0), floats, sums->sum_room);
+        hash_by_hash(&work, use_keys);
     }
 }

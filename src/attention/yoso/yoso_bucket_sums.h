@@ -14,7 +14,7 @@ struct yoso_bucket_sums {
     size_t at_once;    /* hashes whose sums are added together */
     uint32_t *rows[2]; /* (at_once, n) queries and keys, sorted by code */
     uint32_t *ends[2]; /* (at_once, 2^tau + 1): bucket b has rows ends[b] .. ends[b + 1) */
-    float *sums;       /* (at_once, 2^tau, 2, width, ld): of keys and of queries */
+    float *sums;       /* (2, at_once, 2^tau, width, ld): of queries and of keys */
     void *sum_room;
 };
 

@@ -1,6 +1,7 @@
 /* Rows are gathered CROWD_ROWS at a time, so operands of a product are adjacent and memory does not grow
    with the bucket: keys to make V^T K, queries to use it and to make G^T Q, keys again to use that. A column
-   of ones beside V and of biases beside G computes the bias terms. SPDX-License-Identifier: Apache-2.0 */
+   of ones beside V and of biases beside G computes the bias terms. Rows of a bucket are anywhere in memory:
+   without prefetches, copying them took half of the time. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/crowd.h"
 
 #include <string.h>
@@ -36,19 +37,50 @@ size_t crowd_never(size_t dim, size_t value_dim)
     return (size_t)(4 * ((double)value_dim + 1) * (double)dim / (2 * (double)value_dim + 4 * (double)dim));
 }
 
-/* Copies rows [first, first + count) of the side to crowd->unit and ->value. */
+enum { AHEAD = 16, LINE_FLOATS = 16 };
+
+/* Asks for a row that is `write`n to or read soon. */
+static inline void ask(const float *row, size_t cols, bool write)
+{
+    for (size_t c = 0; c < cols; c += LINE_FLOATS)
+        if (write)
+            __builtin_prefetch(row + c, 1);
+        else
+            __builtin_prefetch(row + c);
+}
+
+/* What a pass reads and writes. */
+struct shape {
+    size_t dim, value_dim, width;
+    bool makes, uses;
+};
+
+/* Copies rows [first, first + count) of the side to crowd->value and, if they make sums, crowd->unit. Those
+   of the next tile are asked for, and the gradients that this one uses. */
 static void gather(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
-                   size_t first, size_t count, size_t dim, size_t value_dim, size_t width)
+                   size_t first, size_t count, const struct shape *shape)
 {
     for (size_t i = 0; i < count; i++) {
         size_t row = side->rows[first + i];
         float *value = crowd->value + i * crowd->ld_value;
-        memcpy(crowd->unit + i * crowd->ld, side->unit + row * side->ld, dim * sizeof(float));
-        memcpy(value, side->value + row * side->ld_value, value_dim * sizeof(float));
-        if (width > value_dim)
-            value[value_dim] = side->bias == NULL ? 1 : side->bias[row];
-        kernels->rows.scale(value, crowd->ld_value, &side->scale, 1, width);
+        if (first + i + AHEAD < side->count) {
+            size_t later = side->rows[first + i + AHEAD];
+            ask(side->value + later * side->ld_value, shape->value_dim, false);
+            if (shape->makes)
+                ask(side->unit + later * side->ld, shape->dim, false);
+        }
+        if (shape->uses)
+            ask(side->gradient + row * side->ld, shape->dim, true);
+        if (shape->makes)
+            memcpy(crowd->unit + i * crowd->ld, side->unit + row * side->ld, shape->dim * sizeof(float));
+        memcpy(value, side->value + row * side->ld_value, shape->value_dim * sizeof(float));
+        if (shape->width > shape->value_dim)
+            value[shape->value_dim] = side->bias == NULL ? 1 : side->bias[row];
     }
+    if (side->scale != 1)
+        for (size_t i = 0; i < count; i++)
+            kernels->rows.scale(crowd->value + i * crowd->ld_value, crowd->ld_value, &side->scale, 1,
+                                shape->width);
 }
 
 /* Over all rows of a side, with the first `width` columns of [value, bias]: make <- [value, bias]^T unit,
@@ -56,9 +88,10 @@ static void gather(const struct kernels *kernels, const struct crowd *crowd, con
 static void pass(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
                  float *make, const float *use, size_t dim, size_t value_dim, size_t width)
 {
+    const struct shape shape = {dim, value_dim, width, make != NULL, use != NULL};
     for (size_t first = 0; first < side->count; first += CROWD_ROWS) {
         size_t count = side->count - first < CROWD_ROWS ? side->count - first : CROWD_ROWS;
-        gather(kernels, crowd, side, first, count, dim, value_dim, width);
+        gather(kernels, crowd, side, first, count, &shape);
         if (make != NULL)
             kernels->tiles.product(make, crowd->ld, crowd->value, 1, crowd->ld_value, crowd->unit, crowd->ld,
                                    width, dim, count, first > 0);
@@ -73,16 +106,16 @@ static void pass(const struct kernels *kernels, const struct crowd *crowd, const
 }
 
 void crowd_sum(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
-               float *sums, size_t dim, size_t value_dim, size_t width)
+               float *sums, const float *others, size_t dim, size_t value_dim, size_t width)
 {
     memset(sums, 0, width * crowd->ld * sizeof *sums); /* an empty bucket, and the columns that pad a row */
-    pass(kernels, crowd, side, sums, NULL, dim, value_dim, width);
+    pass(kernels, crowd, side, sums, others, dim, value_dim, width);
 }
 
 void crowd_use(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
-               const float *sums, size_t dim, size_t value_dim, size_t width)
+               const float *others, size_t dim, size_t value_dim, size_t width)
 {
-    pass(kernels, crowd, side, NULL, sums, dim, value_dim, width);
+    pass(kernels, crowd, side, NULL, others, dim, value_dim, width);
 }
 
 void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket)

@@ -35,13 +35,13 @@ struct crowd_side {
     float scale;       /* of value and bias */
     float *gradient;
 };
-/* The two halves of crowd_pairs, for a side of unit rows (dim) and values (value_dim), with the bias if width
-   is value_dim + 1. sums (width, crowd->ld) = [value, bias]^T unit; and gradient += [value, bias] sums, with
-   sums of the other side. */
+/* The halves of crowd_pairs, for a side of unit rows (dim) and values (value_dim), with the bias if width is
+   value_dim + 1. sums (width, crowd->ld) = [value, bias]^T unit; and gradient += [value, bias] others, with
+   `others` the sums of the other side; crowd_sum does so too unless it is NULL. */
 void crowd_sum(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
-               float *sums, size_t dim, size_t value_dim, size_t width);
+               float *sums, const float *others, size_t dim, size_t value_dim, size_t width);
 void crowd_use(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
-               const float *sums, size_t dim, size_t value_dim, size_t width);
+               const float *others, size_t dim, size_t value_dim, size_t width);
 
 /* As slot pairs.bucket, for constant weight and without times. TOLERANT. */
 void crowd_pairs(const struct kernels *kernels, const struct crowd *crowd, const struct bucket_pairs *bucket);

@@ -55,7 +55,7 @@ static uint64_t bytes_of(const struct comm *comm, const struct yoso_options *opt
         size * n * 4 * width;
     if (options->gradient == YOSO_GRADIENT_LOWER && !shape->causal && options->gradient_hashes == 0 &&
         by_sums < ring)
-        return bytes + comm_sum_bytes(comm, size, sum_floats);
+        return bytes + 2 * comm_sum_bytes(comm, size, sum_floats / 2);
     return bytes + ring;
 }
 
