@@ -246,7 +246,18 @@ struct hashattn_problem {
        offsets[s + 1] - offsets[s] rows; rows beyond them are neither read nor written, and cost no time.
        key_mask is (key rows), as with packed sequences. */
     int padded;
+    /* 0: the sequences are here. Otherwise the ranks of the context's communicator share each sequence, of
+       this many rows, and the arrays hold only the span of this rank (hashattn_shared_rows), in equal
+       lengths: num_queries = num_keys = its rows. Calls are collective: all ranks make them in the same
+       order, and a failure of one is one of all. Each rank needs memory for its span only. For yoso, lha,
+       softmax and local; none needs no other rank. INVALID: offsets, a key mask, BF16, or numbers so large
+       that float32 could overflow. */
+    size_t total_rows;
 };
+
+/* The rows [*first, *first + count) of `total_rows` that this rank of the context holds; returns count.
+   Without a communicator: all. */
+HASHATTN_API size_t hashattn_shared_rows(const hashattn_context *context, size_t total_rows, size_t *first);
 
 /* 1 sequence, 1 head, everything else 0 or NULL. */
 HASHATTN_API void hashattn_problem_default(hashattn_problem *problem);
@@ -282,7 +293,7 @@ HASHATTN_API hashattn_status hashattn_attention_backward(
 
 /* The mechanism's own loss, summed over sequences and heads; 0 if it has none. Follows a forward, like
    backward. WRITES its gradient to dparams unless that is NULL: (num_heads, floats of all tensors of a head),
-   in the order of hashattn_attention_tensor. */
+   in the order of hashattn_attention_tensor. With total_rows: this rank's part of both, to be added. */
 HASHATTN_API hashattn_status hashattn_attention_own_loss(hashattn_attention *attention,
                                                          const hashattn_problem *problem,
                                                          const hashattn_array *query,

@@ -65,7 +65,7 @@ class Problem(Sized):
                 ("num_queries", c_size_t), ("num_keys", c_size_t), ("head_dim", c_size_t), ("value_dim", c_size_t),
                 ("query_offsets", c_void_p), ("key_offsets", c_void_p), ("key_mask", c_void_p), ("causal", c_int),
                 ("seed", c_uint64), ("sample_ids", c_void_p), ("element", c_int), ("max_len", c_size_t),
-                ("padded", c_int)]
+                ("padded", c_int), ("total_rows", c_size_t)]
 
 
 class StreamOptions(Sized):

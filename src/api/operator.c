@@ -11,6 +11,7 @@
 #include "api/versions.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "parts/tiles/double_attention.h"
 
 hashattn_array hashattn_array_of_heads(void *data, size_t heads, size_t rows, size_t width)
 {
@@ -37,6 +38,13 @@ void hashattn_problem_default(hashattn_problem *problem)
     memset(problem, 0, sizeof *problem);
     problem->struct_size = sizeof *problem;
     problem->num_sequences = problem->num_heads = 1;
+}
+
+size_t hashattn_shared_rows(const hashattn_context *context, size_t total_rows, size_t *first)
+{
+    size_t end;
+    comm_share(&context->comm, total_rows, first, &end);
+    return end - *first;
 }
 
 /* ---- from a problem to a call ------------------------------------------------------------------------ */
@@ -78,6 +86,22 @@ static hashattn_status check_problem(struct host *host, const hashattn_problem *
     return HASHATTN_OK;
 }
 
+/* The checks of a problem whose rows ranks share. */
+static hashattn_status check_shared(const hashattn_context *context, struct host *host,
+                                    const hashattn_problem *p)
+{
+    size_t first, rows = hashattn_shared_rows(context, p->total_rows, &first);
+    FAIL_IF(p->query_offsets != NULL || p->key_mask != NULL || p->element != HASHATTN_FLOAT32, host,
+            HASHATTN_INVALID, "total_rows is %zu: sequences that ranks share have %s", p->total_rows,
+            p->query_offsets != NULL ? "equal lengths, no offsets"
+            : p->key_mask != NULL    ? "no key_mask"
+                                     : "arrays of HASHATTN_FLOAT32");
+    FAIL_IF(p->num_queries != rows || p->num_keys != rows, host, HASHATTN_INVALID,
+            "total_rows is %zu, of which this rank holds %zu; num_queries is %zu and num_keys %zu",
+            p->total_rows, rows, p->num_queries, p->num_keys);
+    return HASHATTN_OK;
+}
+
 static bool has_rows(const hashattn_problem *p)
 {
     if (p->query_offsets != NULL)
@@ -107,18 +131,22 @@ static hashattn_status take_problem(struct host *host, const hashattn_problem *g
 /* The two arrays of offsets for equal lengths, at the start of the scratch block. */
 struct made_offsets {
     size_t *query, *key;
+    size_t *totals; /* (num_sequences) with total_rows */
     size_t bytes;
 };
 
 static struct made_offsets make_offsets(const hashattn_problem *p, void *block)
 {
-    struct made_offsets made = {NULL, NULL, 0};
+    struct made_offsets made = {NULL, NULL, NULL, 0};
     if (p->query_offsets != NULL)
         return made;
     struct arena arena = arena_on(block);
     made.query = arena_take(&arena, p->num_sequences + 1, sizeof *made.query);
     made.key = arena_take(&arena, p->num_sequences + 1, sizeof *made.key);
+    made.totals = arena_take(&arena, p->total_rows > 0 ? p->num_sequences : 0, sizeof *made.totals);
     made.bytes = arena.used;
+    for (size_t s = 0; block != NULL && p->total_rows > 0 && s < p->num_sequences; s++)
+        made.totals[s] = p->total_rows;
     for (size_t s = 0; block != NULL && s <= p->num_sequences; s++) {
         made.query[s] = s * p->num_queries;
         made.key[s] = s * p->num_keys;
@@ -126,10 +154,15 @@ static struct made_offsets make_offsets(const hashattn_problem *p, void *block)
     return made;
 }
 
-/* Describes the call with contiguous arrays without data: enough for sizes and refusals. */
+/* Describes the call with contiguous arrays without data: enough for sizes and refusals. ranks: used if the
+   problem is shared. */
 static hashattn_status describe(hashattn_attention *attention, const hashattn_problem *p,
-                                const struct made_offsets *made, struct attention_call *call)
+                                const struct made_offsets *made, struct row_ranks *ranks,
+                                struct attention_call *call)
 {
+    *ranks = (struct row_ranks){.host = &attention->context->host, .comm = &attention->context->comm};
+    if (p->total_rows > 0)
+        TRY(check_shared(attention->context, &attention->context->host, p));
     if (has_rows(p))
         TRY(own_params_for(attention, p));
     *call = (struct attention_call){
@@ -155,6 +188,11 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
         .sample_ids = p->sample_ids,
         .params = attention->params,
     };
+    if (p->total_rows > 0 && comm_size(ranks->comm) > 1) {
+        call->ranks = ranks;
+        call->totals = made->totals;
+        call->key_offsets = call->query_offsets;
+    }
     return attention_check(&attention->context->host, call);
 }
 
@@ -173,7 +211,8 @@ hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const ha
     TRY(memory_new(host, 1, made.bytes, "offsets", &block));
     made = make_offsets(&own, block);
     struct attention_call call;
-    hashattn_status status = describe(attention, &own, &made, &call);
+    struct row_ranks ranks;
+    hashattn_status status = describe(attention, &own, &made, &ranks, &call);
     if (status == HASHATTN_OK) { /* attention_check refuses sizes that cannot be counted */
         *saved_bytes = attention_saved_size(&call);
         *scratch_bytes = size_sum(made.bytes, attention_scratch_size(&call));
@@ -198,7 +237,8 @@ static hashattn_status check_block(struct host *host, const char *name, const vo
 
 /* Checks the problem, finds the blocks and describes the call. */
 static hashattn_status open_call(hashattn_attention *attention, const hashattn_problem *problem,
-                                 hashattn_problem *own, struct blocks *blocks, struct attention_call *call)
+                                 hashattn_problem *own, struct blocks *blocks, struct row_ranks *ranks,
+                                 struct attention_call *call)
 {
     struct host *host = &attention->context->host;
     TRY(take_problem(host, problem, own));
@@ -219,13 +259,48 @@ static hashattn_status open_call(hashattn_attention *attention, const hashattn_p
     struct made_offsets made = make_offsets(own, blocks->scratch);
     if (blocks->scratch != NULL)
         blocks->scratch = (unsigned char *)blocks->scratch + made.bytes;
-    return describe(attention, own, &made, call);
+    return describe(attention, own, &made, ranks, call);
+}
+
+/* Of ranks that share sequences, a failure of one is one of all, before they wait for it. */
+static hashattn_status agree(const hashattn_attention *attention, const hashattn_problem *p,
+                             hashattn_status status)
+{
+    return p->total_rows == 0 ? status
+                              : comm_agree(&attention->context->host, &attention->context->comm, status);
+}
+
+/* INVALID if ranks share the rows and float32 could overflow: mechanisms then compute in double, of a whole
+   sequence only. */
+static hashattn_status check_large(struct host *host, struct attention_call *call)
+{
+    FAIL_IF(call->ranks != NULL && call->large, host, HASHATTN_INVALID,
+            "an input has a sum of squares of %g or more; sequences that ranks share must stay below",
+            (double)DOUBLE_SQUARES);
+    return HASHATTN_OK;
 }
 
 static void close_call(struct host *host, const struct blocks *blocks)
 {
     memory_free(host, blocks->own_scratch);
     memory_free(host, blocks->own_saved);
+}
+
+/* The arrays of forward: query, key, value and out. */
+static hashattn_status check_forward(struct host *host, const hashattn_problem *own,
+                                     struct attention_call *call, struct operand *arrays)
+{
+    enum { INPUTS = 3 };
+    for (size_t a = 0; a < INPUTS + 1; a++)
+        TRY(operand_check(host, call, is_packed(own), &arrays[a]));
+    if (!has_rows(own))
+        return HASHATTN_OK;
+    TRY(operands_check_mask(host, call));
+    bool mechanism_checks = call->mechanism->checks_rows && operand_norm_limit(call) == 0;
+    TRY(operands_check_finite(host, call, arrays, INPUTS, mechanism_checks && call->ranks == NULL));
+    TRY(check_large(host, call));
+    TRY(operand_check_lengths(host, call, &arrays[0]));
+    return operand_check_lengths(host, call, &arrays[1]);
 }
 
 hashattn_status hashattn_attention_forward(hashattn_attention *attention, const hashattn_problem *problem,
@@ -237,10 +312,10 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
     struct blocks blocks = {.saved = saved, .scratch = scratch};
-    hashattn_problem own;
+    hashattn_problem own = {.total_rows = 0};
     struct attention_call call;
-    hashattn_status status;
-    TRY_DONE(open_call(attention, problem, &own, &blocks, &call));
+    struct row_ranks ranks;
+    hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
     enum { INPUTS = 3 };
     struct operand arrays[INPUTS + 1] = {
         {.name = "query", .given = query, .width = own.head_dim},
@@ -248,21 +323,18 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
         {.name = "value", .given = value, .width = own.value_dim, .of_keys = true},
         {.name = "out", .given = out, .width = own.value_dim, .written = true},
     };
-    for (size_t a = 0; a < INPUTS + 1; a++)
-        TRY_DONE(operand_check(host, &call, is_packed(&own), &arrays[a]));
+    if (status == HASHATTN_OK)
+        status = check_forward(host, &own, &call, arrays);
+    TRY_DONE(agree(attention, &own, status));
     if (!has_rows(&own))
         goto done;
-    TRY_DONE(operands_check_mask(host, &call));
-    TRY_DONE(operands_check_finite(host, &call, arrays, INPUTS,
-                                   call.mechanism->checks_rows && operand_norm_limit(&call) == 0));
-    TRY_DONE(operand_check_lengths(host, &call, &arrays[0]));
-    TRY_DONE(operand_check_lengths(host, &call, &arrays[1]));
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;
     atomic_bool not_finite = false;
-    call.not_finite = &not_finite;
+    call.not_finite = call.ranks == NULL ? &not_finite : NULL;
     attention_forward(&call, arrays[INPUTS].packed, blocks.saved, blocks.scratch);
+    status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
     if (atomic_load(&not_finite))
         status = operands_fail_nan(host, &call, arrays, INPUTS);
 done:
@@ -282,14 +354,12 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
     struct host *host = &attention->context->host;
     TRY(attention_check_backward(host, attention->mechanism));
     struct blocks blocks = {.saved = saved, .scratch = scratch};
-    hashattn_problem own;
+    hashattn_problem own = {.total_rows = 0};
     struct attention_call call;
-    hashattn_status status;
-    TRY_DONE(open_call(attention, problem, &own, &blocks, &call));
-    if (blocks.own_saved != NULL) {
+    struct row_ranks ranks;
+    hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
+    if (status == HASHATTN_OK && blocks.own_saved != NULL)
         status = host_fail(host, HASHATTN_INVALID, "saved is NULL: backward needs what forward saved");
-        goto done;
-    }
     struct operand arrays[] = {
         {.name = "dout", .given = dout, .width = own.value_dim},
         {.name = "query", .given = query, .width = own.head_dim},
@@ -300,17 +370,22 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
         {.name = "dkey", .given = dkey, .width = own.head_dim, .of_keys = true, .written = true},
         {.name = "dvalue", .given = dvalue, .width = own.value_dim, .of_keys = true, .written = true},
     };
-    for (size_t a = 0; a < 8; a++)
-        TRY_DONE(operand_check(host, &call, is_packed(&own), &arrays[a]));
+    for (size_t a = 0; a < 8 && status == HASHATTN_OK; a++)
+        status = operand_check(host, &call, is_packed(&own), &arrays[a]);
+    if (status == HASHATTN_OK && has_rows(&own)) /* forward checked the other arrays */
+        status = operands_check_finite(host, &call, arrays, 1, false);
+    if (status == HASHATTN_OK)
+        status = check_large(host, &call);
+    TRY_DONE(agree(attention, &own, status));
     if (!has_rows(&own))
         goto done;
-    TRY_DONE(operands_check_finite(host, &call, arrays, 1, false)); /* forward checked the other arrays */
     operands_clear(&call, &arrays[5], 3);
     call.query = arrays[1].packed;
     call.key = arrays[2].packed;
     call.value = arrays[3].packed;
     attention_backward(&call, arrays[4].packed, arrays[0].packed, arrays[5].packed, arrays[6].packed,
                        arrays[7].packed, NULL, blocks.saved, blocks.scratch);
+    status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
 done:
     close_call(host, &blocks);
     return status;
@@ -325,22 +400,21 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
     struct blocks blocks = {.saved = saved, .scratch = scratch};
-    hashattn_problem own;
+    hashattn_problem own = {.total_rows = 0};
     struct attention_call call;
-    hashattn_status status;
-    TRY_DONE(open_call(attention, problem, &own, &blocks, &call));
-    if (blocks.own_saved != NULL || loss == NULL) {
+    struct row_ranks ranks;
+    hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
+    if (status == HASHATTN_OK && (blocks.own_saved != NULL || loss == NULL))
         status = host_fail(host, HASHATTN_INVALID, "%s is NULL%s", loss == NULL ? "loss" : "saved",
                            loss == NULL ? "" : ": the loss needs what forward saved");
-        goto done;
-    }
     struct operand arrays[] = {
         {.name = "query", .given = query, .width = own.head_dim},
         {.name = "key", .given = key, .width = own.head_dim, .of_keys = true},
         {.name = "value", .given = value, .width = own.value_dim, .of_keys = true},
     };
-    for (size_t a = 0; a < 3; a++)
-        TRY_DONE(operand_check(host, &call, is_packed(&own), &arrays[a]));
+    for (size_t a = 0; a < 3 && status == HASHATTN_OK; a++)
+        status = operand_check(host, &call, is_packed(&own), &arrays[a]);
+    TRY_DONE(agree(attention, &own, status));
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;
@@ -349,6 +423,7 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     if (dparams != NULL && count > 0)
         memset(dparams, 0, call.num_heads * count * sizeof *dparams);
     *loss = attention_auxiliary(&call, dparams, blocks.saved, blocks.scratch);
+    status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
 done:
     close_call(host, &blocks);
     return status;
