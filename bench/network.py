@@ -10,8 +10,8 @@ sockets, because two processors do not reach 10 Gbit/s. Everything is removed at
 
     bench/network.py --ranks 2 --rate 1 --delay 0.1 -- build/hashattn train listops --data DIR --steps 20
 
-prints one JSON object: milliseconds per step in all, of computing, and of exchange (the part "ranks" of --profile on
-rank 0, which includes waiting for slower ranks). The command gets --out, --profile and --threads 1. Needs root,
+prints one JSON object: milliseconds per step in all (without evaluations and saving), of computing, and of exchange
+(the part "ranks" of --profile on rank 0, which includes waiting for slower ranks). The command gets --out, --profile and --threads 1. Needs root,
 iproute2 and Open MPI. More ranks than processors compute in turn, so only the time of exchange means something then.
 """
 import argparse
@@ -228,8 +228,9 @@ def main():
         if options.command:
             parts, sent = train(options, folder)
             exchange = parts.get("ranks", 0)
-            result.update(step_ms=parts["all"], exchange_ms=exchange, bytes_sent=sent,
-                          computing_ms=round(parts["all"] - exchange, 3))
+            step = parts["all"] - parts.get("evaluation", 0) - parts.get("saving", 0)
+            result.update(step_ms=round(step, 3), exchange_ms=exchange, computing_ms=round(step - exchange, 3),
+                          bytes_sent=sent)
         print(json.dumps(result))
     finally:
         for helper in helpers:

@@ -17,7 +17,7 @@ only 'Random123' '^src/base/random\.[ch]$' 'Random123'
 only 'setlocale|uselocale|newlocale' '^src/base/c_locale\.[ch]$' 'locales'
 only '\b(strto(d|f|ld)|atof|[fs]?scanf) *\(' '^(src/base/options\.c|src/io/decimal\.c|cli/.*)$' 'reading real numbers'
 only '\bMPI_[A-Z]|<mpi\.h>' '^(src/comm/comm_mpi\.c|include/hashattn/mpi\.h)$' 'MPI'
-only 'pthread_' '^(src/base/(pool|signal_mask)\.c|cli/shared/tool/time_limit\.[ch])$' 'threads'
+only 'pthread_' '^src/base/(pool|signal_mask)\.c$' 'threads'
 only '\b(printf|puts|putchar|perror|exit|abort) *\(' '^cli/' 'printing or exit'
 only '\b(malloc|calloc|realloc|free|aligned_alloc) *\(' '^(src/base/host\.c|src/io/json\.c|src/comm/comm_mpi\.c|cli/.*)$' 'allocation without the host'
 exit $bad

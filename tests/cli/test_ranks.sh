@@ -218,7 +218,7 @@ P
 holds library_that_hangs cc -shared -fPIC -I "$source_dir/include" -o hang/libhashattn-mpi.so.0 hang.c
 for moment in joining leaving; do
     [ $moment = joining ] && HANG_JOINING=1 && export HANG_JOINING || unset HANG_JOINING
-    OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 timeout 120 hang/hashattn train listops --data d --out "hang_$moment" \
+    OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 timeout -k 1 120 hang/hashattn train listops --data d --out "hang_$moment" \
         --steps 8 $tiny --comm-timeout 0.5 >out 2>err
     code=$?
     part='rank 3 of 4 has not joined the others for 0.5 s'

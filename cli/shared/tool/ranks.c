@@ -71,12 +71,11 @@ int ranks_open(double timeout, const hashattn_communicator **communicator, char 
         return EXIT_WORK;
     }
     joined.peer.struct_size = sizeof joined.peer;
-    struct time_limit limit;
-    time_limit_begin(&limit, timeout,
+    time_limit_begin(timeout,
                      "rank %d of %d has not joined the others for %g s (the limit is --comm-timeout)", rank,
                      size, timeout);
     hashattn_status status = open_mpi(NULL, &joined.peer, message, room);
-    time_limit_end(&limit);
+    time_limit_end();
     if (status != HASHATTN_OK)
         return hashattn_status_exit_code(status);
     joined.open = true;
@@ -92,15 +91,14 @@ int ranks_open(double timeout, const hashattn_communicator **communicator, char 
 
 void ranks_close(void)
 {
-    struct time_limit limit;
     if (!joined.open)
         return;
-    time_limit_begin(&limit, joined.peer.timeout,
+    time_limit_begin(joined.peer.timeout,
                      "rank %d has finished and cannot leave the others for %g s (the limit is "
                      "--comm-timeout)",
                      joined.peer.rank, joined.peer.timeout);
     joined.close(&joined.peer);
-    time_limit_end(&limit);
+    time_limit_end();
     joined.open = false;
 }
 

@@ -1,68 +1,52 @@
-/* The clock is one that nobody sets. SPDX-License-Identifier: Apache-2.0 */
+/* The handler calls only what a handler may, so the sentence is made before.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/tool/time_limit.h"
 
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "cli/shared/tool/tool.h"
 
-static void *wait_beside(void *argument)
+static char sentence[240];
+static struct sigaction before;
+
+static void end_process(int number)
 {
-    struct time_limit *limit = argument;
-    int code = 0;
-    sigset_t all;
-    sigfillset(&all); /* handlers run on the threads that they know */
-    pthread_sigmask(SIG_SETMASK, &all, NULL);
-    pthread_mutex_lock(&limit->lock);
-    while (!limit->done && code == 0)
-        code = pthread_cond_timedwait(&limit->over, &limit->lock, &limit->until);
-    if (!limit->done) {
-        fprintf(stderr, "hashattn: %s\n", limit->sentence);
-        fflush(stderr);
-        _exit(EXIT_WORK); /* exit would call what hangs */
-    }
-    pthread_mutex_unlock(&limit->lock);
-    return NULL;
+    (void)number;
+    ssize_t written = write(STDERR_FILENO, sentence, strlen(sentence));
+    (void)written;
+    _exit(EXIT_WORK); /* exit would call what hangs */
 }
 
-void time_limit_begin(struct time_limit *limit, double seconds, const char *format, ...)
+static void set_alarm(double seconds)
 {
-    pthread_condattr_t attributes;
-    *limit = (struct time_limit){.done = false};
-    if (!(seconds > 0))
-        return;
+    double whole = floor(seconds);
+    const struct itimerval timer = {
+        .it_value = {.tv_sec = (time_t)whole, .tv_usec = (suseconds_t)((seconds - whole) * 1e6)}};
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+void time_limit_begin(double seconds, const char *format, ...)
+{
+    struct sigaction action = {.sa_handler = end_process};
+    char words[200];
     va_list list;
     va_start(list, format);
-    vsnprintf(limit->sentence, sizeof limit->sentence, format, list);
+    vsnprintf(words, sizeof words, format, list);
     va_end(list);
-    clock_gettime(CLOCK_MONOTONIC, &limit->until);
-    double whole = floor(seconds);
-    limit->until.tv_sec += (time_t)whole;
-    limit->until.tv_nsec += (long)((seconds - whole) * 1e9);
-    if (limit->until.tv_nsec >= 1000000000) {
-        limit->until.tv_nsec -= 1000000000;
-        limit->until.tv_sec++;
-    }
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&limit->lock, NULL);
-    pthread_cond_init(&limit->over, &attributes);
-    pthread_condattr_destroy(&attributes);
-    limit->started = pthread_create(&limit->thread, NULL, wait_beside, limit) == 0;
+    snprintf(sentence, sizeof sentence, "hashattn: %s\n", words);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, &before);
+    set_alarm(seconds);
 }
 
-void time_limit_end(struct time_limit *limit)
+void time_limit_end(void)
 {
-    if (!limit->started)
-        return;
-    pthread_mutex_lock(&limit->lock);
-    limit->done = true;
-    pthread_cond_signal(&limit->over);
-    pthread_mutex_unlock(&limit->lock);
-    pthread_join(limit->thread, NULL);
-    pthread_cond_destroy(&limit->over);
-    pthread_mutex_destroy(&limit->lock);
+    set_alarm(0);
+    sigaction(SIGALRM, &before, NULL);
 }
