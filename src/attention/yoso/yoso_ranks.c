@@ -4,13 +4,15 @@
        column more in forward with normalize sum; causal: 4 m 2^tau d_v for each of the two scans, except on
        the last rank of each;
      the ring: (R - 1) N (4 d + 4 d_v + c m), and R N 4 d for the gradients, which return to their rank;
-     or, for lower if that is less, sums of K V^T and Q G^T by bucket (yoso_bucket_sums.c):
+     or, for lower if that takes less time, sums of K V^T and Q G^T by bucket (yoso_bucket_sums.c):
        16 (R - 1) / R m 2^tau d d_v, with d a multiple of 16, and d_v + 1 with normalize sum.
-   At d 64 and m 32 the sums are less from n 62,000 (2 ranks) or 81,000 (many) on at tau 5, and from 1.0 or
-   1.3 million on at tau 9. Buckets then have 2,000 rows and more, so they take fewer operations than pairs.
-   SPDX-License-Identifier: Apache-2.0 */
+   The ring sums every crowded bucket again for each rank that visits, R times the operations: at n 65,536, d
+   32, tau 8 and 2 ranks 18 instead of 9 10^9 a head and rank, for 19 instead of 69 MB sent. At d 64
+   and m 32 the sums take less time from n 5,900 (2 ranks) or 12,000 (8) on at tau 5, and from 95,000 or
+   190,000 on at tau 9. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_ranks.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -30,16 +32,35 @@ static struct yoso_visit visit_on(struct arena *arena, const struct yoso_ranks *
     return visit;
 }
 
-/* true if sums by bucket send less than the ring. The shape decides, so all ranks do the same. */
+/* Operations that take as long as sending a byte: at 10^11 operations a second, 10^9 bytes a second. */
+#define OPERATIONS_PER_BYTE 100.0
+
+/* Operations of one meeting of a rank's queries with the keys of a rank, if codes are uniform, the cheaper
+   way of pairs.h in each bucket; by_sums: from sums. */
+static double meeting_operations(const struct yoso_ranks *ranks, size_t value_dim, bool by_sums)
+{
+    double buckets = ldexp(1, (int)ranks->hashing.hash_bits), rows = (double)ranks->most / buckets,
+           d = (double)ranks->width, d_v = (double)value_dim;
+    double sums = 8 * rows * (d_v + 1) * d, pairs = rows * rows * (2 * d_v + 4 * d);
+    return (double)ranks->hashing.num_hashes * buckets * (by_sums || sums < pairs ? sums : pairs);
+}
+
+/* true if sums by bucket take less time than the ring, which sends other bytes, and in which crowded buckets
+   are summed anew for every rank that visits. The shape decides, so all ranks do the same. */
 static bool sums_are_less(const struct yoso_ranks *ranks, const struct yoso_options *options,
                           const struct problem_shape *shape)
 {
+    if (options->gradient != YOSO_GRADIENT_LOWER || options->gradient_hashes != 0 || shape->causal)
+        return false;
     struct arena arena = arena_on(NULL);
     double count = (double)shape->ranks, visit = (double)visit_on(&arena, ranks, shape->value_dim).bytes;
-    double ring = (count - 1) * visit + count * (double)ranks->most * (double)ranks->width * sizeof(float);
-    return options->gradient == YOSO_GRADIENT_LOWER && options->gradient_hashes == 0 && !shape->causal &&
-           yoso_bucket_sums_bytes(&ranks->hashing, shape->ranks, ranks->width, shape->value_dim,
-                                  options->normalize == YOSO_NORMALIZE_SUM) < ring;
+    double ring_bytes =
+        (count - 1) * visit + count * (double)ranks->most * (double)ranks->width * sizeof(float);
+    double sums_bytes = yoso_bucket_sums_bytes(&ranks->hashing, shape->ranks, ranks->width, shape->value_dim,
+                                               options->normalize == YOSO_NORMALIZE_SUM);
+    double ring_operations = count * meeting_operations(ranks, shape->value_dim, false);
+    return OPERATIONS_PER_BYTE * sums_bytes + meeting_operations(ranks, shape->value_dim, true) <
+           OPERATIONS_PER_BYTE * ring_bytes + ring_operations;
 }
 
 void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,

@@ -5,7 +5,8 @@
    taken along; the codes of the own keys for all visitors; the number of the own rows for all visitors;
    causal: tables of all ranks; those before for dV; keys of a rank before cut as the own; keys of later ranks
    met; sums by bucket: not added over the ranks; of queries for those of keys; an empty bucket's left as it
-   was; rows of the bucket after. Covers: yoso_bucket_sums.c. SPDX-License-Identifier: Apache-2.0 */
+   was; rows of the bucket after; the ring for
+   crowded buckets, by its bytes alone. Covers: yoso_bucket_sums.c. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_ranks.h"
 
 #include <stdlib.h>
@@ -35,6 +36,14 @@ static size_t lines(size_t bytes)
     return (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
 }
 
+static bool by_sums(const struct yoso_options *options, const struct problem_shape *shape)
+{
+    struct yoso_ranks ranks;
+    struct arena arena = arena_on(NULL);
+    yoso_ranks_lay_out(&ranks, &arena, options, shape, false, true);
+    return ranks.by_sums;
+}
+
 /* The formula in the head of yoso_ranks.c, with arrays rounded up to cache lines. */
 static uint64_t bytes_of(const struct comm *comm, const struct yoso_options *options,
                          const struct problem_shape *shape)
@@ -49,12 +58,10 @@ static uint64_t bytes_of(const struct comm *comm, const struct yoso_options *opt
     if (shape->causal) /* rank 0 is the first of the scan forward, and the last of the one backward */
         bytes = buckets * (shape->value_dim + sums) * sizeof(float);
     size_t wide = shape->value_dim + sums, sum_floats = buckets * 2 * wide * unit_padded(width);
-    uint64_t by_sums = 8 * (size - 1) * (uint64_t)sum_floats / size;
     uint64_t ring =
         (size - 1) * (lines(n * 4 * width) + lines(n * 4 * shape->value_dim) + lines(n * m * code)) +
         size * n * 4 * width;
-    if (options->gradient == YOSO_GRADIENT_LOWER && !shape->causal && options->gradient_hashes == 0 &&
-        by_sums < ring)
+    if (by_sums(options, shape))
         return bytes + 2 * comm_sum_bytes(comm, size, sum_floats / 2);
     return bytes + ring;
 }
@@ -180,7 +187,7 @@ static void causal_equals_brute_force(void **state)
     }
 }
 
-/* Few buckets: the sums by bucket are fewer bytes than the rows. */
+/* Few buckets: sums by bucket take less time than the ring. */
 static void so_do_sums_by_bucket(void **state)
 {
     (void)state;
@@ -192,6 +199,38 @@ static void so_do_sums_by_bucket(void **state)
         check_ranks(&options, false, false, 300, 16, 5);
         check_ranks(&options, true, false, 257, 17, 16);
     }
+}
+
+/* Bytes and operations choose: many rows to a bucket need sums, few the ring. */
+static void buckets_choose(void **state)
+{
+    (void)state;
+    struct yoso_options options = yoso_preset();
+    struct problem_shape shape = {.num_queries = 32768,
+                                  .num_keys = 32768,
+                                  .head_dim = 32,
+                                  .value_dim = 32,
+                                  .workers = 1,
+                                  .ranks = 2,
+                                  .total_rows = 65536};
+    for (int bits = 5; bits <= 12; bits++) {
+        options.hash_bits = bits;
+        assert_int_equal(by_sums(&options, &shape), bits <= 8);
+    }
+    options.hash_bits = 5;
+    options.gradient = YOSO_GRADIENT_TRUE;
+    assert_false(by_sums(&options, &shape));
+    options.gradient = YOSO_GRADIENT_LOWER;
+    options.gradient_hashes = 4;
+    assert_false(by_sums(&options, &shape));
+    options.gradient_hashes = 0;
+    shape.causal = true;
+    assert_false(by_sums(&options, &shape));
+    shape.causal = false;
+    shape.num_queries = shape.num_keys = 1024;
+    shape.total_rows = 2048;
+    options.hash_bits = 9;
+    assert_false(by_sums(&options, &shape));
 }
 
 static void other_options_do_too(void **state)
@@ -253,11 +292,9 @@ static void says_what_it_cannot_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_brute_force),
-        cmocka_unit_test(causal_equals_brute_force),
-        cmocka_unit_test(so_do_sums_by_bucket),
-        cmocka_unit_test(other_options_do_too),
-        cmocka_unit_test(some_hashes_are_the_same_on_all_ranks),
+        cmocka_unit_test(equals_brute_force),     cmocka_unit_test(causal_equals_brute_force),
+        cmocka_unit_test(so_do_sums_by_bucket),   cmocka_unit_test(buckets_choose),
+        cmocka_unit_test(other_options_do_too),   cmocka_unit_test(some_hashes_are_the_same_on_all_ranks),
         cmocka_unit_test(says_what_it_cannot_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
