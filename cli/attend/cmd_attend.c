@@ -1,6 +1,7 @@
 /* `attend`: runs any mechanism on arrays from .npy files, (n, d), (heads, n, d) or (batch, heads, n, d), with
    gradients if the gradient of the output is given. Hashing is as in evaluation: the same for every batch
-   element. SPDX-License-Identifier: Apache-2.0 */
+   element. Under mpirun, ranks share the rows of every sequence: each reads its span of the arrays and writes
+   its rows to files of its own. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,16 @@ struct attend {
     size_t chunk_rows;       /* 0: whole arrays */
     hashattn_context *files; /* of the readers, which run on a thread of the library */
     struct attend_chunks chunks;
+    int rank, ranks; /* more than one: each has rows first .. first + num_queries - 1 */
+    size_t first, total_rows;
+    hashattn_npy_reader *dout_reader;
+    float *inputs[4]; /* query, key, value, dout: the whole arrays, or the span, which is owned */
 };
+
+static bool is_shared(const struct attend *a)
+{
+    return a->ranks > 1;
+}
 
 static double milliseconds(void)
 {
@@ -50,14 +60,6 @@ static const char *shape_text(const hashattn_npy *array, char text[120])
     return text;
 }
 
-static size_t count_of(const hashattn_npy *array)
-{
-    size_t count = 1;
-    for (int i = 0; i < array->rank; i++)
-        count *= array->shape[i];
-    return count;
-}
-
 /* Length of an axis counted from the right: width, rows, heads, batch. 1 if the array has fewer axes. */
 static size_t axis(const hashattn_npy *array, int from_right)
 {
@@ -66,12 +68,12 @@ static size_t axis(const hashattn_npy *array, int from_right)
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* Reads the whole array, or with --chunk only its shape, and opens a reader. */
+/* Reads the whole array, or with --chunk or several ranks only its shape, and opens a reader. */
 static hashattn_status read_or_open(struct attend *a, const char *path, hashattn_npy *array,
                                     hashattn_npy_reader **reader)
 {
-    return a->chunk_rows > 0 ? hashattn_npy_open(a->files, path, array, reader)
-                             : hashattn_npy_read(a->files, path, array);
+    return a->chunk_rows > 0 || is_shared(a) ? hashattn_npy_open(a->files, path, array, reader)
+                                             : hashattn_npy_read(a->files, path, array);
 }
 
 static int read_array(struct attend *a, const char *path, hashattn_npy *array, hashattn_npy_reader **reader)
@@ -165,13 +167,53 @@ static int read_params(struct attend *a)
 
 static int read_gradient(struct attend *a)
 {
-    int code = read_array(a, a->grad_out, &a->dout, NULL);
+    int code = read_array(a, a->grad_out, &a->dout, &a->dout_reader);
     for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
         if (i == 0)
             code = agree(a->grad_out, &a->dout, a->v, &a->value, i);
         else
             code = agree(a->grad_out, &a->dout, a->q, &a->query, i);
     }
+    return code;
+}
+
+/* This rank's rows of an array, of all heads. */
+static int read_span(struct attend *a, hashattn_npy_reader *reader, size_t width, float **rows)
+{
+    const hashattn_problem *p = &a->problem;
+    size_t heads = p->num_sequences * p->num_heads, count = p->num_queries * width;
+    *rows = malloc(heads * count * sizeof(float) + 1);
+    if (*rows == NULL)
+        return tool_fail(EXIT_ROOM, "no memory for %zu x %zu rows of width %zu", heads, p->num_queries,
+                         width);
+    for (size_t head = 0; head < heads; head++) {
+        hashattn_status status = hashattn_npy_read_part(reader, (head * a->total_rows + a->first) * width,
+                                                        count, *rows + head * count);
+        if (status != HASHATTN_OK)
+            return tool_fail_status(a->files, status);
+    }
+    return EXIT_GOOD;
+}
+
+/* The inputs of the call: the arrays that were read, or the spans of this rank. */
+static int take_inputs(struct attend *a)
+{
+    hashattn_problem *p = &a->problem;
+    if (!is_shared(a)) {
+        a->inputs[0] = a->query.data, a->inputs[1] = a->key.data, a->inputs[2] = a->value.data;
+        a->inputs[3] = a->dout.data;
+        return EXIT_GOOD;
+    }
+    if (p->num_queries != p->num_keys)
+        return tool_fail(EXIT_USAGE, "%s has %zu rows and %s has %zu; ranks share sequences of equal numbers",
+                         a->q, p->num_queries, a->k, p->num_keys);
+    a->total_rows = p->total_rows = p->num_queries;
+    p->num_queries = p->num_keys = hashattn_shared_rows(a->context, a->total_rows, &a->first);
+    int code = read_span(a, a->chunks.query, p->head_dim, &a->inputs[0]);
+    code = code != EXIT_GOOD ? code : read_span(a, a->chunks.key, p->head_dim, &a->inputs[1]);
+    code = code != EXIT_GOOD ? code : read_span(a, a->chunks.value, p->value_dim, &a->inputs[2]);
+    if (a->grad_out != NULL)
+        code = code != EXIT_GOOD ? code : read_span(a, a->dout_reader, p->value_dim, &a->inputs[3]);
     return code;
 }
 
@@ -245,9 +287,9 @@ static int compute(struct attend *a)
                          outputs, a->saved_bytes, a->scratch_bytes);
     size_t n_q = p->num_queries, n_k = p->num_keys, d = p->head_dim, d_v = p->value_dim;
     hashattn_array query, key, value, out, dout, dquery, dkey, dvalue;
-    int code = whole(a, 0, a->query.data, n_q, d, &query);
-    code = code != EXIT_GOOD ? code : whole(a, 1, a->key.data, n_k, d, &key);
-    code = code != EXIT_GOOD ? code : whole(a, 2, a->value.data, n_k, d_v, &value);
+    int code = whole(a, 0, a->inputs[0], n_q, d, &query);
+    code = code != EXIT_GOOD ? code : whole(a, 1, a->inputs[1], n_k, d, &key);
+    code = code != EXIT_GOOD ? code : whole(a, 2, a->inputs[2], n_k, d_v, &value);
     code = code != EXIT_GOOD ? code : whole(a, 3, a->output, n_q, d_v, &out);
     if (code != EXIT_GOOD)
         return code;
@@ -259,12 +301,13 @@ static int compute(struct attend *a)
     bring_back(a, &out, a->output, n_q, d_v);
     if (a->grad_out == NULL)
         return EXIT_GOOD;
-    a->dquery = new_floats(count_of(&a->query));
-    a->dkey = new_floats(count_of(&a->key));
-    a->dvalue = new_floats(count_of(&a->value));
+    size_t all = product_of(p->num_sequences, p->num_heads);
+    a->dquery = new_floats(product_of(all, product_of(n_q, d)));
+    a->dkey = new_floats(product_of(all, product_of(n_k, d)));
+    a->dvalue = new_floats(product_of(all, product_of(n_k, d_v)));
     if (a->dquery == NULL || a->dkey == NULL || a->dvalue == NULL)
         return tool_fail(EXIT_ROOM, "no memory for the gradients, as large as q, k and v");
-    code = whole(a, 4, a->dout.data, n_q, d_v, &dout);
+    code = whole(a, 4, a->inputs[3], n_q, d_v, &dout);
     code = code != EXIT_GOOD ? code : whole(a, 5, a->dquery, n_q, d, &dquery);
     code = code != EXIT_GOOD ? code : whole(a, 6, a->dkey, n_k, d, &dkey);
     code = code != EXIT_GOOD ? code : whole(a, 7, a->dvalue, n_k, d_v, &dvalue);
@@ -320,29 +363,43 @@ static int compute_in_chunks(struct attend *a)
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
+/* data: (rows here, width), like `like` otherwise. Of several ranks, each writes NAME.RANK.npy. */
+static int write_rows(struct attend *a, const char *name, const float *data, const hashattn_npy *like,
+                      size_t width)
+{
+    char path[4096];
+    size_t shape[4], stem = strlen(name);
+    bool suffix = is_shared(a) && stem > 4 && strcmp(name + stem - 4, ".npy") == 0;
+    memcpy(shape, like->shape, sizeof shape);
+    shape[like->rank - 1] = width;
+    if (is_shared(a))
+        shape[like->rank - 2] = a->problem.num_queries;
+    int size = is_shared(a) ? snprintf(path, sizeof path, "%.*s.%d.npy", (int)(suffix ? stem - 4 : stem),
+                                       name, a->rank)
+                            : snprintf(path, sizeof path, "%s", name);
+    if (size >= (int)sizeof path)
+        return tool_fail(EXIT_USAGE, "a file name of %zu bytes is too long", stem);
+    hashattn_status status = hashattn_npy_write(a->context, path, data, like->rank, shape);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
+}
+
 static int write_one(struct attend *a, const char *directory, const char *name, const float *data,
                      const hashattn_npy *like)
 {
     char path[4096];
     if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
         return tool_fail(EXIT_USAGE, "--grad-dir: a name of %zu bytes is too long", strlen(directory));
-    hashattn_status status = hashattn_npy_write(a->context, path, data, like->rank, like->shape);
-    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
+    return write_rows(a, path, data, like, like->shape[like->rank - 1]);
 }
 
 static int write_arrays(struct attend *a)
 {
-    size_t shape[4];
-    memcpy(shape, a->query.shape, sizeof shape);
-    shape[a->query.rank - 1] = a->problem.value_dim;
-    hashattn_status status = hashattn_npy_write(a->context, a->out, a->output, a->query.rank, shape);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(a->context, status);
-    if (a->grad_out == NULL)
-        return EXIT_GOOD;
+    int code = write_rows(a, a->out, a->output, &a->query, a->problem.value_dim);
+    if (code != EXIT_GOOD || a->grad_out == NULL)
+        return code;
     if (mkdir(a->grad_dir, 0777) != 0 && errno != EEXIST)
         return tool_fail(EXIT_ROOM, "cannot create the directory %s: %s", a->grad_dir, strerror(errno));
-    int code = write_one(a, a->grad_dir, "dq.npy", a->dquery, &a->query);
+    code = write_one(a, a->grad_dir, "dq.npy", a->dquery, &a->query);
     code = code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dk.npy", a->dkey, &a->key);
     return code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dv.npy", a->dvalue, &a->value);
 }
@@ -359,8 +416,8 @@ static int report(const struct attend *a, bool as_json)
     json_out_text(&json, "attention", a->mechanism);
     json_out_count(&json, "batch", a->problem.num_sequences);
     json_out_count(&json, "heads", a->problem.num_heads);
-    json_out_count(&json, "queries", a->problem.num_queries);
-    json_out_count(&json, "keys", a->problem.num_keys);
+    json_out_count(&json, "queries", is_shared(a) ? a->total_rows : a->problem.num_queries);
+    json_out_count(&json, "keys", is_shared(a) ? a->total_rows : a->problem.num_keys);
     json_out_count(&json, "saved_bytes", a->saved_bytes);
     json_out_count(&json, "scratch_bytes", a->scratch_bytes);
     json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
@@ -380,10 +437,20 @@ static int open_mechanism(struct attend *a, const struct options *options)
 {
     struct common for_files = options->common;
     for_files.threads = 1;
+    for_files.joins = false;
     int code = tool_open(&options->common, &a->context);
     code = code != EXIT_GOOD ? code : tool_open(&for_files, &a->files);
     if (code != EXIT_GOOD)
         return code;
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_context_describe(a->context, &is);
+    a->rank = is.rank;
+    a->ranks = is.ranks;
+    if (is_shared(a) && (a->chunk_rows > 0 || a->mask != NULL || strcmp(a->out, "-") == 0))
+        return tool_fail(EXIT_USAGE, "%s cannot be used by several ranks",
+                         a->chunk_rows > 0 ? "--chunk"
+                         : a->mask != NULL ? "--mask"
+                                           : "--out -");
     hashattn_status status = options_mechanism(options, a->context, a->mechanism, &a->attention);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
 }
@@ -395,10 +462,13 @@ static void close_all(struct attend *a)
         free(blocks[i]);
     for (size_t i = 0; i < sizeof a->halves / sizeof a->halves[0]; i++)
         free(a->halves[i]);
+    for (size_t i = 0; i < 4 && is_shared(a); i++)
+        free(a->inputs[i]);
     hashattn_npy *const arrays[] = {&a->query, &a->key, &a->value, &a->key_mask, &a->dout};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
         hashattn_npy_free(a->files, arrays[i]);
-    hashattn_npy_reader *const readers[] = {a->chunks.query, a->chunks.key, a->chunks.value, a->chunks.mask};
+    hashattn_npy_reader *const readers[] = {a->chunks.query, a->chunks.key, a->chunks.value, a->chunks.mask,
+                                            a->dout_reader};
     for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++)
         hashattn_npy_close(readers[i]);
     hashattn_npy_drop(a->chunks.out);
@@ -455,6 +525,7 @@ static int run(const struct command *self, int argc, char **argv)
                      "gradient with respect to the output, with its shape");
     options_add_text(&options, "grad-dir", &a.grad_dir, "DIR",
                      "directory for dq.npy, dk.npy and dv.npy, the gradients with respect to q, k and v");
+    options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -472,6 +543,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (code == EXIT_GOOD && a.chunk_rows > 0) {
         code = compute_in_chunks(&a);
     } else {
+        code = code != EXIT_GOOD ? code : take_inputs(&a);
         code = code != EXIT_GOOD ? code : compute(&a);
         code = code != EXIT_GOOD ? code : write_arrays(&a);
     }
@@ -488,6 +560,7 @@ const struct command command_attend = {
         "  python3 -c 'import numpy as np; [np.save(x, np.random.randn(12, 4096, 64).astype(\"f\")) "
         "for x in \"qkv\"]'\n"
         "  hashattn attend --attention yoso --q q.npy --k k.npy --v v.npy --num-hashes 64 --out y.npy\n"
-        "  hashattn attend --chunk 65536 --q q.npy --k k.npy --v v.npy --out y.npy\n",
+        "  hashattn attend --chunk 65536 --q q.npy --k k.npy --v v.npy --out y.npy\n"
+        "  mpirun -n 2 hashattn attend --q q.npy --k k.npy --v v.npy --out y.npy  # y.0.npy, y.1.npy\n",
     .run = run,
 };

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Ranks of MPI through the tool: the same bits on 1, 2, 3, 4 and 8 of them, resuming on others, eval and predict, refusals, and
 # faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM. KILL_MOMENTS="0 0.5": kill a rank after these seconds.
-# Ranks that share sequences: one pair, two pairs, resuming, eval and refusals.
+# Ranks that share sequences: one pair, two pairs, resuming, eval and refusals; attend on shared rows, lha bit for bit.
 # Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
 # that one rank has not computed; joining or leaving without a time limit.
 # Covers: ranks.c time_limit.c
@@ -110,6 +110,29 @@ ranks 3 $rows --out refused --sequence-parallel 2
 holds ranks_are_a_multiple test "$code" != 0 -a "$(grep -c 'number of ranks 3; it must be a multiple' err)" = 1 -a ! -e refused
 ranks 2 $rows --out refused --sequence-parallel 2 --attention linear
 holds mechanisms_are_named test "$code" != 0 -a "$(grep -c 'linear cannot share a sequence.*softmax.*yoso' err)" = 1
+
+# The operator alone: each rank writes the rows of its span, and those of lha have the bits of one process.
+python3 -c '
+import array, random
+random.seed(1)
+for name in "qkvg":
+    with open(name + ".npy", "wb") as file:
+        header = "{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (301, 8), }".ljust(117).encode() + b"\n"
+        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+        array.array("f", [random.gauss(0, 1) for _ in range(301 * 8)]).tofile(file)
+'
+operator="attend --attention lha --q q.npy --k k.npy --v v.npy --grad-out g.npy --threads 1"
+run $operator --grad-dir whole --out whole.npy
+ranks 3 $operator --grad-dir parts --out parts.npy
+mkdir -p joined
+for name in dq dk dv; do mv whole/$name.npy joined/whole.$name; done
+mv whole.npy joined/whole.out
+for rank in 0 1 2; do tail -c +129 parts.$rank.npy; done >joined/out
+for name in dq dk dv; do for rank in 0 1 2; do tail -c +129 parts/$name.$rank.npy; done >joined/$name; done
+same_rows() { for name in out dq dk dv; do tail -c +129 joined/whole.$name | cmp - joined/$name || return 1; done; }
+holds operator_on_shared_rows same_rows
+ranks 2 $operator --grad-dir parts --out parts.npy --mask q.npy
+holds operator_says_what_ranks_cannot_do test "$code" != 0 -a "$(grep -c 'mask cannot be used by several ranks' err)" = 1
 
 # Refusals.
 ranks 2 train listops --data d --out refused --steps 8 --shards 1 $tiny
