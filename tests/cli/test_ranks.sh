@@ -44,6 +44,16 @@ run train listops --data d --out plain --steps 8 --seed 5 --shards 8 $tiny --qui
 holds no_mpirun_needed_for_the_same_bits cmp plain/last.safetensors run1/last.safetensors
 holds log_names_ranks grep -q '"ranks": 4' run4/log.jsonl
 
+# Gradients of several ranges, which are sent during backward, in 32 and in 16 bits.
+for precision in float32 bf16; do
+    for count in 1 2 4; do
+        ranks "$count" train listops --data d --out "$precision$count" --steps 2 --warmup 1 --layers 2 --dim 160 --heads 4 --ffn 512 \
+            --batch 9 --threads 1 --eval-every 2 --eval-examples 2 --gradient-precision $precision
+        holds "${precision}_on_$count" cmp ${precision}1/last.safetensors "$precision$count/last.safetensors"
+    done
+done
+holds bf16_is_recorded json bf162/config.json 'd["training"]["gradient_precision"] == "bf16"'
+
 # Stopped on 4, resumed on 2 and then on 1 without MPI.
 ranks 4 train listops --data d --out parts --steps 8 --seed 5 --max-seconds 0.000001 $tiny
 holds stopped_together grep -q 'stopped by time at step 2' err
