@@ -11,7 +11,8 @@ sockets, because two processors do not reach 10 Gbit/s. Everything is removed at
     bench/network.py --ranks 2 --rate 1 --delay 0.1 -- build/hashattn train listops --data DIR --steps 20
 
 prints one JSON object: milliseconds per step in all (without evaluations and saving), of computing, and of exchange
-(the part "ranks" of --profile on rank 0, which includes waiting for slower ranks). The command gets --out, --profile and --threads 1. Needs root,
+(the part "ranks" of --profile on rank 0, which includes waiting for slower ranks). With --sequence-parallel most
+messages are part of attention, and so of computing. The command gets --out, --profile and --threads 1. Needs root,
 iproute2 and Open MPI. More ranks than processors compute in turn, so only the time of exchange means something then.
 """
 import argparse
