@@ -520,7 +520,8 @@ static int run(const struct command *self, int argc, char **argv)
         "read the arrays N rows at a time, so that memory does not depend on n; for mechanisms with a state "
         "of constant size, such as yoso",
         1, 1e9);
-    options_add_text(&options, "out", &a.out, "Y.npy", "output file; - for stdout");
+    options_add_text(&options, "out", &a.out, "Y.npy",
+                     "output file; - for stdout; under mpirun, rank R writes its rows to Y.R.npy");
     options_add_text(&options, "grad-out", &a.grad_out, "G.npy",
                      "gradient with respect to the output, with its shape");
     options_add_text(&options, "grad-dir", &a.grad_dir, "DIR",
@@ -560,7 +561,6 @@ const struct command command_attend = {
         "  python3 -c 'import numpy as np; [np.save(x, np.random.randn(12, 4096, 64).astype(\"f\")) "
         "for x in \"qkv\"]'\n"
         "  hashattn attend --attention yoso --q q.npy --k k.npy --v v.npy --num-hashes 64 --out y.npy\n"
-        "  hashattn attend --chunk 65536 --q q.npy --k k.npy --v v.npy --out y.npy\n"
-        "  mpirun -n 2 hashattn attend --q q.npy --k k.npy --v v.npy --out y.npy  # y.0.npy, y.1.npy\n",
+        "  hashattn attend --chunk 65536 --q q.npy --k k.npy --v v.npy --out y.npy\n",
     .run = run,
 };
