@@ -219,3 +219,21 @@ size_t calendar_per_day(const struct calendar *calendar)
 {
     return calendar->seconds > 0 && DAY % calendar->seconds == 0 ? (size_t)(DAY / calendar->seconds) : 0;
 }
+
+size_t calendar_num_marks(const struct calendar *calendar)
+{
+    return calendar->months == 0 && calendar->seconds < 3600 ? 5 : 4;
+}
+
+void calendar_marks(const struct calendar *calendar, size_t index, float marks[CALENDAR_MARKS])
+{
+    int64_t seconds = seconds_of(calendar, index), day = day_of(seconds), of_day = seconds - day * DAY;
+    struct civil date = civil_of(day);
+    int64_t year_day = day + days_before(1970) - days_before(date.year);
+    int64_t weekday = ((day + 3) % 7 + 7) % 7; /* 1970-01-01 was a Thursday */
+    marks[0] = (float)((double)(of_day / 3600) / 23 - 0.5);
+    marks[1] = (float)((double)weekday / 6 - 0.5);
+    marks[2] = (float)((double)(date.day - 1) / 30 - 0.5);
+    marks[3] = (float)((double)year_day / 365 - 0.5);
+    marks[4] = (float)((double)(of_day / 60 % 60) / 59 - 0.5);
+}

@@ -35,6 +35,12 @@ bool date_read(struct piece text, struct date_style *style, int64_t *seconds);
 hashattn_status calendar_add(struct host *host, struct calendar *calendar, struct piece text);
 /* The date of row `index`, also after the last, in the style of the first. Returns false after year 9999. */
 bool calendar_date(const struct calendar *calendar, size_t index, char text[DATE_TEXT]);
+enum { CALENDAR_MARKS = 5 };
+/* The time features of row `index`, each from -0.5 to 0.5: hour of the day, day of the week (Monday first),
+   of the month and of the year; and, if the period is shorter than an hour, the minute. Also after the last
+   row, and after year 9999. Source: the features of Informer (Zhou et al. 2021). */
+void calendar_marks(const struct calendar *calendar, size_t index, float marks[CALENDAR_MARKS]);
+size_t calendar_num_marks(const struct calendar *calendar); /* 4 or 5 */
 /* Rows per day, or 0 if a day is not a whole number of periods. */
 size_t calendar_per_day(const struct calendar *calendar);
 

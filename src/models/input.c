@@ -2,9 +2,19 @@
 #include "models/input.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
+
+static hashattn_status describe_projection(struct host *host, struct params *params,
+                                           const struct embed_shape *shape, size_t row_width,
+                                           struct dense *projection)
+{
+    char name[PARAM_NAME];
+    snprintf(name, sizeof name, "%sembeddings.projection", shape->prefix == NULL ? "" : shape->prefix);
+    return dense_describe(host, params, name, row_width, shape->dim, projection);
+}
 
 hashattn_status input_describe(struct host *host, struct params *params, enum input_kind kind,
                                const struct embed_shape *shape, size_t row_width, struct input *input)
@@ -14,7 +24,7 @@ hashattn_status input_describe(struct host *host, struct params *params, enum in
         TRY(embed_describe(host, params, shape, &input->embed));
     input->first = input->end = params->total;
     if (kind == INPUT_FLOATS)
-        TRY(dense_describe(host, params, "embeddings.projection", row_width, shape->dim, &input->projection));
+        TRY(describe_projection(host, params, shape, row_width, &input->projection));
     input->end = params->total;
     return HASHATTN_OK;
 }

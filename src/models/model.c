@@ -36,6 +36,7 @@ static hashattn_status describe_goal(struct host *host, struct model *model,
                                           .num_outputs = (size_t)entry->num_outputs,
                                           .first_output = (size_t)entry->first_output,
                                           .max_len = (size_t)config->max_len,
+                                          .decoded_rows = (size_t)config->decoded_rows,
                                           .pairs = config->pairs,
                                           .causal = config->causal != 0,
                                           .bytes = config->bytes,
@@ -76,7 +77,10 @@ static hashattn_status describe_trunk(struct host *host, struct model *model)
     for (size_t i = 0; i < config->num_objectives; i++)
         tied |= config->objectives[i].objective->ties_embedding;
     TRY(find_own(host, model));
-    return trunk_describe(host, &model->params, config, tied, &model->trunk);
+    TRY(trunk_describe(host, &model->params, config, tied, &model->trunk));
+    return config->decoder_rows == 0
+               ? HASHATTN_OK
+               : decoder_describe(host, &model->params, config, &model->trunk, &model->decoder);
 }
 
 static hashattn_status describe(struct host *host, struct model *model)
@@ -112,7 +116,12 @@ hashattn_status model_new(struct host *host, const struct model_config *config, 
 
 hashattn_status model_fit(struct host *host, struct model *model, size_t rows)
 {
-    return model->bare ? HASHATTN_OK : input_fit(host, &model->trunk.input, rows);
+    if (model->bare)
+        return HASHATTN_OK;
+    TRY(input_fit(host, &model->trunk.input, rows));
+    return model->decoder.layers == 0
+               ? HASHATTN_OK
+               : decoder_fit(host, &model->decoder, (size_t)model->config.decoder_rows);
 }
 
 void model_free(struct host *host, struct model *model)
@@ -121,6 +130,7 @@ void model_free(struct host *host, struct model *model)
         return;
     for (size_t i = 0; i < model->num_goals; i++)
         memory_free(host, model->goals[i].self);
+    decoder_free(host, &model->decoder);
     trunk_free(host, &model->trunk);
     params_free(host, &model->params);
     memory_free(host, model);
@@ -143,7 +153,7 @@ float model_word_scale(const struct model *model)
 
 size_t model_trunk_floats(const struct model *model)
 {
-    return model->trunk.end;
+    return size_max(model->trunk.end, model->decoder.end);
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------- */
@@ -153,10 +163,37 @@ struct pass {
     const struct model *model;
     const struct model_batch *batch;
     struct trunk_pass trunk;
+    struct decoder_pass decoder; /* if there is one */
     void *memory[MODEL_OBJECTIVES];
     double *own_sums; /* (num_own) sums of the last forward */
     size_t bytes;
 };
+
+static bool decodes(const struct model *model)
+{
+    return model->decoder.layers > 0;
+}
+
+/* How the rows are cut that the objectives read. */
+static const struct rows *read_rows(const struct pass *pass)
+{
+    return decodes(pass->model) ? &pass->decoder.rows : &pass->trunk.rows;
+}
+
+static struct decoder_pass decoder_of(const struct model *model, const struct model_batch *batch,
+                                      const struct trunk_pass *trunk)
+{
+    struct decoder_pass pass = {.decoder = &model->decoder,
+                                .rows = rows_of(batch->kernels, batch->pool, batch->num_sequences,
+                                                batch->decoder_offsets, batch->sample_ids),
+                                .encoder = trunk->rows,
+                                .floats = batch->decoder_floats,
+                                .values = trunk->values,
+                                .random_key = batch->random_key,
+                                .training = batch->training};
+    pass.rows.profile = batch->profile;
+    return pass;
+}
 
 static struct pass open_pass(const struct model *model, const struct model_batch *batch, const float *values,
                              void *workspace)
@@ -178,9 +215,14 @@ static struct pass open_pass(const struct model *model, const struct model_batch
     pass.trunk.rows.listener = batch->listener;
     pass.trunk.rows.cut = batch->cut;
     pass.trunk.memory = arena_take(&arena, model->bare ? 0 : trunk_memory_size(&pass.trunk), 1);
+    if (decodes(model)) {
+        pass.decoder = decoder_of(model, batch, &pass.trunk);
+        pass.decoder.memory = arena_take(&arena, decoder_memory_size(&pass.decoder), 1);
+        pass.decoder.encoded = workspace == NULL ? NULL : trunk_rows(&pass.trunk);
+    }
     for (size_t i = 0; i < model->num_goals; i++) {
         const struct goal *goal = &model->goals[i];
-        size_t size = goal->objective->memory_size(goal->self, &pass.trunk.rows, batch->training);
+        size_t size = goal->objective->memory_size(goal->self, read_rows(&pass), batch->training);
         pass.memory[i] = arena_take(&arena, size, 1);
     }
     pass.own_sums = arena_take(&arena, model->num_own, sizeof(double));
@@ -200,7 +242,11 @@ hashattn_status model_check(struct host *host, const struct model *model, const 
             model->goals[i].objective->name, row_ranks_count(batch->cut->ranks));
     for (size_t i = 0; i < model->trunk.num_lists; i++)
         TRY(self_attention_check(host, &model->trunk.blocks[i].attention, &rows));
-    return HASHATTN_OK;
+    if (!decodes(model))
+        return HASHATTN_OK;
+    const struct trunk_pass trunk = {.trunk = &model->trunk, .rows = rows};
+    const struct decoder_pass pass = decoder_of(model, batch, &trunk);
+    return decoder_check(host, &pass);
 }
 
 size_t model_workspace_size(const struct model *model, const struct model_batch *batch)
@@ -211,13 +257,16 @@ size_t model_workspace_size(const struct model *model, const struct model_batch 
 size_t model_saved_size(const struct model *model, const struct model_batch *batch)
 {
     struct pass pass = open_pass(model, batch, NULL, NULL);
-    return model->bare ? 0 : trunk_saved_size(&pass.trunk);
+    size_t decoder = decodes(model) ? decoder_saved_size(&pass.decoder) : 0;
+    return model->bare ? 0 : size_sum(trunk_saved_size(&pass.trunk), decoder);
 }
 
 /* The rows that the objectives read, after a forward. */
 static const float *goal_rows(const struct pass *pass)
 {
-    return pass->model->bare ? pass->batch->input.floats : trunk_rows(&pass->trunk);
+    return pass->model->bare      ? pass->batch->input.floats
+           : decodes(pass->model) ? decoder_rows(&pass->decoder)
+                                  : trunk_rows(&pass->trunk);
 }
 
 static size_t examples_of(const struct model *model, const struct model_batch *batch)
@@ -234,7 +283,7 @@ static double count_of(const struct pass *pass, size_t index)
     if (batch->targets == NULL)
         return 1;
     const float *weights = batch->targets[index].weights;
-    size_t n = objective_targets(goal->objective, &pass->trunk.rows, pass->model->config.pairs);
+    size_t n = objective_targets(goal->objective, read_rows(pass), pass->model->config.pairs);
     double count = weights == NULL ? (double)n : 0;
     for (size_t i = 0; weights != NULL && i < n; i++)
         count += (double)weights[i];
@@ -247,7 +296,7 @@ static struct objective_pass goal_pass(const struct pass *pass, size_t index, co
 {
     return (struct objective_pass){
         .self = pass->model->goals[index].self,
-        .rows = &pass->trunk.rows,
+        .rows = read_rows(pass),
         .values = pass->trunk.values,
         .targets = pass->batch->targets == NULL ? NULL : &pass->batch->targets[index],
         .x = x,
@@ -265,6 +314,12 @@ static bool counts_here(const struct pass *pass, const struct objective *objecti
     return objective->place == TARGET_ROW || row_ranks_first(rows_ranks(&pass->trunk.rows));
 }
 
+/* Heads of both stacks with an own loss of this mechanism. */
+static size_t own_heads(const struct model *model, const struct mechanism *mechanism)
+{
+    return trunk_own_heads(&model->trunk, mechanism) + decoder_own_heads(&model->decoder, mechanism);
+}
+
 /* Sets the weight of each own loss so that its sum becomes the mean over the heads that have it and over
    examples, times its share. */
 static void fill_own(const struct pass *pass, struct own_loss own[PLAN_MECHANISMS])
@@ -272,7 +327,7 @@ static void fill_own(const struct pass *pass, struct own_loss own[PLAN_MECHANISM
     const struct model *model = pass->model;
     size_t examples = pass->batch->examples > 0 ? pass->batch->examples : examples_of(model, pass->batch);
     for (size_t i = 0; i < model->num_own; i++) {
-        size_t heads = trunk_own_heads(&model->trunk, model->own[i].mechanism);
+        size_t heads = own_heads(model, model->own[i].mechanism);
         double over = (double)heads * (double)examples;
         own[i] = (struct own_loss){.mechanism = model->own[i].mechanism,
                                    .heads = heads,
@@ -288,6 +343,8 @@ double model_forward(const struct model *model, const struct model_batch *batch,
     fill_own(&pass, own);
     if (!model->bare)
         trunk_forward(&pass.trunk, own, batch->targets == NULL ? 0 : model->num_own);
+    if (decodes(model))
+        decoder_forward(&pass.decoder, own, batch->targets == NULL ? 0 : model->num_own);
     const float *x = goal_rows(&pass);
     double loss = 0;
     for (size_t i = 0; i < model->num_goals; i++) {
@@ -311,12 +368,16 @@ void model_backward(const struct model *model, const struct model_batch *batch, 
     struct own_loss own[PLAN_MECHANISMS];
     fill_own(&pass, own);
     const float *x = goal_rows(&pass);
-    float *dx = model->bare ? NULL : trunk_gradient(&pass.trunk);
+    float *dx = model->bare      ? NULL
+                : decodes(model) ? decoder_gradient(&pass.decoder)
+                                 : trunk_gradient(&pass.trunk);
     for (size_t i = 0; i < model->num_goals; i++) {
         struct objective_pass goal = goal_pass(&pass, i, x);
         model->goals[i].objective->backward(&goal, (struct slice){gradients, 0}, dx, i > 0);
     }
     profile_lap(batch->profile, PROFILE_HEAD);
+    if (decodes(model))
+        decoder_backward(&pass.decoder, gradients, trunk_gradient(&pass.trunk), own, model->num_own);
     if (!model->bare)
         trunk_backward(&pass.trunk, gradients, own, model->num_own);
 }
@@ -333,7 +394,7 @@ void model_count(const struct model *model, const struct model_batch *batch, voi
         sums += objective_sums(model->goals[i].objective);
     }
     for (size_t i = 0; batch->training && i < model->num_own; i++) {
-        size_t heads = trunk_own_heads(&model->trunk, model->own[i].mechanism);
+        size_t heads = own_heads(model, model->own[i].mechanism);
         sums[2 * i] += heads == 0 ? 0 : pass.own_sums[i] / (double)heads;
         sums[2 * i + 1] +=
             row_ranks_first(rows_ranks(&pass.trunk.rows)) ? (double)examples_of(model, batch) : 0;

@@ -30,8 +30,12 @@ struct model_batch {
     const struct kernels *kernels;
     struct pool *pool;
     size_t num_sequences;
-    const size_t *offsets;         /* (num_sequences + 1) */
-    struct input_rows input;       /* all rows */
+    const size_t *offsets;   /* (num_sequences + 1) */
+    struct input_rows input; /* all rows */
+    /* Of a model with a decoder: its rows, decoder_rows for each sequence above (num_sequences + 1), and
+       their floats (padded rows, row_width). Predictions and targets are then of the decoder's last rows. */
+    const size_t *decoder_offsets;
+    const float *decoder_floats;
     const struct targets *targets; /* (num_objectives); NULL: no loss */
     const uint64_t *sample_ids;    /* (num_sequences) keys of dropout and hashing in training; may be NULL in
                                       evaluation */

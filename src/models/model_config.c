@@ -7,6 +7,8 @@
 #define FIELD(name) offsetof(struct model_config, name)
 const struct option_row model_options[] = {
     {"layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of encoder blocks"},
+    {"decoder_layers", OPTION_INT, FIELD(decoder_layers), 1, 1, 64, NULL,
+     "number of decoder blocks, of a model that has a decoder (forecast --model informer)"},
     {"dim", OPTION_INT, FIELD(dim), 64, 1, 16384, NULL, "width of a token's row, a multiple of heads"},
     {"heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads per block"},
     {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward layer"},
@@ -121,6 +123,48 @@ static hashattn_status check_objectives(struct host *host, const struct model_co
     return HASHATTN_OK;
 }
 
+/* What a mechanism of the plan says to a shape of the model. place: "" or where it stands. */
+static hashattn_status check_mechanism(struct host *host, const struct model_config *config,
+                                       const struct mechanism *mechanism, const void *options,
+                                       const struct problem_shape *shape, const char *place)
+{
+    const char *why = mechanism_refuses(mechanism, options, shape);
+    char sentence[200] = "";
+    if (why != NULL)
+        options_fill(mechanism->options, options, why, sentence, sizeof sentence);
+    FAIL_IF(config->attention_dropout > 0 && !mechanism->drops_weights, host, HASHATTN_REFUSED,
+            "%s has no attention weights to drop one by one: attention_dropout is %g, it must be 0",
+            mechanism->name, config->attention_dropout);
+    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu%s: %s",
+            mechanism->name, shape->max_len, shape->head_dim, place, sentence);
+    return HASHATTN_OK;
+}
+
+/* Lists of the encoder, then of self-attention and cross attention of each block of the decoder. */
+static hashattn_status check_stacks(struct host *host, const struct model_config *config,
+                                    const struct problem_shape *of_encoder)
+{
+    size_t layers = (size_t)config->layers, lists = layers + 2 * (size_t)config->decoder_layers;
+    TRY(head_plan_check(host, &config->plan, lists, (size_t)config->heads));
+    for (size_t list = 0; list < lists; list++) {
+        struct head_group groups[HEAD_GROUPS];
+        size_t count = head_plan_groups(&config->plan, list, (size_t)config->heads, groups);
+        struct problem_shape shape = *of_encoder;
+        bool own = list >= layers && (list - layers) % 2 == 0;
+        shape.causal = own;
+        if (list >= layers)
+            shape.num_queries = (size_t)config->decoder_rows;
+        if (own)
+            shape.num_keys = shape.num_queries;
+        for (size_t g = 0; g < count; g++)
+            TRY(check_mechanism(host, config, groups[g].mechanism, groups[g].options, &shape,
+                                list < layers ? " in the encoder"
+                                : own         ? " in the decoder's self-attention, which is causal"
+                                              : " in cross attention"));
+    }
+    return HASHATTN_OK;
+}
+
 static hashattn_status check_mechanisms(struct host *host, const struct model_config *config)
 {
     size_t head_dim = (size_t)(config->dim / config->heads), max_len = (size_t)config->max_len;
@@ -133,20 +177,32 @@ static hashattn_status check_mechanisms(struct host *host, const struct model_co
         .causal = config->causal != 0,
         .workers = 1,
     };
-    for (size_t i = 0; i < config->plan.num_used; i++) {
-        const struct mechanism *mechanism = config->plan.used[i].mechanism;
-        const void *options = config->plan.used[i].options;
-        const char *why = mechanism_refuses(mechanism, options, &shape);
-        char sentence[200] = "";
-        if (why != NULL)
-            options_fill(mechanism->options, options, why, sentence, sizeof sentence);
-        FAIL_IF(config->attention_dropout > 0 && !mechanism->drops_weights, host, HASHATTN_REFUSED,
-                "%s has no attention weights to drop one by one: attention_dropout is %g, it must be 0",
-                mechanism->name, config->attention_dropout);
-        FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu: %s",
-                mechanism->name, max_len, head_dim, sentence);
-    }
+    if (config->decoder_rows > 0)
+        return check_stacks(host, config, &shape);
+    for (size_t i = 0; i < config->plan.num_used; i++)
+        TRY(check_mechanism(host, config, config->plan.used[i].mechanism, config->plan.used[i].options,
+                            &shape, ""));
     return head_plan_check(host, &config->plan, (size_t)config->layers, (size_t)config->heads);
+}
+
+/* What a decoder asks of the rest of the model. */
+static hashattn_status check_decoder(struct host *host, const struct model_config *config)
+{
+    TRY(check_range(host, "decoder_rows", config->decoder_rows, 0, config->max_len));
+    TRY(check_range(host, "decoded_rows", config->decoded_rows, config->decoder_rows > 0 ? 1 : 0,
+                    config->decoder_rows));
+    if (config->decoder_rows == 0)
+        return HASHATTN_OK;
+    FAIL_IF(config->row_width == 0 || config->pairs || config->num_segments > 0, host, HASHATTN_INVALID,
+            "model: a decoder reads rows of floats, without pairs and segments");
+    FAIL_IF(config->norm != BLOCK_POST_NORM, host, HASHATTN_INVALID,
+            "model: norm is %s, blocks of a decoder have post", block_norms[config->norm]);
+    FAIL_IF(config->causal || config->conv_window > 0, host, HASHATTN_INVALID,
+            "model: causal is %s and conv_window %lld; the encoder of a model with a decoder has neither",
+            config->causal ? "true" : "false", (long long)config->conv_window);
+    FAIL_IF(config->positions == POSITIONS_LAYERED, host, HASHATTN_INVALID,
+            "model: positions are layered, a decoder has none in its layers");
+    return HASHATTN_OK;
 }
 
 hashattn_status model_config_check(struct host *host, const struct model_config *config)
@@ -154,6 +210,7 @@ hashattn_status model_config_check(struct host *host, const struct model_config 
     TRY(check_input(host, config));
     TRY(check_objectives(host, config));
     TRY(check_options(host, config));
+    TRY(check_decoder(host, config));
     FAIL_IF(config->dim % config->heads != 0, host, HASHATTN_INVALID,
             "model: dim is %lld, which is not a multiple of heads, %lld", (long long)config->dim,
             (long long)config->heads);

@@ -25,10 +25,14 @@ struct model_config {
     int64_t max_len;      /* rows of the longest sequence, and the divisor of mean-padded */
     bool pairs;           /* an example is two sequences */
     bool bytes;           /* an id is a byte of text */
+    /* Rows of the decoder's sequence of an example, and how many of them, the last ones, are predicted; 0:
+       there is no decoder. */
+    int64_t decoder_rows, decoded_rows;
     size_t num_objectives;
     struct model_objective objectives[MODEL_OBJECTIVES];
     /* Options. */
     int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
+    int64_t decoder_layers;          /* of a model with a decoder */
     int activation;                  /* enum ffn_activation */
     int attention_biases;            /* of the dense layers around attention */
     int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */

@@ -3,6 +3,7 @@
 #ifndef MODELS_MODEL_PARTS_H
 #define MODELS_MODEL_PARTS_H
 
+#include "models/decoder_stack.h"
 #include "models/model.h"
 #include "models/trunk.h"
 
@@ -18,6 +19,7 @@ struct model {
     struct params params;
     bool bare; /* the objectives read the input itself; then the trunk is empty */
     struct trunk trunk;
+    struct decoder decoder; /* 0 layers: none */
     size_t num_goals, num_own, num_metrics;
     struct goal goals[MODEL_OBJECTIVES];
     struct {

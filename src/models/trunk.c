@@ -244,7 +244,7 @@ static void enter_tile(const struct run *run, const struct block_scratch *scratc
         return;
     input_forward(&trunk->input, &run->rows, run->pass->values, tile, &run->pass->input, first, ROW_TILE);
     watch_lap(scratch->watch, PROFILE_EMBEDDING);
-    if (trunk->post) {
+    if (!trunk->norm_last) {
         float *words = scratch->narrow[0];
         memcpy(words, tile, ROW_TILE * trunk->dim * sizeof *words);
         norm_forward(&trunk->norm, run->rows.kernels, run->pass->values, tile, scratch->statistics, words,
@@ -256,7 +256,7 @@ static void enter_tile(const struct run *run, const struct block_scratch *scratc
 
 static bool has_last_norm(const struct trunk *trunk)
 {
-    return trunk->normed && !trunk->post;
+    return trunk->normed && trunk->norm_last;
 }
 
 static const float *last_rows(const struct trunk *trunk, const struct space *s)
@@ -344,7 +344,7 @@ static void enter_tile_backward(const struct run *run, const struct block_scratc
     if (input->kind == INPUT_GIVEN)
         return;
     drop_input(run, scratch, dstream, first);
-    if (trunk->post) { /* recomputes the rows before the norm */
+    if (!trunk->norm_last) { /* recomputes the rows before the norm */
         float *words = scratch->narrow[0];
         input_forward(input, &run->rows, run->pass->values, words, &run->pass->input, first, ROW_TILE);
         watch_lap(scratch->watch, PROFILE_EMBEDDING);

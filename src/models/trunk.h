@@ -15,8 +15,9 @@
 struct trunk {
     struct input input;
     struct block *blocks; /* (layers) */
-    struct norm norm;     /* pre-LN: after the last block; post-LN: of the embedding */
+    struct norm norm;     /* after the last block, or of the embedding */
     bool normed;          /* false: no such norm */
+    bool norm_last;       /* it comes after the last block: pre-LN, and if a decoder reads the rows */
     bool post;            /* the blocks are post-LN */
     size_t layers, dim, wide, taps;
     size_t num_lists;                          /* lists of heads, as in the plan */

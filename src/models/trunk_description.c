@@ -62,12 +62,13 @@ hashattn_status trunk_describe(struct host *host, struct params *params, const s
     enum input_kind kind = config->vocab_size > 0 ? INPUT_IDS : INPUT_FLOATS;
     TRY(begin(host, config, (size_t)config->layers, trunk));
     trunk->normed = true;
+    trunk->norm_last = !trunk->post || config->decoder_rows > 0;
     TRY(input_describe(host, params, kind, &shape, (size_t)config->row_width, &trunk->input));
-    if (trunk->post)
+    if (!trunk->norm_last)
         TRY(norm_describe(host, params, "embeddings.LayerNorm", trunk->dim, config->norm_epsilon,
                           &trunk->norm));
     TRY(describe_blocks(host, params, config, trunk));
-    if (!trunk->post)
+    if (trunk->norm_last)
         TRY(norm_describe(host, params, "layernorm", trunk->dim, config->norm_epsilon, &trunk->norm));
     trunk->end = params->total;
     return HASHATTN_OK;

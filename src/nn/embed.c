@@ -67,6 +67,7 @@ hashattn_status embed_fit(struct host *host, struct embed *embed, size_t rows)
 hashattn_status embed_describe(struct host *host, struct params *params, const struct embed_shape *shape,
                                struct embed *embed)
 {
+    const char *prefix = shape->prefix == NULL ? "" : shape->prefix;
     size_t dim = shape->dim;
     enum positions kind = shape->positions;
     *embed = (struct embed){.vocab_size = shape->vocab_size,
@@ -79,15 +80,16 @@ hashattn_status embed_describe(struct host *host, struct params *params, const s
     float start = shape->tied ? 1 / embed->scale : is_sinusoidal(kind) ? 1.0f : 0.02f;
     if (shape->vocab_size > 0)
         TRY(params_add(host, params, START_NORMAL, start, &embed->words, 2,
-                       (size_t[]){shape->vocab_size, dim}, "embeddings.word_embeddings.weight"));
+                       (size_t[]){shape->vocab_size, dim}, "%sembeddings.word_embeddings.weight", prefix));
     if (shape->segments > 0)
         TRY(params_add(host, params, START_NORMAL, 0.02f, &embed->segments, 2,
-                       (size_t[]){shape->segments, dim}, "embeddings.token_type_embeddings.weight"));
+                       (size_t[]){shape->segments, dim}, "%sembeddings.token_type_embeddings.weight",
+                       prefix));
     if (kind != POSITIONS_LEARNED)
         return HASHATTN_OK;
     return params_add(host, params, START_NORMAL, shape->tied ? 0.5f : 0.02f, &embed->positions, 2,
                       (size_t[]){size_sum(shape->position_offset, shape->max_len), dim},
-                      "embeddings.position_embeddings.weight");
+                      "%sembeddings.position_embeddings.weight", prefix);
 }
 
 static size_t segment_of(const struct input_rows *input, size_t row)

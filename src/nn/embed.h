@@ -27,8 +27,9 @@ enum positions {
 extern const char *const position_names[];
 
 struct embed_shape {
-    size_t vocab_size; /* 0: no words */
-    size_t segments;   /* 0: no segments */
+    const char *prefix; /* of the names of its parameters; NULL: none */
+    size_t vocab_size;  /* 0: no words */
+    size_t segments;    /* 0: no segments */
     size_t max_len, dim;
     enum positions positions;
     size_t position_offset; /* rows of the table before the first position */

@@ -49,6 +49,7 @@ struct rows {
     struct pool *pool;
     size_t num_sequences;
     const size_t *offsets;       /* (num_sequences + 1): sequence s has rows offsets[s] .. offsets[s + 1) */
+    const size_t *key_offsets;   /* those of keys and values in cross attention; NULL: the same rows */
     const uint64_t *sample_ids;  /* (num_sequences), part of the keys of dropout; may be NULL without
                                     dropout */
     size_t count, tiles, padded; /* rows; tiles of ROW_TILE; tiles * ROW_TILE */

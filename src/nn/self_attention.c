@@ -253,7 +253,7 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .value_dim = attention->head_dim,
         .max_len = attention->max_len,
         .query_offsets = rows->offsets,
-        .key_offsets = rows->offsets,
+        .key_offsets = rows->key_offsets != NULL ? rows->key_offsets : rows->offsets,
         .precision = attention->precision,
         .causal = attention->causal,
         .inspects = rows->inspector != NULL && mixing->group.mechanism->inspection != NULL,

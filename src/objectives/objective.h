@@ -34,6 +34,7 @@ struct objective_facts {
     size_t num_outputs;   /* classes, ids or floats of a prediction */
     size_t first_output;  /* the smallest id that can be predicted; 0 unless a vocabulary has unused ids */
     size_t max_len;       /* rows of the longest sequence */
+    size_t decoded_rows;  /* the last rows of a decoder's sequence, which are predicted; 0: no decoder */
     bool pairs;           /* an example is two sequences, one after the other */
     bool causal;          /* no row depends on a later one */
     bool bytes;           /* an id is a byte of text */

@@ -26,8 +26,11 @@ enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32 };
 /* What is needed to build a model and to read the next file the same way. Stored in config.json under
    "task". */
 struct task_facts {
-    size_t vocab_size;   /* ids are below it; 0: sequences are rows of floats */
-    size_t row_width;    /* floats per row; 0: sequences are ids */
+    size_t vocab_size; /* ids are below it; 0: sequences are rows of floats */
+    size_t row_width;  /* floats per row; 0: sequences are ids */
+    /* Rows that a decoder reads for an example, and how many of them, the last ones, are asked for; 0: none
+     */
+    size_t decoder_rows, decoded_rows;
     size_t num_segments; /* segment ids are below it; 0: no segments */
     size_t max_len;      /* rows of the longest sequence */
     bool pairs;          /* an example is two sequences */

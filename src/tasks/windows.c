@@ -2,6 +2,7 @@
 #include "tasks/windows.h"
 
 #include <assert.h>
+#include <string.h>
 
 size_t windows_examples(const struct windows *w)
 {
@@ -16,6 +17,8 @@ size_t windows_rows(const struct windows *w)
 
 size_t windows_row_width(const struct windows *w)
 {
+    if (w->num_marks > 0)
+        return 3 * w->columns + w->num_marks;
     return w->joint ? w->patch * w->columns : w->patch;
 }
 
@@ -74,10 +77,47 @@ static void read_column(const struct windows *w, const float *x, float *to, size
     }
 }
 
+size_t windows_decoder_rows(const struct windows *w)
+{
+    return w->num_marks == 0 ? 0 : w->label + w->horizon;
+}
+
+/* `count` rows of times `first` .. of the window, the first `known` of them with values, each with those
+   before and after it. */
+static void read_marked(const struct windows *w, size_t window, size_t first, size_t count, size_t known,
+                        float *rows)
+{
+    size_t width = windows_row_width(w), c = w->columns;
+    for (size_t r = 0; r < count; r++) {
+        float *row = rows + r * width;
+        for (size_t k = 0; k < c; k++) {
+            row[c + k] = r < known ? window_of(w, window, k)[first + r] : 0;
+            if (r < known)
+                add_level(w, window_of(w, window, k), -1, first + r, 1, row + c + k, 1);
+        }
+        memcpy(row + 3 * c, w->marks + (w->first + window + first + r) * w->num_marks,
+               w->num_marks * sizeof *row);
+    }
+    for (size_t r = 0; r < count; r++) {
+        memcpy(rows + r * width, rows + (r == 0 ? count - 1 : r - 1) * width + c, c * sizeof *rows);
+        memcpy(rows + r * width + 2 * c, rows + (r + 1 == count ? 0 : r + 1) * width + c, c * sizeof *rows);
+    }
+}
+
+void windows_read_decoder(const struct windows *w, size_t example, float *rows)
+{
+    struct window_place at = windows_place(w, example);
+    read_marked(w, at.window, w->length - w->label, windows_decoder_rows(w), w->label, rows);
+}
+
 void windows_read(const struct windows *w, size_t example, float *rows)
 {
     struct window_place at = windows_place(w, example);
     size_t width = windows_row_width(w);
+    if (w->num_marks > 0) {
+        read_marked(w, at.window, 0, w->length, w->length, rows);
+        return;
+    }
     if (!w->joint)
         read_column(w, window_of(w, at.window, at.column), rows, 1, width);
     for (size_t c = 0; w->joint && c < w->columns; c++)

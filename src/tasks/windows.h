@@ -2,6 +2,11 @@
    of its series. A window reads `length` consecutive times and forecasts the `horizon` times after them. A
    row holds `patch` times; rows begin `stride` times apart. An example is a window of one column (row: patch
    values) or, jointly, of all columns (row: patch x columns values, columns fastest).
+   With `marks` an example is for an encoder and a decoder (Informer; Zhou et al. 2021), jointly, with patches
+   of one time: the encoder reads the `length` times, the decoder the last `label` of them and the `horizon`
+   after them, whose values are 0. A row has the values of the time before, of its own and of the time after,
+   in a circle around the sequence, and the time's marks: a dense layer of such rows is Informer's convolution
+   of values plus its map of time features.
    A level of the window is subtracted from what it reads and from its targets, so the error of a forecast
    does not depend on it (NLinear; Zeng et al. 2023, "Are Transformers effective for time series
    forecasting?"). Cost: one pass over the window. SPDX-License-Identifier: Apache-2.0 */
@@ -28,6 +33,9 @@ struct windows {
     size_t target, num_targets; /* joint: the columns that are forecast */
     enum level level;
     size_t season; /* LEVEL_SEASONAL: times per season, at most `length` */
+    /* (times + horizon, num_marks) features of each time, owned by the data set. num_marks 0: no decoder */
+    float *marks;
+    size_t num_marks, label;
 };
 
 size_t windows_examples(const struct windows *windows);
@@ -41,8 +49,13 @@ struct window_place {
 };
 struct window_place windows_place(const struct windows *windows, size_t example);
 
+/* Rows of the decoder's sequence; 0: no decoder. */
+size_t windows_decoder_rows(const struct windows *windows);
+
 /* rows: (windows_rows, windows_row_width). */
 void windows_read(const struct windows *windows, size_t example, float *rows);
+/* rows: (windows_decoder_rows, windows_row_width). */
+void windows_read_decoder(const struct windows *windows, size_t example, float *rows);
 /* target: (horizon, outputs); 0 after the end of the series. */
 void windows_ask(const struct windows *windows, size_t example, float *target);
 /* Adds the level to a forecast (horizon, outputs) of this example. */

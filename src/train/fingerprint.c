@@ -46,6 +46,9 @@ static uint64_t mix_windows(uint64_t hash, const struct windows *windows)
                           windows->season};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
         hash = mix(hash, cut[i]);
+    if (windows->marks != NULL)
+        hash = mix_floats(mix(hash, windows->label), windows->marks,
+                          (windows->times + windows->horizon) * windows->num_marks);
     return mix_floats(hash, windows->values, windows->columns * windows->times);
 }
 

@@ -46,6 +46,22 @@ double packing_weight(const struct dataset *dataset, size_t objective, size_t ex
     return sum;
 }
 
+/* Room for the decoder's rows, read in whole tiles. */
+static hashattn_status decoder_new(struct host *host, const struct dataset *dataset, size_t batch,
+                                   struct packed_examples *packed)
+{
+    void *block;
+    size_t rows = size_product(windows_decoder_rows(&dataset->windows), batch);
+    rows = size_sum(rows, ROW_TILE - 1) / ROW_TILE * ROW_TILE;
+    TRY(memory_new_zeroed(host, size_sum(batch, 1), sizeof *packed->decoder_offsets,
+                          "offsets of a decoder's batch", &block));
+    packed->decoder_offsets = block;
+    TRY(memory_new_zeroed(host, rows, size_product(dataset->row_width, sizeof(float)),
+                          "rows of a decoder's batch", &block));
+    packed->decoder_floats = block;
+    return HASHATTN_OK;
+}
+
 hashattn_status packed_examples_new(struct host *host, const struct dataset *dataset, size_t batch,
                                     struct packed_examples *packed)
 {
@@ -81,6 +97,8 @@ hashattn_status packed_examples_new(struct host *host, const struct dataset *dat
     packed->totals = block;
     TRY_DONE(memory_new(host, sequences, sizeof *packed->starts, "first rows of a batch", &block));
     packed->starts = block;
+    if (dataset->windows.marks != NULL)
+        TRY_DONE(decoder_new(host, dataset, batch, packed));
     for (size_t i = 0; i < data->num_targets; i++)
         packed->targets[i] =
             (struct targets){data->targets[i].ids, data->targets[i].floats, data->targets[i].weights};
@@ -92,6 +110,8 @@ done:
 
 void packed_examples_free(struct host *host, struct packed_examples *packed)
 {
+    memory_free(host, packed->decoder_floats);
+    memory_free(host, packed->decoder_offsets);
     memory_free(host, packed->starts);
     memory_free(host, packed->totals);
     memory_free(host, packed->sample_ids);
@@ -147,6 +167,12 @@ void packing_add(struct packed_examples *packed, const struct dataset *dataset, 
         packed->sample_ids[sequence] = id * each + s;
         data->offsets[sequence + 1] = at + dataset_length(dataset, example * each + s);
     }
+    if (packed->decoder_offsets != NULL) {
+        size_t rows = windows_decoder_rows(&dataset->windows);
+        windows_read_decoder(&dataset->windows, example,
+                             packed->decoder_floats + place * rows * data->row_width);
+        packed->decoder_offsets[place + 1] = (place + 1) * rows;
+    }
     if (dataset->windows.values != NULL)
         windows_ask(&dataset->windows, example, data->targets[0].floats + place * data->targets[0].width);
     size_t start = data->offsets[place * each], rows = data->offsets[(place + 1) * each] - start;
@@ -162,18 +188,24 @@ void packing_add(struct packed_examples *packed, const struct dataset *dataset, 
 }
 
 /* Float rows are read in whole tiles. */
+static void clear_after(float *floats, size_t rows, size_t width)
+{
+    size_t padded = (rows + ROW_TILE - 1) / ROW_TILE * ROW_TILE;
+    memset(floats + rows * width, 0, (padded - rows) * width * sizeof *floats);
+}
+
 static void clear_last_tile(struct dataset *data)
 {
-    size_t rows = data->offsets[dataset_sequences(data)],
-           padded = (rows + ROW_TILE - 1) / ROW_TILE * ROW_TILE;
     if (data->floats != NULL)
-        memset(data->floats + rows * data->row_width, 0,
-               (padded - rows) * data->row_width * sizeof *data->floats);
+        clear_after(data->floats, data->offsets[dataset_sequences(data)], data->row_width);
 }
 
 void packing_end(struct packed_examples *packed)
 {
     clear_last_tile(&packed->data);
+    if (packed->decoder_offsets != NULL)
+        clear_after(packed->decoder_floats, packed->decoder_offsets[packed->data.count],
+                    packed->data.row_width);
 }
 
 /* Moves the rows that stay to the front of every array. */
@@ -226,6 +258,8 @@ struct model_batch packed_batch(const struct packed_examples *packed, const stru
         .num_sequences = dataset_sequences(data),
         .offsets = data->offsets,
         .input = {.ids = data->ids, .floats = data->floats, .segments = data->segments},
+        .decoder_offsets = packed->decoder_offsets,
+        .decoder_floats = packed->decoder_floats,
         .targets = targeted ? packed->targets : NULL,
         .sample_ids = packed->sample_ids,
         .cut = packed->cut.ranks == NULL ? NULL : &packed->cut,

@@ -11,8 +11,11 @@ struct packed_examples {
     struct dataset data; /* the examples; targets of TARGETS_NEXT and TARGETS_MASKED become TARGETS_ROW */
     struct targets targets[TASK_OBJECTIVES]; /* pointers into `data` */
     uint64_t *sample_ids;                    /* (sequences) */
-    size_t *totals, *starts;                 /* (sequences) of packing_cut */
-    struct rows_cut cut;                     /* ranks NULL: the batch is whole */
+    /* (examples + 1), and (padded rows, row_width) of the decoder; NULL: there is none */
+    size_t *decoder_offsets;
+    float *decoder_floats;
+    size_t *totals, *starts; /* (sequences) of packing_cut */
+    struct rows_cut cut;     /* ranks NULL: the batch is whole */
     uint64_t mask_key; /* with the id of an example it determines the masks; at first that of evaluation */
 };
 

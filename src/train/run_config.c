@@ -32,6 +32,8 @@ hashattn_status run_config_take_facts(struct host *host, struct run_config *conf
     struct model_config *model = &config->model;
     model->vocab_size = (int64_t)facts->vocab_size;
     model->row_width = (int64_t)facts->row_width;
+    model->decoder_rows = (int64_t)facts->decoder_rows;
+    model->decoded_rows = (int64_t)facts->decoded_rows;
     model->num_segments = (int64_t)facts->num_segments;
     model->max_len = (int64_t)facts->max_len;
     model->pairs = facts->pairs;

@@ -64,6 +64,10 @@ hashattn_status run_facts_put(struct host *host, struct json *task, const struct
     TRY(json_put_bool(host, object, "pairs", facts->pairs));
     if (facts->row_width > 0)
         TRY(json_put_int(host, object, "row_width", (int64_t)facts->row_width));
+    if (facts->decoder_rows > 0) {
+        TRY(json_put_int(host, object, "decoder_rows", (int64_t)facts->decoder_rows));
+        TRY(json_put_int(host, object, "decoded_rows", (int64_t)facts->decoded_rows));
+    }
     if (facts->num_segments > 0)
         TRY(json_put_int(host, object, "segments", (int64_t)facts->num_segments));
     if (facts->bytes)
@@ -215,9 +219,10 @@ static hashattn_status get_labels(struct host *host, const struct json *root, st
 
 hashattn_status run_facts_get(struct host *host, const struct json *root, struct task_facts *facts)
 {
-    static const char *const members[] = {"vocab_size", "row_width",  "segments",   "max_len", "pairs",
-                                          "bytes",      "objectives", "next_token", "words",   "tokens",
-                                          "labels",     "columns",    NULL};
+    static const char *const members[] = {"vocab_size",   "row_width",    "segments",   "max_len",
+                                          "pairs",        "bytes",        "objectives", "next_token",
+                                          "words",        "tokens",       "labels",     "columns",
+                                          "decoder_rows", "decoded_rows", NULL};
     const struct json *object;
     int64_t number;
     TRY(json_get_object(host, root, "task.facts", &object));
@@ -227,6 +232,12 @@ hashattn_status run_facts_get(struct host *host, const struct json *root, struct
     if (json_find(object, "row_width") != NULL) {
         TRY(json_get_int(host, root, "task.facts.row_width", 1, 65536, &number));
         facts->row_width = (size_t)number;
+    }
+    if (json_find(object, "decoder_rows") != NULL) {
+        TRY(json_get_int(host, root, "task.facts.decoder_rows", 1, MOST_TOKENS, &number));
+        facts->decoder_rows = (size_t)number;
+        TRY(json_get_int(host, root, "task.facts.decoded_rows", 1, number, &number));
+        facts->decoded_rows = (size_t)number;
     }
     if (json_find(object, "segments") != NULL) {
         TRY(json_get_int(host, root, "task.facts.segments", 1, 256, &number));

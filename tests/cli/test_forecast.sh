@@ -62,6 +62,24 @@ holds baselines_have_no_parameters json last.json 'd["num_params"] == 0'
 holds linear_maps_only json dlinear.json 'd["num_params"] == 2 * 49 * 12'
 holds columns_are_kept json encoder/config.json '[c["name"] for c in d["task"]["facts"]["columns"]] == ["load", "heat", "fixed"]'
 
+# Informer's encoder and decoder: learns, forecasts the rows after the end, has a preset, and refuses what does not fit.
+two="--model informer --label-len 24 --norm post --positions sinusoidal --eval-every 50 --learning-rate 0.003"
+run train forecast --data table.csv --attention softmax --steps 150 --out informer $two $tiny
+run eval informer --json --threads 1
+holds informer_learns json out 'd["mse"] < 0.6 and d["examples"] == 129'
+run predict informer table.csv
+holds informer_forecasts sh -c 'head -n 1 out | grep -qx "date,load,heat,fixed" && [ "$(wc -l <out)" = 13 ] && sed -n 2p out | grep -q "^2020-01-30 04:00:00,"'
+run train forecast --data table.csv --attention lha/lha/local/softmax --num-buckets 3 --features MS --target heat --attention-dropout 0.1 --layers 2 --steps 20 --out both --model informer --label-len 0 --norm post --positions sinusoidal --eval-every 10 --seq-len 48 --horizon 12 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --threads 1
+run eval both --json --threads 1
+holds mechanisms_of_both_stacks json out '0 < d["mse"] < 20 and d["attention"] == "lha/lha/local/softmax"'
+run train forecast --data table.csv --attention lha/lha/local/softmax --num-buckets 3 --features MS --target heat --attention-dropout 0.1 --layers 2 --steps 20 --out threads --model informer --label-len 0 --norm post --positions sinusoidal --eval-every 10 --seq-len 48 --horizon 12 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --threads 3
+holds threads_of_both_stacks cmp threads/model.safetensors both/model.safetensors
+run train forecast --data table.csv --preset informer --split-by shares --layers 2 --dim 16 --heads 2 --ffn 16 --steps 2 --eval-every 2 --out preset --quiet --threads 1
+holds preset_of_informer json preset/config.json '"probsparse/probsparse/probsparse/softmax" in str(d) and d["task"]["options"]["label_len"] == 48 and d["model"]["norm"] == "post" and d["task"]["facts"]["decoder_rows"] == 72 and d["task"]["facts"]["decoded_rows"] == 24'
+expect label_too_long 2 "label_len is 24, seq_len 12; the decoder reads rows that the encoder reads" train forecast --data table.csv --out no --model informer --seq-len 12 --label-len 24 --norm post
+expect decoder_is_post 2 "norm is pre, blocks of a decoder have post" train forecast --data table.csv --out no --model informer
+expect causal_half 2 "sinkhorn cannot do max_len 96 with heads of 16 in the decoder's self-attention, which is causal" train forecast --data table.csv --out no --model informer --norm post --attention sinkhorn
+
 # predict: the rows after the end of a file, with dates, in the units of the file.
 run predict seasonal table.csv
 cp out after.csv

@@ -12,11 +12,17 @@ static void check_windows(const struct dataset *dataset, const struct task_facts
 {
     const struct windows *w = &dataset->windows;
     size_t floats = windows_rows(w) * windows_row_width(w), asked = dataset->targets[0].width;
-    float *rows = malloc(floats * sizeof *rows), *target = malloc(asked * sizeof *target);
-    FUZZ_CHECK(rows != NULL && target != NULL && dataset->count > 0);
-    FUZZ_CHECK(windows_row_width(w) == facts->row_width && windows_rows(w) == facts->max_len);
+    size_t decoded = windows_decoder_rows(w), longest = windows_rows(w) > decoded ? windows_rows(w) : decoded;
+    float *rows = malloc(floats * sizeof *rows), *target = malloc(asked * sizeof *target),
+          *decoder = malloc((decoded * windows_row_width(w) + 1) * sizeof *decoder);
+    FUZZ_CHECK(rows != NULL && target != NULL && decoder != NULL && dataset->count > 0);
+    FUZZ_CHECK(windows_row_width(w) == facts->row_width && longest == facts->max_len);
     for (size_t i = 0; i<dataset->count; i += dataset->count> 1 ? dataset->count - 1 : 1) {
         windows_read(w, i, rows);
+        if (decoded > 0)
+            windows_read_decoder(w, i, decoder);
+        for (size_t k = 0; k < decoded * windows_row_width(w); k++)
+            FUZZ_CHECK(!isnan(decoder[k]));
         windows_ask(w, i, target);
         windows_restore(w, i, target);
         for (size_t k = 0; k < floats; k++)
@@ -24,6 +30,7 @@ static void check_windows(const struct dataset *dataset, const struct task_facts
     }
     free(rows);
     free(target);
+    free(decoder);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -31,9 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const settings[] = {
         "seq_len=4 horizon=2 patch_len=2", "seq_len=3 horizon=1 patch_len=1 features=MS level=mean",
         "seq_len=2 horizon=3 model=seasonal season=2 features=S target=OT",
-        "seq_len=5 horizon=1 patch_len=3 stride=2 input=joint level=none train_share=0.5"};
+        "seq_len=5 horizon=1 patch_len=3 stride=2 input=joint level=none train_share=0.5",
+        "seq_len=4 horizon=3 label_len=2 model=informer"};
     const struct task *task = task_find("forecast");
-    struct task_options options = task_options_of("forecast", settings[size > 0 ? data[0] % 4 : 0]);
+    struct task_options options = task_options_of("forecast", settings[size > 0 ? data[0] % 5 : 0]);
     struct task_facts facts;
     struct host host;
     char text[DATE_TEXT];

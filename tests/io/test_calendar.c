@@ -190,6 +190,37 @@ static void rows_of_a_day_are_counted(void **state)
     }
 }
 
+static void check_marks(const char *first, const char *second, size_t index, size_t count,
+                        const double want[CALENDAR_MARKS])
+{
+    struct host host;
+    struct calendar calendar = {.count = 0};
+    float marks[CALENDAR_MARKS];
+    host_init(&host);
+    check_status(&host, calendar_add(&host, &calendar, piece_of(first)), HASHATTN_OK, NULL);
+    check_status(&host, calendar_add(&host, &calendar, piece_of(second)), HASHATTN_OK, NULL);
+    calendar_marks(&calendar, index, marks);
+    assert_int_equal(calendar_num_marks(&calendar), count);
+    for (size_t i = 0; i < CALENDAR_MARKS; i++)
+        check_near((double)marks[i], want[i] - 0.5, 1e-7, "a time feature");
+}
+
+/* 2016-07-01 was a Friday and day 182 of its year, counted from 0; 1969-12-31 a Wednesday. */
+static void features_of_times_are_those_of_the_date(void **state)
+{
+    (void)state;
+    check_marks("2016-07-01 00:00:00", "2016-07-01 01:00:00", 0, 4,
+                (double[]){0, 4.0 / 6, 0, 182.0 / 365, 0});
+    check_marks("2016-07-01 00:00:00", "2016-07-01 01:00:00", 24 * 3 + 23, 4,
+                (double[]){1, 0, 3.0 / 30, 185.0 / 365, 0});
+    check_marks("2016-07-01 00:00:00", "2016-07-01 00:15:00", 7, 5,
+                (double[]){1.0 / 23, 4.0 / 6, 0, 182.0 / 365, 45.0 / 59});
+    check_marks("2015-12-30", "2015-12-31", 1, 4, (double[]){0, 3.0 / 6, 1, 364.0 / 365, 0});
+    check_marks("2016-12-30", "2016-12-31", 1, 4, (double[]){0, 5.0 / 6, 1, 1, 0});
+    check_marks("1969-12-31 23:00", "1970-01-01 00:00", 0, 4, (double[]){1, 2.0 / 6, 1, 364.0 / 365, 0});
+    check_marks("2016-01-31", "2016-02-29", 13, 4, (double[]){0, 1.0 / 6, 27.0 / 30, 58.0 / 365, 0});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +230,7 @@ int main(void)
         cmocka_unit_test(breaks_are_refused),
         cmocka_unit_test(dates_end_with_year_9999),
         cmocka_unit_test(rows_of_a_day_are_counted),
+        cmocka_unit_test(features_of_times_are_those_of_the_date),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

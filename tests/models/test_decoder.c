@@ -50,6 +50,7 @@ static struct model_config config_of(struct decoder_test *t, const struct mechan
         .dim = DIM,
         .heads = HEADS,
         .attention_biases = 1,
+        .decoder_layers = 1,
         .norm_epsilon = 1e-5,
         .scale_words = 1,
         .ffn = WIDE,

@@ -26,8 +26,7 @@
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
 
-enum { DIM = 8, HEADS = 2, WIDE = 12, CLASSES = 3, VOCAB = 9 };
-enum { MOST_ROWS = 700, MOST_SEQUENCES = 8 };
+enum { DIM = 8, HEADS = 2, WIDE = 12, CLASSES = 3, VOCAB = 9, MOST_ROWS = 700, MOST_SEQUENCES = 8 };
 
 struct model_test {
     struct layer_test base;
@@ -60,6 +59,7 @@ static struct model_config config_of(struct model_test *t, const struct mechanis
                                  .dim = DIM,
                                  .heads = HEADS,
                                  .attention_biases = 1,
+                                 .decoder_layers = 1,
                                  .norm_epsilon = 1e-5,
                                  .ffn = WIDE,
                                  .plan = head_plan_of(mechanism, t->options)};
@@ -234,8 +234,7 @@ static void check_every_derivative(const char *plan, size_t idle, int pooling, i
     open_model(&t, &config, 2);
     open_batch(&t, 3, (size_t[]){5, 1, 9});
     open_oracle(&t);
-    if (strcmp(plan, "none") != 0)
-        t.oracle.blocks[0].softmax = 1;
+    t.oracle.blocks[0].softmax = strcmp(plan, "none") != 0;
     t.oracle.blocks[0].idle_heads = idle;
     check_outputs(&t, run_forward(&t));
     run_backward(&t);

@@ -44,6 +44,7 @@ static void open_test(struct metrics_test *t)
         .layers = 1,
         .dim = 9,
         .attention_biases = 1,
+        .decoder_layers = 1,
         .norm_epsilon = 1e-5,
         .heads = 3,
         .ffn = 8,

@@ -28,7 +28,7 @@ static struct model_config config_of(struct host *host, const char *attention)
     options_preset(model_options, &config);
     config.vocab_size = VOCAB;
     config.max_len = T;
-    config.row_width = config.num_segments = 0;
+    config.row_width = config.num_segments = config.decoder_rows = config.decoded_rows = 0;
     config.pairs = config.bytes = false;
     config.num_objectives = 1;
     config.objectives[0] = (struct model_objective){objective_find("masked_tokens"), 1, VOCAB, 0, ""};

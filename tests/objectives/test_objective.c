@@ -53,6 +53,7 @@ static void open_shape(struct objective_test *t, const struct objective *objecti
     const struct objective_facts facts = {.dim = DIM,
                                           .num_outputs = objective->type == TARGET_ID ? OUTPUTS : 1,
                                           .max_len = 100,
+                                          .decoded_rows = 1,
                                           .pairs = pairs,
                                           .causal = strcmp(objective->name, "masked_tokens") != 0,
                                           .norm_epsilon = 1e-5,

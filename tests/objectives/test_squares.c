@@ -1,11 +1,10 @@
-/* Forecasts of several values: predictions, losses, metrics and gradients of `horizon`, `dlinear` and
-   `naive` against plain formulas in double precision, on sequences that fill the window and on a shorter one.
-   Bugs planted and caught: a short sequence at the beginning of its window; the error of an example summed
-   instead of averaged over its values; the gradient not divided by their number; squares as absolute errors;
-   a moving average without repeated ends, or over 23 values; the trend left in the rest; the map of the rest
-   left out of the sum; predictions of the wrong example; a gradient of rows in the wrong sequence.
-   Covers: horizon.c dlinear.c naive.c squares.c
-   SPDX-License-Identifier: Apache-2.0 */
+/* Forecasts of several values: predictions, losses, metrics and gradients of `horizon`, `dlinear`,
+   `naive` and `decoded` against plain formulas in double precision, on sequences that fill the window and on
+   a shorter one. Bugs planted and caught: a short sequence at the beginning of its window; the error of an
+   example summed instead of averaged over its values; the gradient not divided by their number; squares as
+   absolute errors; a moving average without repeated ends, or over 23 values; the trend left in the rest; the
+   map of the rest left out of the sum; predictions of the wrong example; a gradient of rows in the wrong
+   sequence. Covers: horizon.c dlinear.c naive.c squares.c decoded.c SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 
-enum { DIM = 12, LONGEST = 4, WIDTH = DIM * LONGEST, OUTPUTS = 5, EXAMPLES = 3, AVERAGED = 25 };
+enum { DIM = 12, LONGEST = 4, WIDTH = DIM * LONGEST, OUTPUTS = 6, DECODED = 2, EXAMPLES = 3, AVERAGED = 25 };
 static const size_t offsets[EXAMPLES + 1] = {0, 4, 6, 10}; /* the second is shorter */
 
 struct fixture {
@@ -35,7 +34,8 @@ static void open_fixture(struct fixture *f, const char *name)
     layer_test_shift(&f->base);
     f->objective = objective_find(name);
     f->rows = rows_of(f->base.kernels, f->base.pool, EXAMPLES, offsets, NULL);
-    const struct objective_facts facts = {.dim = DIM, .num_outputs = OUTPUTS, .max_len = LONGEST};
+    const struct objective_facts facts = {
+        .dim = DIM, .num_outputs = OUTPUTS, .max_len = LONGEST, .decoded_rows = DECODED};
     f->self = calloc(1, f->objective->size);
     check_status(&f->base.host, f->objective->describe(&f->base.host, &f->base.params, &facts, f->self),
                  HASHATTN_OK, NULL);
@@ -92,6 +92,20 @@ static void add_dense(const struct fixture *f, const char *name, const double *w
     }
 }
 
+/* The same of each of the last rows, for a part of the outputs. */
+static void decode(const struct fixture *f, size_t example, double y[OUTPUTS])
+{
+    enum { EACH = OUTPUTS / DECODED };
+    const float *weight = f->base.values + param_named(&f->base.params, "decoded.dense.weight")->offset,
+                *bias = f->base.values + param_named(&f->base.params, "decoded.dense.bias")->offset,
+                *x = f->x + (offsets[example + 1] - DECODED) * DIM;
+    for (size_t k = 0; k < OUTPUTS; k++) {
+        y[k] = (double)bias[k % EACH];
+        for (size_t c = 0; c < DIM; c++)
+            y[k] += (double)weight[k % EACH * DIM + c] * (double)x[k / EACH * DIM + c];
+    }
+}
+
 static void want_prediction(const struct fixture *f, size_t example, double y[OUTPUTS])
 {
     double window[WIDTH], trend[WIDTH], rest[WIDTH];
@@ -99,6 +113,8 @@ static void want_prediction(const struct fixture *f, size_t example, double y[OU
     window_of(f, example, window);
     if (strcmp(f->objective->name, "horizon") == 0)
         add_dense(f, "horizon.dense", window, y);
+    if (strcmp(f->objective->name, "decoded") == 0)
+        decode(f, example, y);
     if (strcmp(f->objective->name, "dlinear") != 0)
         return;
     for (int i = 0; i < WIDTH; i++) {
@@ -126,12 +142,13 @@ static void want_sums(const struct fixture *f, double *squared, double *absolute
     }
 }
 
-static const char *const names[] = {"horizon", "dlinear", "naive"};
+static const char *const names[] = {"horizon", "dlinear", "naive", "decoded"};
+enum { NAMES = sizeof names / sizeof *names };
 
 static void predictions_and_errors_are_those_of_the_formula(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < 3; n++) {
+    for (size_t n = 0; n < NAMES; n++) {
         struct fixture f;
         double sums[OBJECTIVE_SUMS] = {0}, squared, absolute, y[OUTPUTS];
         float got[EXAMPLES * OUTPUTS];
@@ -183,7 +200,7 @@ static void check_differences(struct fixture *f, float *values, const float *gra
 static void gradients_are_those_of_the_formula(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < 3; n++) {
+    for (size_t n = 0; n < NAMES; n++) {
         struct fixture f;
         open_fixture(&f, names[n]);
         f.objective->forward(&f.pass);
@@ -202,16 +219,21 @@ static void gradients_are_those_of_the_formula(void **state)
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
-    for (size_t n = 0; n < 3; n++) {
-        struct objective_facts facts = {.dim = DIM, .num_outputs = OUTPUTS, .max_len = LONGEST};
+    for (size_t n = 0; n < NAMES; n++) {
+        struct objective_facts facts = {
+            .dim = DIM, .num_outputs = OUTPUTS, .max_len = LONGEST, .decoded_rows = DECODED};
         const struct objective *objective = objective_find(names[n]);
         assert_null(objective->refuse(&facts));
         facts.num_outputs = 0;
         assert_non_null(strstr(objective->refuse(&facts), "no floats"));
-        facts.num_outputs = 1;
+        facts.num_outputs = DECODED;
         facts.pairs = true;
         assert_non_null(strstr(objective->refuse(&facts), "one sequence"));
     }
+    const struct objective *decoded = objective_find("decoded");
+    assert_non_null(strstr(decoded->refuse(&(struct objective_facts){.num_outputs = 4}), "has none"));
+    const struct objective_facts uneven = {.num_outputs = 5, .decoded_rows = 2};
+    assert_non_null(strstr(decoded->refuse(&uneven), "multiple of the rows"));
 }
 
 int main(void)

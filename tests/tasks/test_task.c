@@ -114,6 +114,11 @@ static void presets_are_those_of_the_documents(void **state)
          {NULL, 1000, 32, 100, 100, 5e-4, 2, 128, 2, 512, "first", false, YOSO_BITS(7),
           "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
           "schedule=linear weight_decay=0.01", NULL, NULL}},
+        {"forecast",
+         {"informer", 1600, 32, 100, 1, 1e-4, 2, 512, 8, 2048, "mean", false, YOSO_BITS(5),
+          "norm=post positions=sinusoidal dropout=0.05", "schedule=linear clip=0",
+          "model=informer split_by=months seq_len=48 label_len=48 horizon=24",
+          "probsparse/probsparse/probsparse/softmax"}},
         {"image",
          {NULL, 2000, 32, 100, 100, 1e-3, 2, 64, 2, 128, "mean", false, YOSO_BITS(8), NULL, NULL, NULL,
           NULL}},
@@ -170,7 +175,7 @@ static void presets_are_those_of_the_documents(void **state)
     for (const struct task *const *task = task_table; *task != NULL; task++)
         for (const struct task_preset *row = (*task)->presets; row != NULL && row->name != NULL; row++)
             named++;
-    assert_int_equal(named, 12);
+    assert_int_equal(named, 13);
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const struct task *task = task_find(want[i].task);
         const struct task_preset *b = &want[i].preset,

@@ -123,6 +123,48 @@ static void examples_of_all_columns(void **state)
         }
 }
 
+/* With marks: rows of the time before, the time and the time after, in a circle, and the marks; the decoder's
+   rows begin `label` times before the forecast, which is empty. */
+static void rows_of_an_encoder_and_a_decoder(void **state)
+{
+    (void)state;
+    enum { MARKS = 2, LABEL = 4, WIDTH = 3 * COLUMNS + MARKS, DECODER = LABEL + HORIZON };
+    float marks[(TIMES + HORIZON) * MARKS];
+    for (size_t i = 0; i < (TIMES + HORIZON) * MARKS; i++)
+        marks[i] = (float)i;
+    for (enum level level = LEVEL_NONE; level <= LEVEL_MEAN; level++) {
+        struct windows w = windows_like(true, 1, 1, level);
+        w.marks = marks;
+        w.num_marks = MARKS;
+        w.label = LABEL;
+        assert_true(windows_rows(&w) == LENGTH && windows_row_width(&w) == WIDTH);
+        assert_int_equal(windows_decoder_rows(&w), DECODER);
+        for (int decoder = 0; decoder < 2; decoder++) {
+            size_t count = decoder ? DECODER : LENGTH, known = decoder ? LABEL : LENGTH, window = 6,
+                   first = decoder ? LENGTH - LABEL : 0;
+            float *rows = guard_floats(count * WIDTH);
+            (decoder ? windows_read_decoder : windows_read)(&w, window, rows);
+            for (size_t r = 0; r < count; r++) {
+                const size_t times[] = {(r + count - 1) % count, r, (r + 1) % count};
+                for (size_t i = 0; i < 3; i++)
+                    for (size_t c = 0; c < COLUMNS; c++) {
+                        size_t t = first + times[i];
+                        double want = times[i] >= known ? 0
+                                                        : (double)value_at(c, FIRST + window + t) -
+                                                              level_at(level, c, window, t);
+                        check_near((double)rows[r * WIDTH + i * COLUMNS + c], want, 1e-3, "a value");
+                    }
+                for (size_t m = 0; m < MARKS; m++)
+                    assert_true(rows[r * WIDTH + 3 * COLUMNS + m] ==
+                                marks[(FIRST + window + first + r) * MARKS + m]);
+            }
+            guard_free(rows, count * WIDTH);
+        }
+    }
+    struct windows plain = windows_like(true, 1, 1, LEVEL_NONE);
+    assert_int_equal(windows_decoder_rows(&plain), 0);
+}
+
 /* The last times of the series: targets that are known in part, and not at all. */
 static void targets_end_with_the_series(void **state)
 {
@@ -141,6 +183,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_of_one_column),
         cmocka_unit_test(examples_of_all_columns),
+        cmocka_unit_test(rows_of_an_encoder_and_a_decoder),
         cmocka_unit_test(targets_end_with_the_series),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,14 +88,14 @@ void options_add_split(struct options *options, const char **split, const char *
 
 void options_add_preset(struct options *options, const char **preset)
 {
-    static const char *const presets[] = {"lra", "lra-small", "bert", "lha-lm", NULL};
+    static const char *const presets[] = {"lra", "lra-small", "bert", "lha-lm", "informer", NULL};
     static const char *const sizes[] = {"tiny", "mini", "small", "base", NULL};
     options_add_text(
         options, "preset", preset, "NAME",
         "lra: model and training as in the released Long Range Arena configurations; lra-small: its tasks in "
         "minutes; bert: as in BERT's pretraining; lha-lm: LHA's released language model, with heads of local "
         "and "
-        "lha");
+        "lha; informer: Informer on ETTh1");
     options_offer(options, presets);
     options_add_text(
         options, "size", &options->size, "NAME",

@@ -16,13 +16,13 @@
 #include "tasks/forecast/series.h"
 
 enum features { FEATURES_S, FEATURES_M, FEATURES_MS };
-enum model { MODEL_ENCODER, MODEL_DLINEAR, MODEL_LAST, MODEL_SEASONAL };
+enum model { MODEL_ENCODER, MODEL_DLINEAR, MODEL_LAST, MODEL_SEASONAL, MODEL_INFORMER };
 enum input { INPUT_PATCHES, INPUT_JOINT };
 enum { LEVEL_AUTO = LEVEL_SEASONAL + 1 };
 enum cut { CUT_SHARES, CUT_MONTHS };
 
 static const char *const features[] = {"S", "M", "MS", NULL};
-static const char *const models[] = {"encoder", "dlinear", "last", "seasonal", NULL};
+static const char *const models[] = {"encoder", "dlinear", "last", "seasonal", "informer", NULL};
 static const char *const inputs[] = {"patches", "joint", NULL};
 static const char *const levels[] = {"none", "last", "mean", "seasonal", "auto", NULL};
 static const char *const cuts[] = {"shares", "months", NULL};
@@ -30,7 +30,7 @@ static const char *const cuts[] = {"shares", "months", NULL};
 struct forecast_options {
     char target[OPTION_TEXT_SIZE], date_column[OPTION_TEXT_SIZE];
     int features, model, input, level, split_by; /* the enums above */
-    int64_t seq_len, horizon, patch_len, stride, season;
+    int64_t seq_len, horizon, label_len, patch_len, stride, season;
     double train_share, test_share;
 };
 
@@ -44,10 +44,12 @@ static const struct option_row rows[] = {
      "S forecasts the target from itself, M all columns, MS the target from all columns"},
     {"seq_len", OPTION_INT, FIELD(seq_len), 96, 1, 65536, NULL, "rows that a forecast reads"},
     {"horizon", OPTION_INT, FIELD(horizon), 24, 1, 65536, NULL, "rows to forecast"},
+    {"label_len", OPTION_INT, FIELD(label_len), 48, 0, 65536, NULL,
+     "with model informer: the last rows that are read which the decoder reads too, before the forecast"},
     {"model", OPTION_CHOICE, FIELD(model), MODEL_ENCODER, 0, 0, models,
      "a Transformer encoder, or a baseline: dlinear (linear maps of trend and rest), last (the last value) "
      "or "
-     "seasonal (the mean at the same phase)"},
+     "seasonal (the mean at the same phase); informer has an encoder and a decoder"},
     {"input", OPTION_CHOICE, FIELD(input), INPUT_PATCHES, 0, 0, inputs,
      "tokens of the encoder: patches of one column, each column on its own, or jointly of all columns "
      "(always "
@@ -99,8 +101,9 @@ static hashattn_status find_file(struct host *host, const char *data, char *path
 /* Every column is an example of its own. The baselines forecast a column from itself. */
 static bool is_joint(const struct forecast_options *options)
 {
-    return options->model == MODEL_ENCODER &&
-           (options->input == INPUT_JOINT || options->features == FEATURES_MS);
+    return options->model == MODEL_INFORMER ||
+           (options->model == MODEL_ENCODER &&
+            (options->input == INPUT_JOINT || options->features == FEATURES_MS));
 }
 
 static hashattn_status read_series(struct host *host, const struct forecast_options *options,
@@ -211,15 +214,22 @@ static hashattn_status find_season(struct host *host, const struct forecast_opti
 static hashattn_status windows_of(struct host *host, const struct forecast_options *options,
                                   const struct series *series, struct windows *windows)
 {
-    bool encoder = options->model == MODEL_ENCODER;
-    size_t length = (size_t)options->seq_len, patch = encoder ? (size_t)options->patch_len : length,
+    bool encoder = options->model == MODEL_ENCODER, informer = options->model == MODEL_INFORMER;
+    size_t length = (size_t)options->seq_len,
+           patch = informer  ? 1
+                   : encoder ? (size_t)options->patch_len
+                             : length,
            stride = encoder && options->stride > 0 ? (size_t)options->stride : patch;
     int level = options->model == MODEL_LAST        ? LEVEL_LAST
                 : options->model == MODEL_SEASONAL  ? LEVEL_SEASONAL
                 : options->level != (int)LEVEL_AUTO ? options->level
                 : options->model == MODEL_DLINEAR   ? LEVEL_NONE
+                : informer                          ? LEVEL_NONE
                                                     : LEVEL_LAST;
     size_t columns = series->columns, outputs = outputs_of(options, columns);
+    FAIL_IF(informer && options->label_len > options->seq_len, host, HASHATTN_INVALID,
+            "label_len is %lld, seq_len %lld; the decoder reads rows that the encoder reads",
+            (long long)options->label_len, (long long)options->seq_len);
     FAIL_IF(patch > length || (length - patch) % stride != 0, host, HASHATTN_INVALID,
             "patches of %zu rows every %zu rows do not end with the %zu rows of seq_len; change patch_len, "
             "stride or seq_len",
@@ -232,20 +242,38 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                                 .joint = is_joint(options),
                                 .target = columns - outputs,
                                 .num_targets = outputs,
-                                .level = (enum level)level};
+                                .level = (enum level)level,
+                                .num_marks = informer ? calendar_num_marks(&series->calendar) : 0,
+                                .label = informer ? (size_t)options->label_len : 0};
     return level == LEVEL_SEASONAL ? find_season(host, options, &series->calendar, &windows->season)
                                    : HASHATTN_OK;
 }
 
 /* Rows [first, end) of the series, standardised, in a data set with a window that ends its reading at every
    row from first + seq_len to end - `asked`. */
+static hashattn_status fill_marks(struct host *host, const struct calendar *calendar, size_t first,
+                                  struct windows *windows)
+{
+    float marks[CALENDAR_MARKS];
+    void *block;
+    size_t times = size_sum(windows->times, windows->horizon);
+    TRY(memory_new(host, size_product(times, windows->num_marks), sizeof *marks, "features of times",
+                   &block));
+    windows->marks = block;
+    for (size_t t = 0; t < times; t++) {
+        calendar_marks(calendar, first + t, marks);
+        memcpy(windows->marks + t * windows->num_marks, marks, windows->num_marks * sizeof *marks);
+    }
+    return HASHATTN_OK;
+}
+
 static hashattn_status fill_dataset(struct host *host, const struct windows *like,
                                     const struct task_facts *facts, const struct series *series, size_t first,
                                     size_t end, size_t asked, struct dataset *dataset)
 {
     struct windows *windows = &dataset->windows;
     void *block;
-    *dataset = (struct dataset){.windows = *like, .row_width = windows_row_width(like), .num_targets = 1};
+    *dataset = (struct dataset){.windows = *like, .num_targets = 1};
     dataset->targets[0] =
         (struct target_set){.kind = TARGETS_EXAMPLE, .width = like->horizon * windows_outputs(like)};
     windows->times = end - first;
@@ -254,6 +282,9 @@ static hashattn_status fill_dataset(struct host *host, const struct windows *lik
     TRY(memory_new(host, size_product(windows->times, windows->columns), sizeof(float),
                    "values of the series", &block));
     windows->values = block;
+    if (windows->num_marks > 0)
+        TRY(fill_marks(host, &series->calendar, first, windows));
+    dataset->row_width = windows_row_width(windows);
     for (size_t c = 0; c < windows->columns; c++)
         for (size_t t = 0; t < windows->times; t++) {
             double value = series->values[(first + t) * windows->columns + c];
@@ -361,7 +392,7 @@ static hashattn_status take_columns(struct host *host, struct series *series, si
 static hashattn_status find_facts(struct host *host, const struct forecast_options *options,
                                   struct series *series, struct task_facts *facts)
 {
-    static const char *const objectives[] = {"horizon", "dlinear", "naive", "naive"};
+    static const char *const objectives[] = {"horizon", "dlinear", "naive", "naive", "decoded"};
     struct part parts[SPLIT_COUNT];
     struct windows windows;
     TRY(windows_of(host, options, series, &windows));
@@ -369,6 +400,11 @@ static hashattn_status find_facts(struct host *host, const struct forecast_optio
     TRY(check_lengths(host, options, series, parts));
     facts->row_width = windows_row_width(&windows);
     facts->max_len = windows_rows(&windows);
+    if (options->model == MODEL_INFORMER) {
+        facts->decoder_rows = windows_decoder_rows(&windows);
+        facts->decoded_rows = windows.horizon;
+        facts->max_len = size_max(facts->max_len, facts->decoder_rows);
+    }
     task_facts_add(facts, objectives[options->model], windows.horizon * windows_outputs(&windows), 0);
     return take_columns(host, series, parts[SPLIT_TRAIN].end, facts);
 }
@@ -408,6 +444,26 @@ const struct task task_forecast = {
                .ffn = 128,
                .pooling = "mean",
                .attention = YOSO_BITS(5)},
+    /* The published settings of Informer on ETTh1, 24 rows ahead; other horizons have other lengths. Heads:
+       its sparse ones, and all keys in cross attention. Its rate is halved every epoch. */
+    .presets = (const struct task_preset[]){{.name = "informer",
+                                             .steps = 1600,
+                                             .batch = 32,
+                                             .eval_every = 100,
+                                             .warmup = 1,
+                                             .learning_rate = 1e-4,
+                                             .layers = 2,
+                                             .dim = 512,
+                                             .heads = 8,
+                                             .ffn = 2048,
+                                             .pooling = "mean",
+                                             .plan = "probsparse/probsparse/probsparse/softmax",
+                                             .attention = YOSO_BITS(5),
+                                             .model = "norm=post positions=sinusoidal dropout=0.05",
+                                             .training = "schedule=linear clip=0",
+                                             .task = "model=informer split_by=months seq_len=48 label_len=48 "
+                                                     "horizon=24"},
+                                            {.name = NULL}},
     .facts = facts,
     .load = load,
     .load_dated = load_dated,

@@ -1,0 +1,118 @@
+/* Decoded: floats for each of the last rows of a decoder's sequence, one dense layer (Informer's projection),
+   with the squared error of all of them as its loss. An example has num_outputs floats, row by row. Cost: 2
+   dim num_outputs operations per example and as many for the rows before, three times that backward, on the
+   calling thread. SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+#include <string.h>
+
+#include "nn/dense.h"
+#include "objectives/squares.h"
+
+struct decoded {
+    struct squares squares;
+    size_t dim, rows;   /* rows that are predicted */
+    struct dense dense; /* "decoded.dense" */
+};
+
+static const char *refuse(const struct objective_facts *facts)
+{
+    if (facts->decoded_rows == 0)
+        return "it reads the rows of a decoder, and the model has none";
+    if (facts->num_outputs % facts->decoded_rows != 0)
+        return "its outputs are not a multiple of the rows that are predicted";
+    return squares_refuse(facts);
+}
+
+static hashattn_status describe(struct host *host, struct params *params, const struct objective_facts *facts,
+                                void *self)
+{
+    struct decoded *d = self;
+    *d = (struct decoded){.squares = {facts->num_outputs}, .dim = facts->dim, .rows = facts->decoded_rows};
+    return dense_describe(host, params, "decoded.dense", facts->dim, facts->num_outputs / d->rows, &d->dense);
+}
+
+/* Of all rows of the batch, so that products have full tiles. */
+struct space {
+    float *y;         /* (examples, outputs) */
+    float *all;       /* (padded rows, width) */
+    float *dy, *dall; /* the same; only in training */
+    size_t bytes;
+};
+
+static struct space lay(const struct decoded *d, const struct rows *rows, bool training, void *memory)
+{
+    struct arena arena = arena_on(memory);
+    size_t examples = size_product(rows->num_sequences, d->squares.outputs),
+           all = size_product(rows->padded, d->dense.out);
+    struct space s = {.y = NULL};
+    s.y = arena_take(&arena, examples, sizeof(float));
+    s.all = arena_take(&arena, all, sizeof(float));
+    if (training) {
+        s.dy = arena_take(&arena, examples, sizeof(float));
+        s.dall = arena_take(&arena, all, sizeof(float));
+    }
+    s.bytes = arena.used;
+    return s;
+}
+
+static size_t memory_size(const void *self, const struct rows *rows, bool training)
+{
+    return lay(self, rows, training, NULL).bytes;
+}
+
+/* The first of the predicted rows of a sequence. */
+static size_t first_row(const struct objective_pass *pass, size_t sequence)
+{
+    const struct decoded *d = pass->self;
+    size_t end = pass->rows->offsets[sequence + 1];
+    assert(end - pass->rows->offsets[sequence] >= d->rows);
+    return end - d->rows;
+}
+
+static double forward(const struct objective_pass *pass)
+{
+    const struct decoded *d = pass->self;
+    const struct rows *rows = pass->rows;
+    const struct space s = lay(d, rows, pass->training, pass->memory);
+    size_t width = d->dense.out, outputs = d->squares.outputs;
+    for (size_t row = 0; row < rows->padded; row += ROW_TILE)
+        dense_forward(&d->dense, rows->kernels, pass->values, s.all + row * width, pass->x + row * d->dim,
+                      ROW_TILE);
+    for (size_t i = 0; i < rows->num_sequences; i++)
+        memcpy(s.y + i * outputs, s.all + first_row(pass, i) * width, outputs * sizeof *s.y);
+    return squares_loss(pass);
+}
+
+static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
+{
+    const struct decoded *d = pass->self;
+    const struct rows *rows = pass->rows;
+    const struct space s = lay(d, rows, pass->training, pass->memory);
+    size_t width = d->dense.out, outputs = d->squares.outputs;
+    squares_gradient(pass, s.dy);
+    memset(s.dall, 0, rows->padded * width * sizeof *s.dall);
+    for (size_t i = 0; i < rows->num_sequences; i++)
+        memcpy(s.dall + first_row(pass, i) * width, s.dy + i * outputs, outputs * sizeof *s.dy);
+    for (size_t row = 0; row < rows->padded; row += ROW_TILE)
+        dense_backward(&d->dense, rows->kernels, pass->values, gradients, dx + row * d->dim, add,
+                       s.dall + row * width, pass->x + row * d->dim, ROW_TILE);
+}
+
+const struct objective objective_decoded = {
+    .name = "decoded",
+    .summary = "the values of the last rows of a decoder",
+    .place = TARGET_EXAMPLE,
+    .type = TARGET_FLOATS,
+    .whole = true,
+    .sums = squares_sums,
+    .metrics = squares_metrics,
+    .refuse = refuse,
+    .size = sizeof(struct decoded),
+    .describe = describe,
+    .memory_size = memory_size,
+    .forward = forward,
+    .backward = backward,
+    .count = squares_count,
+    .outputs = squares_outputs,
+    .predict = squares_predict,
+};
