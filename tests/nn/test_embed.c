@@ -57,8 +57,8 @@ static void embed_adds_word_and_position(void **state)
     for (int threads = 1; threads <= 3; threads += 2) {
         struct layer_test test;
         struct embed embed;
-        open_embed(&test, threads, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false},
-                   &embed);
+        open_embed(&test, threads,
+                   (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false}, &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         const struct param *word = param_named(&test.params, "embeddings.word_embeddings.weight");
         const struct param *position = param_named(&test.params, "embeddings.position_embeddings.weight");
@@ -104,7 +104,8 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
     for (int kind = POSITIONS_SINUSOIDAL; kind <= POSITIONS_NONE; kind++) {
         struct layer_test test;
         struct embed embed;
-        open_embed(&test, 2, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, (enum positions)kind, 0, false},
+        open_embed(&test, 2,
+                   (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, (enum positions)kind, 0, false},
                    &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         assert_int_equal(test.params.num_rows, 1);
@@ -143,7 +144,7 @@ static void a_tied_table_is_scaled(void **state)
     fill_ids(ids);
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 2, (struct embed_shape){VOCAB, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, true}, &embed);
+    open_embed(&test, 2, (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, true}, &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     float factor = sqrtf(DIM), *y = new_normals(1, PADDED * DIM, 1), *dy = new_normals(4, PADDED * DIM, 1);
     assert_true(test.params.rows[0].scale == 1 / factor);
@@ -184,7 +185,8 @@ static void segments_are_added(void **state)
         struct layer_test test;
         struct embed embed;
         open_embed(&test, threads,
-                   (struct embed_shape){VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, true}, &embed);
+                   (struct embed_shape){NULL, VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, true},
+                   &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         const struct param *segment = param_named(&test.params, "embeddings.token_type_embeddings.weight");
         assert_true(test.params.num_rows == 3 && segment->shape[0] == SEGMENTS && segment->shape[1] == DIM);
@@ -230,7 +232,8 @@ static void unused_positions_come_first(void **state)
     struct layer_test test;
     struct embed embed;
     open_embed(&test, 2,
-               (struct embed_shape){VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, OFFSET, false}, &embed);
+               (struct embed_shape){NULL, VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, OFFSET, false},
+               &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     const struct param *table = param_named(&test.params, "embeddings.position_embeddings.weight");
     assert_true(table->shape[0] == MAX_LEN + OFFSET && table->shape[1] == DIM);
@@ -264,7 +267,7 @@ static void without_words_rows_are_added_to(void **state)
     fill_segments(segments);
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 2, (struct embed_shape){0, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false},
+    open_embed(&test, 2, (struct embed_shape){NULL, 0, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false},
                &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     assert_int_equal(test.params.num_rows, 2);
@@ -289,7 +292,7 @@ static void without_words_rows_are_added_to(void **state)
     layer_test_close(&test);
 
     /* Without tables nothing is added and nothing is learned. */
-    open_embed(&test, 1, (struct embed_shape){0, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, false}, &embed);
+    open_embed(&test, 1, (struct embed_shape){NULL, 0, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, false}, &embed);
     rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     assert_int_equal(test.params.total, 0);
     memcpy(y, x, PADDED * DIM * sizeof *y);
@@ -310,7 +313,7 @@ static void ids_are_wider_than_16_bits(void **state)
     const float dy[] = {1, 2, 3, 4};
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 1, (struct embed_shape){MANY, 0, 4, 1, POSITIONS_NONE, 0, false}, &embed);
+    open_embed(&test, 1, (struct embed_shape){NULL, MANY, 0, 4, 1, POSITIONS_NONE, 0, false}, &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 1, one, NULL);
     float y[4];
     embed_forward(&embed, &rows, test.values, y, &input, 0, 4);
