@@ -51,6 +51,7 @@ static void check_mechanism(const struct mechanism *mechanism, int norm)
                                         .objectives = {{objective_find("classify"), 1, 3, 0, ""}},
                                         .max_len = 700,
                                         .layers = LAYERS,
+                                        .decoder_layers = 1,
                                         .dim = 16,
                                         .heads = 2,
                                         .attention_biases = 1,

@@ -3,8 +3,7 @@
    around them. Bugs planted and caught: every tensor started from normals; the constant not used; another
    max_len for the shape, or for the call; the second group's heads at the first one's offset, or a width of a
    head further on; their gradients a float further on; two tensors gathered to one offset;
-   positions added to the first columns of a row instead of those of their heads, or gradients taken from
-   there; gradients of queries for the projection of keys.
+   positions added to the first columns of a row instead of those of their heads.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/self_attention.h"
 
