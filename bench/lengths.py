@@ -58,10 +58,14 @@ def measure(given, name, n):
             "training_bytes": found["workspace_bytes"] // batch}
 
 
+def figure(value):
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 def cell(row, time, size):
     if row is None or "refused" in row:
         return "-"
-    return f"{row[time]:.3g} ms, {row[size] / (1 << 20):.3g} MiB"
+    return f"{figure(row[time])} ms, {figure(row[size] / (1 << 20))} MiB"
 
 
 def table(rows, time, size):
