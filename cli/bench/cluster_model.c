@@ -109,15 +109,27 @@ struct cluster_cost cluster_data(const struct cluster *c, size_t ranks)
     return cost;
 }
 
-/* The gradients of queries and keys of one head: a ring of rows, or sums by bucket if they are less. */
+/* Operations of one meeting of a rank's queries with the keys of a rank, in the cheaper of two ways in each
+   bucket; by_sums: from sums (attention/yoso/yoso_ranks.c). */
+static double meeting_operations(const struct cluster *c, double rows, bool by_sums)
+{
+    double buckets = ldexp(1, (int)c->hash_bits), each = rows / buckets, d = (double)c->head_dim;
+    double sums = 8 * each * (d + 1) * d, pairs = each * each * 6 * d;
+    return (double)c->num_hashes * buckets * (by_sums || sums < pairs ? sums : pairs);
+}
+
+/* The gradients of queries and keys of one head: a ring of rows, or sums by bucket if these take less time by
+   the library's rule, in which a byte counts as 100 operations. */
 static double backward_bytes(const struct cluster *c, size_t ranks, double *exchanges)
 {
     double r = (double)ranks, rows = (double)up(c->seq_len, ranks), d = (double)c->head_dim;
     double tables = (double)c->num_hashes * ldexp(1, (int)c->hash_bits), code = c->hash_bits > 16 ? 4 : 2;
     double ring = (r - 1) * rows * (8 * d + code * (double)c->num_hashes) + r * rows * 4 * d;
     double sums = 16 * (r - 1) / r * tables * d * d;
-    *exchanges = sums < ring ? 4 : 2 * r - 1;
-    return sums < ring ? sums : ring;
+    bool less =
+        100 * sums + meeting_operations(c, rows, true) < 100 * ring + r * meeting_operations(c, rows, false);
+    *exchanges = less ? 4 : 2 * r - 1;
+    return less ? sums : ring;
 }
 
 struct cluster_cost cluster_sequence(const struct cluster *c, size_t ranks)
