@@ -15,20 +15,9 @@ struct report {
     int figures; /* of the YOSO paper */
     struct report_run *runs;
     size_t num_runs, num_results; /* num_results: files */
+    struct report_groups groups;
     struct results results;
 };
-
-/* Runs whose names are equal are named by their paths. */
-static void tell_apart(struct report *report)
-{
-    for (size_t i = 0; i < report->num_runs; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(report->runs[i].name, report->runs[k].name) == 0 &&
-                strcmp(report->runs[i].path, report->runs[k].path) != 0) {
-                snprintf(report->runs[i].name, PLOT_NAME, "%.190s", report->runs[i].path);
-                snprintf(report->runs[k].name, PLOT_NAME, "%.190s", report->runs[k].path);
-            }
-}
 
 /* What the page is about: "3 runs, 1 result, figures of the YOSO paper". Only what there is. */
 static const char *contents(const struct report *report, char *text, size_t size)
@@ -132,15 +121,25 @@ static void write_commands(FILE *page, const struct report *report)
     html_section_end(page);
 }
 
+/* Those of many runs are folded away. */
 static void write_confusions(struct report *report)
 {
+    FILE *page = report->results.confusions.to;
+    size_t matrices = 0;
+    for (size_t i = 0; i < report->num_runs; i++)
+        matrices += report->runs[i].confusion.classes > 0;
+    if (matrices > REPORT_FEW)
+        fprintf(page, "<details class=\"folded\"><summary>%zu matrices</summary><div class=\"figures\">\n",
+                matrices);
     for (size_t i = 0; i < report->num_runs; i++) {
         const struct report_run *run = &report->runs[i];
         char title[2 * PLOT_NAME];
         snprintf(title, sizeof title, "%.180s (%.150s), validation", run->name, run->attention);
-        report_write_confusion(report->results.confusions.to, title, &run->confusion,
+        report_write_confusion(page, title, &run->confusion,
                                hashattn_value_find(run->config, "task.facts.labels"));
     }
+    if (matrices > REPORT_FEW)
+        fputs("</div></details>\n", page);
 }
 
 static int write_figures(FILE *page, struct report *report)
@@ -168,10 +167,12 @@ static int write_page(FILE *page, struct report *report)
     html_begin(page, "hashattn report", subtitle);
     if (report->num_runs > 0) {
         html_section(page, "summary", "Summary");
+        good = report_write_models(page, report->runs, report->num_runs, &report->groups);
         report_write_summary(page, report->runs, report->num_runs);
         html_section_end(page);
         html_section(page, "curves", "Training");
-        good = report_write_curves(page, report->runs, report->num_runs, &report->results.figures);
+        good &= report_write_curves(page, report->runs, report->num_runs, &report->groups,
+                                    &report->results.figures);
         html_section_end(page);
     }
     write_plots(page, &report->results);
@@ -246,16 +247,18 @@ static int make(const struct options *options, const struct text_list *bench, in
     int code = report.runs != NULL && results_begin(&report.results)
                    ? read_all(&report, options)
                    : tool_fail(EXIT_ROOM, "no memory for the report");
-    if (code == EXIT_GOOD) {
-        tell_apart(&report);
+    report_name_runs(report.runs, report.num_runs);
+    if (code == EXIT_GOOD && !report_group_runs(context, report.runs, report.num_runs, &report.groups))
+        code = tool_fail(EXIT_ROOM, "no memory for the report");
+    if (code == EXIT_GOOD)
         code = save(&report, out);
-    }
     char about[120];
     if (code == EXIT_GOOD && !options->common.quiet && strcmp(out, "-") != 0)
         fprintf(stderr, "%s: %s\n", out, contents(&report, about, sizeof about));
     for (size_t i = 0; i < report.num_runs; i++)
         report_run_free(&report.runs[i]);
     free(report.runs);
+    report_groups_free(&report.groups);
     results_free(&report.results);
     return code;
 }

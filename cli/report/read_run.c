@@ -224,18 +224,6 @@ static bool read_config(hashattn_context *context, struct report_run *run)
     return false;
 }
 
-static void name_run(struct report_run *run)
-{
-    size_t end = strlen(run->path);
-    while (end > 1 && run->path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    while (begin > 0 && run->path[begin - 1] != '/')
-        begin--;
-    snprintf(run->name, sizeof run->name, "%.*s",
-             (int)(end - begin < PLOT_NAME ? end - begin : PLOT_NAME - 1), run->path + begin);
-}
-
 /* Says how far the run came. */
 static void judge(struct report_run *run)
 {
@@ -249,7 +237,7 @@ static void judge(struct report_run *run)
                                 run->last_step, steps);
     else if (run->num_curves == 0)
         used = (size_t)snprintf(run->state, sizeof run->state, "no steps logged");
-    else if (run->last_step >= steps)
+    else if ((run->finished = run->last_step >= steps))
         used = (size_t)snprintf(run->state, sizeof run->state, "finished");
     else
         used = (size_t)snprintf(run->state, sizeof run->state, "stopped at step %.0f of %.0f", run->last_step,
@@ -292,7 +280,6 @@ void report_run_read(hashattn_context *context, const char *path, struct report_
 {
     struct stat facts;
     *run = (struct report_run){.path = path, .threads = NAN, .parameters = NAN};
-    name_run(run);
     if (stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
         snprintf(run->state, sizeof run->state, "not readable: there is no directory '%.400s'", path);
         return;

@@ -29,9 +29,9 @@ struct confusion {
 
 struct report_run {
     const char *path;
-    char name[PLOT_NAME];         /* the last part of the path; the whole path if two runs share it */
+    char name[PLOT_NAME];         /* the last parts of the path, as many as tell all runs apart */
     char state[REPORT_WORDS];     /* "finished", or what is wrong */
-    bool good;                    /* nothing is wrong */
+    bool good, finished;          /* good: nothing is wrong */
     hashattn_records *file;       /* of config.json, which owns `config` */
     const hashattn_value *config; /* NULL: not readable */
     char attention[PLOT_NAME], isa[REPORT_KEY], product[REPORT_KEY], precision[REPORT_KEY];
@@ -58,9 +58,36 @@ const char *report_run_setting(const struct report_run *run, const char *path,
 /* Reads (classes, classes) numbers; classes is 0 if they are anything else. */
 void report_read_confusion(const hashattn_value *rows, struct confusion *confusion);
 
-/* Writes the command that repeats the run: the options that differ from the defaults of its task and
- * mechanism. */
+/* Tells the options that differ from the defaults of the run's task and mechanism: names as on the command
+   line, without hyphens before them. Not data, attention and out. */
+void report_each_option(hashattn_context *context, const struct report_run *run,
+                        void (*take)(void *user, const char *name, const char *text), void *user);
+/* Writes the command that repeats the run, with these options. */
 void report_write_command(FILE *page, hashattn_context *context, const struct report_run *run);
+
+/* ---- runs that belong together ---- */
+
+struct report_groups {
+    struct report_task {
+        char name[REPORT_KEY];
+        char chooser[REPORT_KEY]; /* the metric that chooses its best models; "" if unknown */
+        size_t runs;
+    } * tasks;
+    struct report_model {
+        char name[PLOT_NAME]; /* "yoso, num-hashes 16": attention, and what is unusual in the task's runs */
+    } * models;               /* runs of one model and one task differ in their seeds only */
+    struct report_member {
+        size_t task, model;
+    } * members; /* one per run */
+    size_t num_tasks, num_models;
+};
+
+/* Names each run by the last parts of its path: as few as tell all apart. */
+void report_name_runs(struct report_run *runs, size_t count);
+/* False if memory runs out. Runs without a readable config have the task "". */
+bool report_group_runs(hashattn_context *context, const struct report_run *runs, size_t count,
+                       struct report_groups *groups);
+void report_groups_free(struct report_groups *groups);
 
 /* ---- results of bench, eval, inspect and bench/peers.py ---- */
 
@@ -99,12 +126,22 @@ int report_write_yoso(FILE *page, hashattn_context *context, size_t *figures);
 
 /* ---- the page ---- */
 
+/* Figures and matrices of more runs are shortened, so that they can be read: see report_write_curves. */
+enum { REPORT_FEW = 12 };
+
 /* labels: an array of names, or NULL. */
 void report_write_confusion(FILE *page, const char *title, const struct confusion *confusion,
                             const hashattn_value *labels);
 void report_write_summary(FILE *page, const struct report_run *runs, size_t count);
-/* The figures of the runs; *figures: number of the last figure. Returns false if memory runs out. */
-bool report_write_curves(FILE *page, const struct report_run *runs, size_t count, size_t *figures);
+/* The table of models by tasks, over seeds; nothing if each run has a model of its own and there is one task.
+   Returns false if memory runs out. */
+bool report_write_models(FILE *page, const struct report_run *runs, size_t count,
+                         const struct report_groups *groups);
+/* The figures of the runs, those of a task together. *figures: number of the last figure. A task of more than
+   REPORT_FEW runs has one legend for all its figures, and only the losses, the metric that chooses, and the
+   metrics of mechanisms. Returns false if memory runs out. */
+bool report_write_curves(FILE *page, const struct report_run *runs, size_t count,
+                         const struct report_groups *groups, size_t *figures);
 /* The part of a page of at most 2 MB that a series may have, in points. */
 size_t report_most_points(size_t series);
 

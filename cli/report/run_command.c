@@ -6,8 +6,9 @@
 #include "cli/shared/pictures/html.h"
 
 struct replay {
-    FILE *page;
-    hashattn_setup *setup; /* NULL: this version lacks the task or the mechanism; every option is written */
+    void (*take)(void *user, const char *name, const char *text);
+    void *user;
+    hashattn_setup *setup; /* NULL: this version lacks the task or the mechanism; every option is taken */
     const char *scope;     /* "lha." for options of one mechanism of several, or "" */
     bool has_epochs;       /* steps follow from epochs */
 };
@@ -32,16 +33,22 @@ static void write_word(FILE *page, const char *text)
     fputs("&#39;", page);
 }
 
-static void write_option(FILE *page, const char *scope, const char *name, const char *text)
+static void write_option(void *page, const char *name, const char *text)
 {
-    fprintf(page, " --");
-    html_text(page, scope);
-    for (; *name != '\0'; name++) {
-        char one[2] = {*name == '_' ? '-' : *name, '\0'};
-        html_text(page, one);
-    }
+    fputs(" --", page);
+    html_text(page, name);
     fputc(' ', page);
     write_word(page, text);
+}
+
+/* As on the command line, with hyphens. */
+static void take_option(const struct replay *replay, const char *name, const char *text)
+{
+    char hyphens[2 * REPORT_KEY];
+    snprintf(hyphens, sizeof hyphens, "%s", name);
+    for (char *c = hyphens; *c != '\0'; c++)
+        *c = *c == '_' ? '-' : *c;
+    replay->take(replay->user, hyphens, text);
 }
 
 static int replay_option(void *user, const char *key, const hashattn_value *value)
@@ -67,39 +74,46 @@ static int replay_option(void *user, const char *key, const hashattn_value *valu
                  hashattn_setup_set(replay->setup, name, text) == HASHATTN_OK &&
                  hashattn_setup_get(replay->setup, name, after, sizeof after) == HASHATTN_OK;
     if (known ? strcmp(before, after) != 0 : replay->setup == NULL)
-        write_option(replay->page, replay->scope, key, text);
+        take_option(replay, name, text);
     return 0;
+}
+
+void report_each_option(hashattn_context *context, const struct report_run *run,
+                        void (*take)(void *user, const char *name, const char *text), void *user)
+{
+    static const char *const owners[] = {"task.options", "model", "attention.options", "training"};
+    static const char *const others[][3] = {{"precision", "model.precision", "float32"},
+                                            {"freeze", "freeze", ""}}; /* name, path, default */
+    char task[HASHATTN_NUMBER_TEXT], plan[HASHATTN_NUMBER_TEXT], other[HASHATTN_NUMBER_TEXT];
+    struct replay replay = {.take = take, .user = user, .scope = ""};
+    if (hashattn_setup_new(context, report_run_setting(run, "task.name", task), &replay.setup) !=
+            HASHATTN_OK ||
+        hashattn_setup_mechanism(replay.setup, report_run_setting(run, "attention.name", plan)) !=
+            HASHATTN_OK) {
+        hashattn_setup_free(replay.setup);
+        replay.setup = NULL;
+    }
+    const char *from = report_run_setting(run, "from", other);
+    if (*from != '\0')
+        take(user, "from", from);
+    replay.has_epochs = hashattn_value_number(hashattn_value_find(run->config, "training.epochs")) > 0;
+    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++)
+        hashattn_value_each(hashattn_value_find(run->config, owners[i]), replay_option, &replay);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        const char *text = report_run_setting(run, others[i][1], other);
+        if (*text != '\0' && strcmp(text, others[i][2]) != 0)
+            take(user, others[i][0], text);
+    }
+    hashattn_setup_free(replay.setup);
 }
 
 void report_write_command(FILE *page, hashattn_context *context, const struct report_run *run)
 {
-    static const char *const owners[] = {"task.options", "model", "attention.options", "training"};
-    char task[HASHATTN_NUMBER_TEXT], mechanism[HASHATTN_NUMBER_TEXT], data[HASHATTN_NUMBER_TEXT],
-        other[HASHATTN_NUMBER_TEXT];
-    const char *task_name = report_run_setting(run, "task.name", task),
-               *plan = report_run_setting(run, "attention.name", mechanism),
-               *from = report_run_setting(run, "from", other);
-    struct replay replay = {.page = page, .scope = ""};
+    char number[HASHATTN_NUMBER_TEXT];
     fputs("hashattn train ", page);
-    write_word(page, task_name);
-    write_option(page, "", "data", report_run_setting(run, "data", data));
-    write_option(page, "", "attention", plan);
-    if (hashattn_setup_new(context, task_name, &replay.setup) != HASHATTN_OK ||
-        hashattn_setup_mechanism(replay.setup, plan) != HASHATTN_OK) {
-        hashattn_setup_free(replay.setup);
-        replay.setup = NULL;
-    }
-    if (*from != '\0')
-        write_option(page, "", "from", from);
-    replay.has_epochs = hashattn_value_number(hashattn_value_find(run->config, "training.epochs")) > 0;
-    for (size_t i = 0; i < sizeof owners / sizeof *owners; i++)
-        hashattn_value_each(hashattn_value_find(run->config, owners[i]), replay_option, &replay);
-    const char *precision = report_run_setting(run, "model.precision", other);
-    if (*precision != '\0' && strcmp(precision, "float32") != 0)
-        write_option(page, "", "precision", precision);
-    const char *freeze = report_run_setting(run, "freeze", other);
-    if (*freeze != '\0')
-        write_option(page, "", "freeze", freeze);
-    write_option(page, "", "out", run->name);
-    hashattn_setup_free(replay.setup);
+    write_word(page, report_run_setting(run, "task.name", number));
+    write_option(page, "data", report_run_setting(run, "data", number));
+    write_option(page, "attention", report_run_setting(run, "attention.name", number));
+    report_each_option(context, run, write_option, page);
+    write_option(page, "out", run->name);
 }

@@ -2,8 +2,10 @@
 # `report`: one page without network, with the values of the logs and results in tables behind named axes; runs that are
 # broken, in training or of another version are rows of the summary; text of runs is escaped; its commands repeat the runs.
 # Planted and caught: labels written unescaped; an axis without a unit; the last line of a cut log ends the report; a null
-# value ends its curve; the columns of a comparison exchanged.
-# Covers: cmd_report.c heat.c draw_yoso.c read_run.c read_results.c run_command.c write_runs.c draw_buckets.c html.c plot.c
+# value ends its curve; the columns of a comparison exchanged; runs of other tasks in a figure; a seed that makes a model of
+# its own; a usual option in a name, and none for a run that lacks it; a run that is not finished in a mean.
+# Covers: cmd_report.c heat.c draw_yoso.c read_run.c read_results.c run_command.c group_runs.c write_summary.c write_models.c
+# write_curves.c write_confusion.c draw_buckets.c html.c plot.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 4 --threads 1"
 
@@ -30,7 +32,7 @@ class Page(html.parser.HTMLParser):
         if tag in ("td", "th"):
             self.rows[-1].append("")
         self.open.append((tag, attributes))
-        if tag in ("meta", "path", "circle"):
+        if tag in ("meta", "path", "circle", "br"):
             self.open.pop()
     def handle_endtag(self, tag):
         while self.open and self.open.pop()[0] != tag:
@@ -112,11 +114,12 @@ for t, a in p.tags:
     assert t != "svg" or a.get("role") == "img" or a.get("aria-hidden") == "true"'
 page values_of_the_log report.html '
 log = [json.loads(l) for l in open("r1/log.jsonl")]
-curve = dict(table("Validation loss over steps"))
+curve = dict(table("needle: validation loss over steps"))
 assert curve["r1 (yoso, m 32, tau 5)"] == [(str(r["step"]), "%.6g" % r["valid_loss"]) for r in log if "valid_loss" in r], curve
-times = table("Validation accuracy over training time")
+times = table("needle: validation accuracy over training time")
 assert times["r1 (yoso, m 32, tau 5)"] == [("%.9g" % r["seconds"], "%.6g" % r["valid_accuracy"]) for r in log if "valid_loss" in r], times
-assert "mixed (local,lha)" in table("Training lha.own loss over steps")'
+assert set(curve) == {"r1 (yoso, m 32, tau 5)", "mixed (local,lha)"}, curve
+assert "mixed (local,lha)" in table("needle: training lha.own loss over steps")'
 page summary_of_runs report.html '
 log = [json.loads(l) for l in open("r1/log.jsonl")]
 row, last = p.summary()["r1"], [r for r in log if "best_loss" in r][-1]
@@ -225,6 +228,51 @@ losses = table("Training loss over steps")
 assert len(losses) == 40 and all(any(y == "9" for _, y in c) for c in losses.values()), "the peak is lost"
 assert all(c[0][0] == "10" and c[-1][0] == "14990" for c in losses.values())'
 [ ! -s err ] && passed quiet || failed quiet "$(cat err)"
+
+# ---- models over tasks and seeds ----
+# Two tasks, a usual option, one that only one model has, and a run that lacks the usual one.
+python3 - <<'P'
+import json, os, shutil
+def run(path, task, attention, seed, best, window=3, last=30):
+    shutil.copytree("r1", path)
+    config = json.load(open(f"{path}/config.json"))
+    config["task"]["name"], config["training"]["seed"], config["model"]["conv_window"] = task, seed, window
+    config["attention"]["name"] = attention
+    config["attention"]["options"] = {"num_buckets": 4} if attention == "lha" else {}
+    json.dump(config, open(f"{path}/config.json", "w"))
+    log = [json.loads(line) for line in open("r1/log.jsonl")]
+    log = [line for line in log if line.get("step", 0) <= last]
+    for line in log:
+        if "best_accuracy" in line:
+            line["best_accuracy"] = best
+    open(f"{path}/log.jsonl", "w").writelines(json.dumps(line) + "\n" for line in log)
+for task in ("needle", "listops"):
+    for seed in (1, 2, 3, 4, 5):
+        run(f"grid/{task}/lha/seed{seed}", task, "lha", seed, 0.5 + seed / 100)
+        run(f"grid/{task}/exact/seed{seed}", task, "softmax", seed, 0.25)
+    run(f"grid/{task}/plain/seed1", task, "softmax", 1, 0.75, window=0)
+run("grid/needle/exact/seed6", "needle", "softmax", 6, 0.99, last=20)
+run("grid/needle/more/seed1", "needle", "local", 1, 0.125)
+P
+run report grid/*/*/* --out grid.html
+page models_by_tasks grid.html '
+rows = {r[0].strip(): [c.strip() for c in r[1:]] for r in p.rows[:6]}
+assert rows["model"] == ["listopsaccuracy", "needleaccuracy"], rows
+mean = "0.5300 ± 0.0158 (5)"
+assert rows["lha, num-buckets 4"] == [mean, mean] and rows["softmax"] == ["0.2500 ± 0.0000 (5)"] * 2, rows
+assert rows["softmax, default conv-window"] == ["0.7500"] * 2 and rows["local"] == ["-", "0.1250"], rows'
+page figures_by_tasks grid.html '
+captions = [f["caption"] for f in p.figures if f["class"] == "plot"]
+assert "needle: training loss over steps" in captions and "listops: training gradient norm over steps" in captions, captions
+assert "needle: training gradient norm over steps" not in captions, "13 runs have few figures"
+losses = table("needle: validation loss over steps")
+assert len(losses) == 13 and all(n.startswith("needle/") for n in losses), list(losses)
+legends = re.findall("<ul class=.legend marks.>.*?</ul>", raw)
+assert len(legends) == 1 and legends[0].count("<li") == 4, legends
+lines = re.findall(r"<g class=\"[^\"]*\" data-k=\"(\d+)\">", raw[raw.index("needle: validation loss over steps"):])[:13]
+assert set(lines) == set(re.findall("data-k=.(\d+)", legends[0])), (lines, legends)'
+page matrices_are_folded grid.html 'assert raw.count("<details class=\"folded\"><summary>24 matrices</summary>") == 1'
+page few_matrices_are_not report.html 'assert "folded\"><summary>" not in raw'
 
 # ---- a comparison of two runs ----
 "$tool" eval r1 --split valid --against mixed --json >against.json

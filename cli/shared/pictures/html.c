@@ -36,6 +36,8 @@ static const char *const style[] = {
     "svg .d3 path{stroke-dasharray:9 3 2 3}",
     ".legend{display:flex;flex-wrap:wrap;gap:.1rem .9rem;list-style:none;margin:.2rem 0 "
     ".4rem;padding:0;font-size:13px}",
+    "svg g.dim{opacity:.08}.marks li{cursor:default}.task{margin-bottom:1rem}",
+    ".folded{grid-column:1/-1}.folded>summary{font-size:inherit;color:inherit;margin-bottom:.5rem}",
     ".legend li{overflow-wrap:anywhere}.legend svg{width:22px;height:10px;margin-right:.35rem;flex:none}",
     ".tip{position:absolute;top:0;pointer-events:none;background:var(--bg);border:1px solid var(--line);",
     "border-radius:6px;padding:.25rem .5rem;font-size:12.5px;line-height:1.35;max-width:70%;z-index:1}",
@@ -47,7 +49,9 @@ static const char *const style[] = {
     "th,td{padding:.25rem .5rem;text-align:right;border-bottom:1px solid var(--grid);white-space:nowrap}",
     "th{font-weight:600}tbody th,.t{text-align:left}td.w{white-space:normal;min-width:11rem;text-align:left}",
     ".heat td,.heat th{padding:.15rem .4rem}.heat .z{color:var(--muted)}.heat "
-    "td{text-align:center;background:rgb(var(--heat)/calc(var(--v)*.6))}.heat th{text-align:center}",
+    "td{text-align:center;background:rgb(var(--heat)/calc(var(--v)*.6))}.heat th{text-align:center}.named "
+    "tbody "
+    "th{text-align:left;white-space:normal;min-width:8rem}",
     "pre{background:var(--panel);border-radius:8px;padding:.7rem;white-space:pre-wrap;overflow-wrap:"
     "anywhere;",
     "font-size:13px}a{color:var(--s0)}nav a{margin-right:1rem}:focus-visible{outline:2px solid var(--s0)}",
@@ -84,8 +88,8 @@ static const char *const script[] = {
     "const [lo,hi,log,l,r]=svg.dataset.x.split(' ').map(Number),s=log?Math.log:v=>v;",
     "const at=x=>l+(s(x)-s(lo))/(s(hi)-s(lo))*(r-l);let all=null;",
     "const "
-    "load=()=>[...f.querySelectorAll('tbody')].map((b,i)=>({name:b.rows[0].cells[0].textContent.trim(),",
-    "look:f.querySelectorAll('.legend g')[i].getAttribute('class').split(' ')[0],",
+    "load=()=>[...f.querySelectorAll('tbody')].map(b=>({name:b.rows[0].cells[0].textContent.trim(),",
+    "look:b.className,",
     "points:[...b.rows].slice(1).map(w=>[+w.cells[0].textContent,w.cells[1].textContent.trim()])",
     ".filter(p=>p[1]!='-'&&isFinite(at(p[0])))}));",
     "const show=e=>{all=all||load();const "
@@ -104,7 +108,12 @@ static const char *const script[] = {
     "else{tip.style.right='auto';tip.style.left=x/4.4+2+'%'}};",
     "const hide=()=>{tip.hidden=true;rule.style.visibility='hidden'};",
     "svg.addEventListener('pointermove',show);svg.addEventListener('pointerdown',show);",
-    "svg.addEventListener('pointerleave',hide)})",
+    "svg.addEventListener('pointerleave',hide)});",
+    "document.querySelectorAll('.marks li').forEach(li=>{const mark=on=>()=>",
+    "li.closest('.task').querySelectorAll('figure g[data-k]').forEach(g=>",
+    "g.classList.toggle('dim',on&&g.dataset.k!=li.dataset.k));",
+    "li.addEventListener('pointerenter',mark(true));li.addEventListener('focus',mark(true));",
+    "li.addEventListener('pointerleave',mark(false));li.addEventListener('blur',mark(false))})",
 };
 
 /* ---- text ---------------------------------------------------------------------------------------------- */

@@ -293,9 +293,13 @@ static void write_axes(FILE *page, const struct plot *plot, const struct axis_ra
 static void write_line(FILE *page, const struct plot *plot, const struct plot_series *series,
                        const struct axis_range *x, const struct axis_range *y)
 {
-    bool pen = false, marked = plot->kind == PLOT_DOTS || series->count <= MARKED;
-    fprintf(page, "<g class=\"s%zu d%zu\">", series->look % HTML_COLOURS,
+    bool pen = false,
+         marked = plot->kind == PLOT_DOTS || (series->count <= MARKED && !plot->legend_elsewhere);
+    fprintf(page, "<g class=\"s%zu d%zu\"", series->look % HTML_COLOURS,
             series->look / HTML_COLOURS % HTML_DASHES);
+    if (plot->legend_elsewhere)
+        fprintf(page, " data-k=\"%zu\"", series->look);
+    fputc('>', page);
     if (plot->kind == PLOT_LINES) {
         fputs("<path d=\"", page);
         for (size_t k = 0; k < series->count; k++) {
@@ -358,12 +362,15 @@ static void write_picture(FILE *page, const struct plot *plot)
             BOTTOM);
 }
 
-static void write_legend(FILE *page, const struct plot *plot)
+void plot_write_legend(FILE *page, const struct plot *plot, bool marks)
 {
-    fputs("<ul class=\"legend\">", page);
+    fprintf(page, "<ul class=\"legend%s\">", marks ? " marks" : "");
     for (size_t i = 0; i < plot->count; i++) {
         size_t look = plot->series[i].look;
-        fprintf(page, "<li><svg viewBox=\"0 0 22 10\" aria-hidden=\"true\"><g class=\"s%zu d%zu\">",
+        fputs("<li", page);
+        if (marks)
+            fprintf(page, " tabindex=\"0\" data-k=\"%zu\"", look);
+        fprintf(page, "><svg viewBox=\"0 0 22 10\" aria-hidden=\"true\"><g class=\"s%zu d%zu\">",
                 look % HTML_COLOURS, look / HTML_COLOURS % HTML_DASHES);
         if (plot->kind == PLOT_LINES)
             fputs("<path d=\"M0 5H22\"/>", page);
@@ -389,7 +396,8 @@ static void write_table(FILE *page, const struct plot *plot)
     fputs("</thead>\n", page);
     for (size_t i = 0; i < plot->count; i++) {
         const struct plot_series *series = &plot->series[i];
-        fputs("<tbody><tr><th colspan=\"2\" scope=\"rowgroup\">", page);
+        fprintf(page, "<tbody class=\"s%zu\"><tr><th colspan=\"2\" scope=\"rowgroup\">",
+                series->look % HTML_COLOURS);
         html_text(page, series->name);
         for (size_t k = 0; k < series->count; k++) {
             fprintf(page, "\n<tr><td>%.9g<td>", series->points[k].x);
@@ -421,7 +429,8 @@ void plot_write(FILE *page, struct plot *plot, size_t most, size_t number)
     html_text(page, plot->title);
     fputs("</figcaption>\n", page);
     write_picture(page, plot);
-    write_legend(page, plot);
+    if (!plot->legend_elsewhere)
+        plot_write_legend(page, plot, false);
     write_table(page, plot);
     fputs("</figure>\n", page);
 }

@@ -34,7 +34,8 @@ struct plot {
     enum plot_kind kind;
     struct plot_series *series;
     size_t count, room;
-    bool no_room; /* memory ran out: points are missing */
+    bool legend_elsewhere; /* the figure has no legend of its own, and its lines have no markers */
+    bool no_room;          /* memory ran out: points are missing */
 };
 
 /* The series of this name, added if there is none; SIZE_MAX if memory runs out. */
@@ -48,6 +49,9 @@ size_t plot_points(const struct plot *plot);
 /* Writes the figure. A series of more than `most` points is thinned to the largest and smallest value of each
    stretch. number: of the figure, for references within the page. Writes nothing if there is no point. */
 void plot_write(FILE *page, struct plot *plot, size_t most, size_t number);
+/* Writes the legend alone, for several figures. marks: pointing at an entry dims the series of other looks in
+   all figures of the same element of class "task". */
+void plot_write_legend(FILE *page, const struct plot *plot, bool marks);
 /* Writes an SVG file with title and legend, on white; false if there is no point. Series are thinned as
    above. */
 bool plot_write_svg(FILE *file, struct plot *plot, size_t most);

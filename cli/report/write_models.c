@@ -1,0 +1,116 @@
+/* The table of models by tasks: what each reached, over its seeds. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli/report/report.h"
+#include "cli/shared/pictures/html.h"
+
+/* Finished runs of one model and one task: count, mean and standard deviation of the best value on
+   validation. */
+struct cell {
+    size_t count;
+    double mean, deviation;
+};
+
+static struct cell sum_up(const struct report_run *runs, size_t count, const struct report_groups *groups,
+                          size_t model, size_t task)
+{
+    struct cell cell = {.count = 0};
+    double squares = 0; /* of distances from the mean (Welford) */
+    char best[REPORT_KEY + 8];
+    for (size_t i = 0; i < count; i++) {
+        if (groups->members[i].model != model || groups->members[i].task != task || !runs[i].finished)
+            continue;
+        snprintf(best, sizeof best, "best_%s", runs[i].chooser);
+        double value = report_run_last(&runs[i], best);
+        if (!isfinite(value))
+            continue;
+        double before = value - cell.mean;
+        cell.mean += before / (double)++cell.count;
+        squares += before * (value - cell.mean);
+    }
+    cell.deviation = cell.count > 1 ? sqrt(squares / (double)(cell.count - 1)) : 0;
+    return cell;
+}
+
+static void write_cell(FILE *page, const struct cell *cell, double low, double high)
+{
+    if (cell->count == 0) {
+        fputs("<td>-", page);
+        return;
+    }
+    fprintf(page, "<td style=\"--v:%.2f\">%.4f", high > low ? (cell->mean - low) / (high - low) : 0,
+            cell->mean);
+    if (cell->count > 1)
+        fprintf(page, " &plusmn; %.4f (%zu)", cell->deviation, cell->count);
+}
+
+static void write_head(FILE *page, const struct report_groups *groups)
+{
+    html_table(page, "Models by tasks");
+    fputs("<thead><tr><th scope=\"col\" class=\"t\">model", page);
+    for (size_t task = 0; task < groups->num_tasks; task++) {
+        if (groups->tasks[task].chooser[0] == '\0')
+            continue;
+        fputs("<th scope=\"col\">", page);
+        html_text(page, groups->tasks[task].name);
+        fputs("<br>", page);
+        html_text(page, groups->tasks[task].chooser);
+    }
+    fputs("</thead><tbody>\n", page);
+}
+
+static void write_rows(FILE *page, const struct report_groups *groups, const struct cell *cells,
+                       const double *lows, const double *highs)
+{
+    for (size_t model = 0; model < groups->num_models; model++) {
+        const struct cell *row = cells + model * groups->num_tasks;
+        size_t found = 0;
+        for (size_t task = 0; task < groups->num_tasks; task++)
+            found += row[task].count;
+        if (found == 0)
+            continue;
+        fputs("<tr><th scope=\"row\">", page);
+        html_text(page, groups->models[model].name);
+        for (size_t task = 0; task < groups->num_tasks; task++)
+            if (groups->tasks[task].chooser[0] != '\0')
+                write_cell(page, &row[task], lows[task], highs[task]);
+        fputc('\n', page);
+    }
+}
+
+bool report_write_models(FILE *page, const struct report_run *runs, size_t count,
+                         const struct report_groups *groups)
+{
+    size_t tasks = groups->num_tasks;
+    if (tasks < 2 && groups->num_models == count)
+        return true;
+    struct cell *cells = calloc(groups->num_models * tasks, sizeof *cells);
+    double *ranges = calloc(2 * tasks, sizeof *ranges), *lows = ranges, *highs = ranges + tasks;
+    bool good = cells != NULL && ranges != NULL;
+    for (size_t task = 0; good && task < tasks; task++) {
+        lows[task] = INFINITY;
+        highs[task] = -INFINITY;
+        for (size_t model = 0; model < groups->num_models; model++) {
+            struct cell *cell = &cells[model * tasks + task];
+            *cell = sum_up(runs, count, groups, model, task);
+            lows[task] = cell->count > 0 ? fmin(lows[task], cell->mean) : lows[task];
+            highs[task] = cell->count > 0 ? fmax(highs[task], cell->mean) : highs[task];
+        }
+    }
+    if (good) {
+        fputs("<div class=\"heat named\">", page);
+        write_head(page, groups);
+        write_rows(page, groups, cells, lows, highs);
+        fputs("</tbody>", page);
+        html_table_end(page);
+        fputs("</div>\n<p class=\"muted\">Best value on validation of finished runs, by the metric that "
+              "chooses the model. Of several seeds: mean &plusmn; standard deviation (number of seeds). "
+              "Darker is larger in its column. A model is its attention and the options that at most half "
+              "of the runs of its task have.</p>\n",
+              page);
+    }
+    free(cells);
+    free(ranges);
+    return good;
+}
