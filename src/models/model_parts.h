@@ -3,7 +3,7 @@
 #ifndef MODELS_MODEL_PARTS_H
 #define MODELS_MODEL_PARTS_H
 
-#include "models/decoder_stack.h"
+#include "models/decoder/decoder_stack.h"
 #include "models/model.h"
 #include "models/trunk.h"
 

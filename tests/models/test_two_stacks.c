@@ -5,7 +5,7 @@
    norm; keys of the decoder's rows; the gradient of encoded rows written instead of added; that of queries of
    cross attention left out; the first rows predicted instead of the last; other random numbers backward;
    dropout of the input of the first tile for all; heads of the encoder only in the mean of an own loss.
-   Covers: decoder_stack.c decoder_stack_description.c
+   Covers: decoder_stack.c decoder_stack_pass.c decoder_stack_backward.c decoder_stack_description.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
