@@ -1,4 +1,4 @@
-/* Runs the trunk, then the objectives in order, each with its own part of the workspace.
+/* Runs the encoder and the decoder, then the objectives in order, each with its own part of the workspace.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/model.h"
 
@@ -43,7 +43,7 @@ static hashattn_status describe_goal(struct host *host, struct model *model,
                                           .pooling = (enum pooling)config->pooling,
                                           .head = (enum head_kind)config->classifier,
                                           .norm_epsilon = config->norm_epsilon,
-                                          .embed = &model->trunk.input.embed};
+                                          .embed = &model->encoder.trunk.input.embed};
     const char *why = objective->refuse(&facts);
     FAIL_IF(why != NULL, host, HASHATTN_INVALID, "model: %s: %s", objective->name, why);
     struct goal *goal = &model->goals[model->num_goals];
@@ -70,17 +70,17 @@ static hashattn_status find_bare(struct host *host, struct model *model)
     return HASHATTN_OK;
 }
 
-static hashattn_status describe_trunk(struct host *host, struct model *model)
+static hashattn_status describe_stacks(struct host *host, struct model *model)
 {
     const struct model_config *config = &model->config;
     bool tied = false;
     for (size_t i = 0; i < config->num_objectives; i++)
         tied |= config->objectives[i].objective->ties_embedding;
     TRY(find_own(host, model));
-    TRY(trunk_describe(host, &model->params, config, tied, &model->trunk));
+    TRY(encoder_stack_describe(host, &model->params, config, tied, &model->encoder));
     return config->decoder_rows == 0
                ? HASHATTN_OK
-               : decoder_describe(host, &model->params, config, &model->trunk, &model->decoder);
+               : decoder_describe(host, &model->params, config, &model->encoder.trunk, &model->decoder);
 }
 
 static hashattn_status describe(struct host *host, struct model *model)
@@ -90,7 +90,7 @@ static hashattn_status describe(struct host *host, struct model *model)
     model->params.initial_std = (float)config->initial_std;
     TRY(find_bare(host, model));
     if (!model->bare)
-        TRY(describe_trunk(host, model));
+        TRY(describe_stacks(host, model));
     for (size_t i = 0; i < config->num_objectives; i++)
         TRY(describe_goal(host, model, &config->objectives[i]));
     return HASHATTN_OK;
@@ -118,7 +118,7 @@ hashattn_status model_fit(struct host *host, struct model *model, size_t rows)
 {
     if (model->bare)
         return HASHATTN_OK;
-    TRY(input_fit(host, &model->trunk.input, rows));
+    TRY(input_fit(host, &model->encoder.trunk.input, rows));
     return model->decoder.layers == 0
                ? HASHATTN_OK
                : decoder_fit(host, &model->decoder, (size_t)model->config.decoder_rows);
@@ -131,7 +131,7 @@ void model_free(struct host *host, struct model *model)
     for (size_t i = 0; i < model->num_goals; i++)
         memory_free(host, model->goals[i].self);
     decoder_free(host, &model->decoder);
-    trunk_free(host, &model->trunk);
+    encoder_stack_free(host, &model->encoder);
     params_free(host, &model->params);
     memory_free(host, model);
 }
@@ -148,12 +148,12 @@ const struct params *model_params(const struct model *model)
 
 float model_word_scale(const struct model *model)
 {
-    return model->trunk.input.embed.scale;
+    return model->encoder.trunk.input.embed.scale;
 }
 
 size_t model_trunk_floats(const struct model *model)
 {
-    return size_max(model->trunk.end, model->decoder.end);
+    return size_max(model->encoder.end, model->decoder.end);
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ size_t model_trunk_floats(const struct model *model)
 struct pass {
     const struct model *model;
     const struct model_batch *batch;
-    struct trunk_pass trunk;
+    struct encoder_stack_pass encoder;
     struct decoder_pass decoder; /* if there is one */
     void *memory[MODEL_OBJECTIVES];
     double *own_sums; /* (num_own) sums of the last forward */
@@ -177,18 +177,18 @@ static bool decodes(const struct model *model)
 /* How the rows are cut that the objectives read. */
 static const struct rows *read_rows(const struct pass *pass)
 {
-    return decodes(pass->model) ? &pass->decoder.rows : &pass->trunk.rows;
+    return decodes(pass->model) ? &pass->decoder.rows : &pass->encoder.rows;
 }
 
 static struct decoder_pass decoder_of(const struct model *model, const struct model_batch *batch,
-                                      const struct trunk_pass *trunk)
+                                      const struct encoder_stack_pass *encoder)
 {
     struct decoder_pass pass = {.decoder = &model->decoder,
                                 .rows = rows_of(batch->kernels, batch->pool, batch->num_sequences,
                                                 batch->decoder_offsets, batch->sample_ids),
-                                .encoder = trunk->rows,
+                                .encoder = encoder_stack_last(encoder),
                                 .floats = batch->decoder_floats,
-                                .values = trunk->values,
+                                .values = encoder->values,
                                 .random_key = batch->random_key,
                                 .training = batch->training};
     pass.rows.profile = batch->profile;
@@ -201,24 +201,25 @@ static struct pass open_pass(const struct model *model, const struct model_batch
     struct pass pass = {
         .model = model,
         .batch = batch,
-        .trunk = {.trunk = &model->trunk,
-                  .rows = rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets,
-                                  batch->sample_ids),
-                  .input = batch->input,
-                  .values = values,
-                  .random_key = batch->random_key,
-                  .training = batch->training},
+        .encoder = {.encoder = &model->encoder,
+                    .rows = rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets,
+                                    batch->sample_ids),
+                    .halved_offsets = batch->halved_offsets,
+                    .input = batch->input,
+                    .values = values,
+                    .random_key = batch->random_key,
+                    .training = batch->training},
     };
     struct arena arena = arena_on(workspace);
-    pass.trunk.rows.profile = batch->profile;
-    pass.trunk.rows.inspector = batch->inspector;
-    pass.trunk.rows.listener = batch->listener;
-    pass.trunk.rows.cut = batch->cut;
-    pass.trunk.memory = arena_take(&arena, model->bare ? 0 : trunk_memory_size(&pass.trunk), 1);
+    pass.encoder.rows.profile = batch->profile;
+    pass.encoder.rows.inspector = batch->inspector;
+    pass.encoder.rows.listener = batch->listener;
+    pass.encoder.rows.cut = batch->cut;
+    pass.encoder.memory = arena_take(&arena, model->bare ? 0 : encoder_stack_memory_size(&pass.encoder), 1);
     if (decodes(model)) {
-        pass.decoder = decoder_of(model, batch, &pass.trunk);
+        pass.decoder = decoder_of(model, batch, &pass.encoder);
         pass.decoder.memory = arena_take(&arena, decoder_memory_size(&pass.decoder), 1);
-        pass.decoder.encoded = workspace == NULL ? NULL : trunk_rows(&pass.trunk);
+        pass.decoder.encoded = workspace == NULL ? NULL : encoder_stack_rows(&pass.encoder);
     }
     for (size_t i = 0; i < model->num_goals; i++) {
         const struct goal *goal = &model->goals[i];
@@ -240,12 +241,12 @@ hashattn_status model_check(struct host *host, const struct model *model, const 
             model->goals[i].objective->whole, host, HASHATTN_REFUSED,
             "the objective %s reads the rows of a sequence together: sequence_parallel must be 1, not %zu",
             model->goals[i].objective->name, row_ranks_count(batch->cut->ranks));
-    for (size_t i = 0; i < model->trunk.num_lists; i++)
-        TRY(self_attention_check(host, &model->trunk.blocks[i].attention, &rows));
+    const struct encoder_stack_pass encoder = {
+        .encoder = &model->encoder, .rows = rows, .halved_offsets = batch->halved_offsets};
+    TRY(encoder_stack_check(host, &encoder));
     if (!decodes(model))
         return HASHATTN_OK;
-    const struct trunk_pass trunk = {.trunk = &model->trunk, .rows = rows};
-    const struct decoder_pass pass = decoder_of(model, batch, &trunk);
+    const struct decoder_pass pass = decoder_of(model, batch, &encoder);
     return decoder_check(host, &pass);
 }
 
@@ -258,7 +259,7 @@ size_t model_saved_size(const struct model *model, const struct model_batch *bat
 {
     struct pass pass = open_pass(model, batch, NULL, NULL);
     size_t decoder = decodes(model) ? decoder_saved_size(&pass.decoder) : 0;
-    return model->bare ? 0 : size_sum(trunk_saved_size(&pass.trunk), decoder);
+    return model->bare ? 0 : size_sum(encoder_stack_saved_size(&pass.encoder), decoder);
 }
 
 /* The rows that the objectives read, after a forward. */
@@ -266,7 +267,7 @@ static const float *goal_rows(const struct pass *pass)
 {
     return pass->model->bare      ? pass->batch->input.floats
            : decodes(pass->model) ? decoder_rows(&pass->decoder)
-                                  : trunk_rows(&pass->trunk);
+                                  : encoder_stack_rows(&pass->encoder);
 }
 
 static size_t examples_of(const struct model *model, const struct model_batch *batch)
@@ -297,7 +298,7 @@ static struct objective_pass goal_pass(const struct pass *pass, size_t index, co
     return (struct objective_pass){
         .self = pass->model->goals[index].self,
         .rows = read_rows(pass),
-        .values = pass->trunk.values,
+        .values = pass->encoder.values,
         .targets = pass->batch->targets == NULL ? NULL : &pass->batch->targets[index],
         .x = x,
         .training = pass->batch->training,
@@ -311,13 +312,14 @@ static struct objective_pass goal_pass(const struct pass *pass, size_t index, co
    first one the examples. */
 static bool counts_here(const struct pass *pass, const struct objective *objective)
 {
-    return objective->place == TARGET_ROW || row_ranks_first(rows_ranks(&pass->trunk.rows));
+    return objective->place == TARGET_ROW || row_ranks_first(rows_ranks(&pass->encoder.rows));
 }
 
 /* Heads of both stacks with an own loss of this mechanism. */
 static size_t own_heads(const struct model *model, const struct mechanism *mechanism)
 {
-    return trunk_own_heads(&model->trunk, mechanism) + decoder_own_heads(&model->decoder, mechanism);
+    return encoder_stack_own_heads(&model->encoder, mechanism) +
+           decoder_own_heads(&model->decoder, mechanism);
 }
 
 /* Sets the weight of each own loss so that its sum becomes the mean over the heads that have it and over
@@ -342,7 +344,7 @@ double model_forward(const struct model *model, const struct model_batch *batch,
     struct own_loss own[PLAN_MECHANISMS];
     fill_own(&pass, own);
     if (!model->bare)
-        trunk_forward(&pass.trunk, own, batch->targets == NULL ? 0 : model->num_own);
+        encoder_stack_forward(&pass.encoder, own, batch->targets == NULL ? 0 : model->num_own);
     if (decodes(model))
         decoder_forward(&pass.decoder, own, batch->targets == NULL ? 0 : model->num_own);
     const float *x = goal_rows(&pass);
@@ -370,16 +372,17 @@ void model_backward(const struct model *model, const struct model_batch *batch, 
     const float *x = goal_rows(&pass);
     float *dx = model->bare      ? NULL
                 : decodes(model) ? decoder_gradient(&pass.decoder)
-                                 : trunk_gradient(&pass.trunk);
+                                 : encoder_stack_gradient(&pass.encoder);
     for (size_t i = 0; i < model->num_goals; i++) {
         struct objective_pass goal = goal_pass(&pass, i, x);
         model->goals[i].objective->backward(&goal, (struct slice){gradients, 0}, dx, i > 0);
     }
     profile_lap(batch->profile, PROFILE_HEAD);
     if (decodes(model))
-        decoder_backward(&pass.decoder, gradients, trunk_gradient(&pass.trunk), own, model->num_own);
+        decoder_backward(&pass.decoder, gradients, encoder_stack_gradient(&pass.encoder), own,
+                         model->num_own);
     if (!model->bare)
-        trunk_backward(&pass.trunk, gradients, own, model->num_own);
+        encoder_stack_backward(&pass.encoder, gradients, own, model->num_own);
 }
 
 void model_count(const struct model *model, const struct model_batch *batch, void *workspace, double *sums)
@@ -397,7 +400,7 @@ void model_count(const struct model *model, const struct model_batch *batch, voi
         size_t heads = own_heads(model, model->own[i].mechanism);
         sums[2 * i] += heads == 0 ? 0 : pass.own_sums[i] / (double)heads;
         sums[2 * i + 1] +=
-            row_ranks_first(rows_ranks(&pass.trunk.rows)) ? (double)examples_of(model, batch) : 0;
+            row_ranks_first(rows_ranks(&pass.encoder.rows)) ? (double)examples_of(model, batch) : 0;
     }
 }
 

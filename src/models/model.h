@@ -36,6 +36,9 @@ struct model_batch {
        their floats (padded rows, row_width). Predictions and targets are then of the decoder's last rows. */
     const size_t *decoder_offsets;
     const float *decoder_floats;
+    /* Of a model that distils: the offsets of its rows halved once, twice, ... (distil_offsets), at least
+       (layers - 1, num_sequences + 1). */
+    const size_t *halved_offsets;
     const struct targets *targets; /* (num_objectives); NULL: no loss */
     const uint64_t *sample_ids;    /* (num_sequences) keys of dropout and hashing in training; may be NULL in
                                       evaluation */

@@ -9,6 +9,9 @@ const struct option_row model_options[] = {
     {"layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of encoder blocks"},
     {"decoder_layers", OPTION_INT, FIELD(decoder_layers), 1, 1, 64, NULL,
      "number of decoder blocks, of a model that has a decoder (forecast --model informer)"},
+    {"distil", OPTION_FLAG, FIELD(distil), 0, 0, 1, NULL,
+     "halve the rows between encoder blocks by a convolution and a maximum, as Informer does (forecast "
+     "--model informer)"},
     {"dim", OPTION_INT, FIELD(dim), 64, 1, 16384, NULL, "width of a token's row, a multiple of heads"},
     {"heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads per block"},
     {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward layer"},
@@ -191,6 +194,13 @@ static hashattn_status check_decoder(struct host *host, const struct model_confi
     TRY(check_range(host, "decoder_rows", config->decoder_rows, 0, config->max_len));
     TRY(check_range(host, "decoded_rows", config->decoded_rows, config->decoder_rows > 0 ? 1 : 0,
                     config->decoder_rows));
+    FAIL_IF(config->distil && config->decoder_rows == 0, host, HASHATTN_INVALID,
+            "model: distil is true; it halves the rows of an encoder that a decoder reads (forecast --model "
+            "informer)");
+    FAIL_IF(config->distil && (config->layers < 2 || config->layers > MODEL_HALVINGS + 1), host,
+            HASHATTN_INVALID,
+            "model: distil is true and layers is %lld; it halves rows between layers, so 2 to %d are allowed",
+            (long long)config->layers, MODEL_HALVINGS + 1);
     if (config->decoder_rows == 0)
         return HASHATTN_OK;
     FAIL_IF(config->row_width == 0 || config->pairs || config->num_segments > 0, host, HASHATTN_INVALID,

@@ -7,7 +7,8 @@
 #include "models/head_plan.h"
 #include "objectives/objective.h"
 
-enum { MODEL_OBJECTIVES = 4, MODEL_MOST_VOCAB = 1 << 20 };
+/* MODEL_HALVINGS: most layers that halve rows; 2^16 rows have 3, the least, before the last one. */
+enum { MODEL_OBJECTIVES = 4, MODEL_MOST_VOCAB = 1 << 20, MODEL_HALVINGS = 15 };
 
 /* One entry of the weighted list of objectives. */
 struct model_objective {
@@ -33,6 +34,7 @@ struct model_config {
     /* Options. */
     int64_t layers, dim, heads, ffn; /* dim = heads * head_dim */
     int64_t decoder_layers;          /* of a model with a decoder */
+    int distil;                      /* its encoder halves the rows between blocks */
     int activation;                  /* enum ffn_activation */
     int attention_biases;            /* of the dense layers around attention */
     int64_t conv_window;             /* taps of YOSO-C's depth-wise convolution, odd; 0 = none */

@@ -4,8 +4,8 @@
 #define MODELS_MODEL_PARTS_H
 
 #include "models/decoder/decoder_stack.h"
+#include "models/encoder_stack.h"
 #include "models/model.h"
-#include "models/trunk.h"
 
 /* An entry of the list of objectives, with its parameters described. */
 struct goal {
@@ -17,8 +17,8 @@ struct goal {
 struct model {
     struct model_config config;
     struct params params;
-    bool bare; /* the objectives read the input itself; then the trunk is empty */
-    struct trunk trunk;
+    bool bare; /* the objectives read the input itself; then the encoder is empty */
+    struct encoder_stack encoder;
     struct decoder decoder; /* 0 layers: none */
     size_t num_goals, num_own, num_metrics;
     struct goal goals[MODEL_OBJECTIVES];

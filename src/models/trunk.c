@@ -184,7 +184,7 @@ static struct block_pass block_pass_of(const struct run *run, size_t layer)
         .rows = &run->rows,
         .values = run->pass->values,
         .dropout = run->dropout,
-        .random_key = random_key(run->pass->random_key, RANDOM_LAYER, layer),
+        .random_key = random_key(run->pass->random_key, RANDOM_LAYER, run->trunk->first_layer + layer),
         .sinusoids = run->trunk->input.embed.sinusoids,
     };
 }
@@ -299,7 +299,7 @@ const float *trunk_forward(const struct trunk_pass *pass, struct own_loss *own, 
             const struct block *block = &trunk->blocks[run.stage - 1];
             struct block_pass block_pass = block_pass_of(&run, run.stage - 1);
             struct block_space space = space_of(&run.space, run.stage - 1);
-            run.rows.layer = run.stage - 1;
+            run.rows.layer = trunk->first_layer + run.stage - 1;
             block_mix(block, &block_pass, &space);
             for (size_t i = 0; pass->training && i < num_own; i++)
                 own[i].sum +=

@@ -20,6 +20,7 @@ struct trunk {
     bool norm_last;       /* it comes after the last block: pre-LN, and if a decoder reads the rows */
     bool post;            /* the blocks are post-LN */
     size_t layers, dim, wide, taps;
+    size_t first_layer;                        /* index in the model of its first block */
     size_t num_lists;                          /* lists of heads, as in the plan */
     struct dropout dropout, attention_dropout; /* applied in training; the latter to attention weights */
     size_t end;                                /* floats of its parameters, which begin the block */
@@ -29,6 +30,10 @@ struct trunk {
    trunk_free, after a failure too. */
 hashattn_status trunk_describe(struct host *host, struct params *params, const struct model_config *config,
                                bool tied, struct trunk *trunk);
+/* Block `layer` of such a trunk as one of its own, for a model with a decoder: that of layer 0 has the input,
+   that of the last layer the norm. */
+hashattn_status trunk_describe_part(struct host *host, struct params *params,
+                                    const struct model_config *config, size_t layer, struct trunk *trunk);
 /* One block of such a trunk, without norm and dropout around it: INPUT_GIVEN in, the block's rows out. */
 hashattn_status trunk_describe_layer(struct host *host, struct params *params,
                                      const struct model_config *config, struct trunk *trunk);

@@ -24,8 +24,9 @@ static hashattn_status describe_blocks(struct host *host, struct params *params,
     };
     for (size_t i = 0; i < trunk->layers; i++) {
         char name[PARAM_NAME];
-        snprintf(name, sizeof name, "encoder.layer.%zu", i);
-        shape.num_groups = head_plan_groups(&config->plan, i, shape.heads, groups);
+        size_t layer = trunk->first_layer + i;
+        snprintf(name, sizeof name, "encoder.layer.%zu", layer);
+        shape.num_groups = head_plan_groups(&config->plan, layer, shape.heads, groups);
         TRY(block_describe(host, params, name, &shape, &trunk->blocks[i]));
     }
     return HASHATTN_OK;
@@ -49,8 +50,8 @@ static hashattn_status begin(struct host *host, const struct model_config *confi
     return HASHATTN_OK;
 }
 
-hashattn_status trunk_describe(struct host *host, struct params *params, const struct model_config *config,
-                               bool tied, struct trunk *trunk)
+static hashattn_status describe_input(struct host *host, struct params *params,
+                                      const struct model_config *config, bool tied, struct trunk *trunk)
 {
     const struct embed_shape shape = {.vocab_size = (size_t)config->vocab_size,
                                       .segments = (size_t)config->num_segments,
@@ -60,16 +61,45 @@ hashattn_status trunk_describe(struct host *host, struct params *params, const s
                                       .position_offset = (size_t)config->position_offset,
                                       .tied = tied && config->scale_words};
     enum input_kind kind = config->vocab_size > 0 ? INPUT_IDS : INPUT_FLOATS;
+    return input_describe(host, params, kind, &shape, (size_t)config->row_width, &trunk->input);
+}
+
+static hashattn_status describe_norm(struct host *host, struct params *params,
+                                     const struct model_config *config, const char *name, struct trunk *trunk)
+{
+    return norm_describe(host, params, name, trunk->dim, config->norm_epsilon, &trunk->norm);
+}
+
+hashattn_status trunk_describe(struct host *host, struct params *params, const struct model_config *config,
+                               bool tied, struct trunk *trunk)
+{
     TRY(begin(host, config, (size_t)config->layers, trunk));
     trunk->normed = true;
     trunk->norm_last = !trunk->post || config->decoder_rows > 0;
-    TRY(input_describe(host, params, kind, &shape, (size_t)config->row_width, &trunk->input));
+    TRY(describe_input(host, params, config, tied, trunk));
     if (!trunk->norm_last)
-        TRY(norm_describe(host, params, "embeddings.LayerNorm", trunk->dim, config->norm_epsilon,
-                          &trunk->norm));
+        TRY(describe_norm(host, params, config, "embeddings.LayerNorm", trunk));
     TRY(describe_blocks(host, params, config, trunk));
     if (trunk->norm_last)
-        TRY(norm_describe(host, params, "layernorm", trunk->dim, config->norm_epsilon, &trunk->norm));
+        TRY(describe_norm(host, params, config, "layernorm", trunk));
+    trunk->end = params->total;
+    return HASHATTN_OK;
+}
+
+hashattn_status trunk_describe_part(struct host *host, struct params *params,
+                                    const struct model_config *config, size_t layer, struct trunk *trunk)
+{
+    TRY(begin(host, config, 1, trunk));
+    trunk->first_layer = layer;
+    trunk->norm_last = true;
+    trunk->normed = layer + 1 == (size_t)config->layers;
+    if (layer == 0)
+        TRY(describe_input(host, params, config, false, trunk));
+    else
+        TRY(input_describe(host, params, INPUT_GIVEN, NULL, 0, &trunk->input));
+    TRY(describe_blocks(host, params, config, trunk));
+    if (trunk->normed)
+        TRY(describe_norm(host, params, config, "layernorm", trunk));
     trunk->end = params->total;
     return HASHATTN_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "nn/distil.h"
 #include "tasks/dataset.h"
 #include "train/masking.h"
 
@@ -56,6 +57,9 @@ static hashattn_status decoder_new(struct host *host, const struct dataset *data
     TRY(memory_new_zeroed(host, size_sum(batch, 1), sizeof *packed->decoder_offsets,
                           "offsets of a decoder's batch", &block));
     packed->decoder_offsets = block;
+    TRY(memory_new_zeroed(host, size_product(MODEL_HALVINGS, size_sum(batch, 1)),
+                          sizeof *packed->halved_offsets, "offsets of halved sequences", &block));
+    packed->halved_offsets = block;
     TRY(memory_new_zeroed(host, rows, size_product(dataset->row_width, sizeof(float)),
                           "rows of a decoder's batch", &block));
     packed->decoder_floats = block;
@@ -111,6 +115,7 @@ done:
 void packed_examples_free(struct host *host, struct packed_examples *packed)
 {
     memory_free(host, packed->decoder_floats);
+    memory_free(host, packed->halved_offsets);
     memory_free(host, packed->decoder_offsets);
     memory_free(host, packed->starts);
     memory_free(host, packed->totals);
@@ -202,10 +207,17 @@ static void clear_last_tile(struct dataset *data)
 
 void packing_end(struct packed_examples *packed)
 {
+    size_t count = packed->data.count;
     clear_last_tile(&packed->data);
-    if (packed->decoder_offsets != NULL)
-        clear_after(packed->decoder_floats, packed->decoder_offsets[packed->data.count],
-                    packed->data.row_width);
+    if (packed->decoder_offsets == NULL)
+        return;
+    clear_after(packed->decoder_floats, packed->decoder_offsets[count], packed->data.row_width);
+    const size_t *offsets = packed->data.offsets;
+    for (size_t k = 0; k < MODEL_HALVINGS; k++) {
+        size_t *halved = packed->halved_offsets + k * (count + 1);
+        distil_offsets(count, offsets, halved);
+        offsets = halved;
+    }
 }
 
 /* Moves the rows that stay to the front of every array. */
@@ -260,6 +272,7 @@ struct model_batch packed_batch(const struct packed_examples *packed, const stru
         .input = {.ids = data->ids, .floats = data->floats, .segments = data->segments},
         .decoder_offsets = packed->decoder_offsets,
         .decoder_floats = packed->decoder_floats,
+        .halved_offsets = packed->halved_offsets,
         .targets = targeted ? packed->targets : NULL,
         .sample_ids = packed->sample_ids,
         .cut = packed->cut.ranks == NULL ? NULL : &packed->cut,

@@ -14,6 +14,7 @@ struct packed_examples {
     /* (examples + 1), and (padded rows, row_width) of the decoder; NULL: there is none */
     size_t *decoder_offsets;
     float *decoder_floats;
+    size_t *halved_offsets;  /* (MODEL_HALVINGS, sequences + 1), as in model_batch, if there is a decoder */
     size_t *totals, *starts; /* (sequences) of packing_cut */
     struct rows_cut cut;     /* ranks NULL: the batch is whole */
     uint64_t mask_key; /* with the id of an example it determines the masks; at first that of evaluation */

@@ -76,6 +76,24 @@ run train forecast --data table.csv --attention lha/lha/local/softmax --num-buck
 holds threads_of_both_stacks cmp threads/model.safetensors both/model.safetensors
 run train forecast --data table.csv --preset informer --split-by shares --layers 2 --dim 16 --heads 2 --ffn 16 --steps 2 --eval-every 2 --out preset --quiet --threads 1
 holds preset_of_informer json preset/config.json '"probsparse/probsparse/probsparse/softmax" in str(d) and d["task"]["options"]["label_len"] == 48 and d["model"]["norm"] == "post" and d["task"]["facts"]["decoder_rows"] == 72 and d["task"]["facts"]["decoded_rows"] == 24'
+
+# Distilling: learns, the same bits with any number of threads, is kept in the run, and is refused where it means nothing.
+half="--model informer --label-len 24 --norm post --positions sinusoidal --seq-len 48 --horizon 12 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --learning-rate 0.003"
+run train forecast --data table.csv --attention lha/lha/local/softmax --num-buckets 3 --distil --layers 3 --steps 150 --eval-every 50 --out halved --threads 1 $half
+run eval halved --json --threads 1
+holds distilling_learns json out 'd["mse"] < 0.6 and d["examples"] == 129'
+run train forecast --data table.csv --attention lha/lha/local/softmax --num-buckets 3 --distil --layers 3 --steps 150 --eval-every 50 --out halved3 --threads 3 $half
+holds threads_of_distilling cmp halved3/model.safetensors halved/model.safetensors
+holds distilling_is_kept json halved/config.json 'd["model"]["distil"] is True'
+holds preset_distils json preset/config.json 'd["model"]["distil"] is True'
+holds distilling_has_tensors grep -aq "encoder.distil.1.convolution.weight" halved/model.safetensors
+run predict halved table.csv
+holds distilling_forecasts sh -c '[ "$(wc -l <out)" = 13 ] && sed -n 2p out | grep -q "^2020-01-30 04:00:00,"'
+run train forecast --data table.csv --preset informer --no-distil --split-by shares --dim 16 --heads 2 --ffn 16 --steps 1 --eval-every 1 --out undistilled --quiet --threads 1
+holds preset_without_distilling json undistilled/config.json 'd["model"]["distil"] is False'
+expect distil_one_layer 2 "distil is true and layers is 1; it halves rows between layers, so 2 to 16 are allowed" train forecast --data table.csv --out no --distil --layers 1 $half
+expect distil_too_often 2 "distil: a sequence of 48 rows has 2 left before halving 6 of 6, at least 3 are needed" train forecast --data table.csv --out no --distil --layers 7 $half
+expect distil_of_an_encoder 2 "it halves the rows of an encoder that a decoder reads (forecast --model informer)" train forecast --data table.csv --out no --distil --norm post
 expect label_too_long 2 "label_len is 24, seq_len 12; the decoder reads rows that the encoder reads" train forecast --data table.csv --out no --model informer --seq-len 12 --label-len 24 --norm post
 expect decoder_is_post 2 "norm is pre, blocks of a decoder have post" train forecast --data table.csv --out no --model informer
 expect causal_half 2 "sinkhorn cannot do max_len 96 with heads of 16 in the decoder's self-attention, which is causal" train forecast --data table.csv --out no --model informer --norm post --attention sinkhorn

@@ -1,11 +1,15 @@
 /* Encoder and decoder together: predictions, loss and the gradient of every parameter against double
    precision and its finite differences, for sequences of different lengths and over many tiles; with dropout
    against finite differences of the model itself; the same bits with any number of threads, and alone or
-   packed; and what is refused. Bugs planted and caught: the residual of cross attention from before the first
-   norm; keys of the decoder's rows; the gradient of encoded rows written instead of added; that of queries of
-   cross attention left out; the first rows predicted instead of the last; other random numbers backward;
-   dropout of the input of the first tile for all; heads of the encoder only in the mean of an own loss.
-   Covers: decoder_stack.c decoder_stack_pass.c decoder_stack_backward.c decoder_stack_description.c
+   packed; all of it also with an encoder that distils; and what is refused. Bugs planted and caught: the
+   residual of cross attention from before the first norm; keys of the decoder's rows; the gradient of encoded
+   rows written instead of added; that of queries of cross attention left out; the first rows predicted
+   instead of the last; other random numbers backward; dropout of the input of the first tile for all; heads
+   of the encoder only in the mean of an own loss; distilling: cross attention to rows that are not halved,
+   the first halving's offsets for all, a norm after every block, none after the last, two blocks with the
+   same parameters, the convolution's gradient left out, sequences that are too short not refused.
+   Covers: encoder_stack.c decoder_stack.c decoder_stack_pass.c
+   Covers: decoder_stack_backward.c decoder_stack_description.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -13,6 +17,7 @@
 
 #include "base/memory.h"
 #include "models/model.h"
+#include "nn/distil.h"
 #include "oracle/oracle_stacks.h"
 #include "support/check.h"
 #include "support/layers.h"
@@ -26,7 +31,7 @@ struct stacks_test {
     struct model *model;
     struct model_batch batch;
     struct targets targets;
-    size_t offsets[MOST + 1], decoder_offsets[MOST + 1];
+    size_t offsets[MOST + 1], decoder_offsets[MOST + 1], halved_offsets[2 * (MOST + 1)];
     uint64_t samples[MOST];
     float *floats, *decoder_floats, *asked;
     float outputs[MOST * OUTPUTS];
@@ -56,17 +61,25 @@ static struct model_config config_of(const struct head_plan *plan)
     return config;
 }
 
-static void open_model(struct stacks_test *t, const char *plan, double rate, int threads)
+/* layers: of the encoder; more than one distils. */
+static void open_layers(struct stacks_test *t, const char *plan, double rate, int threads, int64_t layers)
 {
     memset(t, 0, sizeof *t);
     layer_test_open(&t->base, threads);
     check_status(&t->base.host, head_plan_new(&t->base.host, plan, &t->plan), HASHATTN_OK, NULL);
     t->config = config_of(&t->plan);
     t->config.dropout = t->config.attention_dropout = rate;
+    t->config.layers = layers;
+    t->config.distil = layers > 1;
     check_status(&t->base.host, model_new(&t->base.host, &t->config, &t->model), HASHATTN_OK, NULL);
     check_status(&t->base.host, model_fit(&t->base.host, t->model, 400), HASHATTN_OK, NULL);
     t->base.params = *model_params(t->model);
     layer_test_start(&t->base, 5);
+}
+
+static void open_model(struct stacks_test *t, const char *plan, double rate, int threads)
+{
+    open_layers(t, plan, rate, threads, 1);
 }
 
 static void open_batch(struct stacks_test *t, size_t count, const size_t *lengths, const size_t *decoded)
@@ -76,6 +89,8 @@ static void open_batch(struct stacks_test *t, size_t count, const size_t *length
         t->decoder_offsets[s + 1] = t->decoder_offsets[s] + decoded[s];
         t->samples[s] = 30 + 5 * s;
     }
+    distil_offsets(count, t->offsets, t->halved_offsets);
+    distil_offsets(count, t->halved_offsets, t->halved_offsets + count + 1);
     t->floats = new_zeros(ROWS * WIDTH);
     t->decoder_floats = new_zeros(ROWS * WIDTH);
     t->asked = new_normals(3, MOST * OUTPUTS, 1);
@@ -91,6 +106,7 @@ static void open_batch(struct stacks_test *t, size_t count, const size_t *length
                                     .input = {.floats = t->floats},
                                     .decoder_offsets = t->decoder_offsets,
                                     .decoder_floats = t->decoder_floats,
+                                    .halved_offsets = t->halved_offsets,
                                     .targets = &t->targets,
                                     .sample_ids = t->samples,
                                     .random_key = 77,
@@ -101,6 +117,7 @@ static void open_batch(struct stacks_test *t, size_t count, const size_t *length
                                        .layers = (size_t)t->config.layers,
                                        .decoder_layers = (size_t)t->config.decoder_layers,
                                        .width = WIDTH,
+                                       .distil = t->config.distil,
                                        .decoded = DECODED,
                                        .outputs = OUTPUTS,
                                        .params = &t->base.params,
@@ -163,12 +180,11 @@ static void check_forward(struct stacks_test *t)
     check_near(loss, exact, 2e-5 * (1 + exact), "loss");
 }
 
-static void every_gradient_is_right(void **state)
+static void check_every_gradient(int64_t layers, const size_t *lengths)
 {
-    (void)state;
     struct stacks_test t;
-    open_model(&t, "softmax", 0, 2);
-    open_batch(&t, 3, (size_t[]){4, 1, 7}, (size_t[]){5, 3, 2});
+    open_layers(&t, "softmax", 0, 2, layers);
+    open_batch(&t, 3, lengths, (size_t[]){5, 3, 2});
     check_forward(&t);
     run_backward(&t);
     for (size_t i = 0; i < t.base.params.num_rows; i++) {
@@ -180,19 +196,26 @@ static void every_gradient_is_right(void **state)
     close_model(&t);
 }
 
-/* Several tiles and chunks of rows: one random direction per tensor. */
-static void gradients_over_many_tiles_are_right(void **state)
+static void every_gradient_is_right(void **state)
 {
     (void)state;
+    check_every_gradient(1, (size_t[]){4, 1, 7});
+    check_every_gradient(2, (size_t[]){4, 3, 7});
+    check_every_gradient(3, (size_t[]){8, 5, 11});
+}
+
+/* Several tiles and chunks of rows: one random direction per tensor. */
+static void check_many_tiles(int64_t layers)
+{
     struct stacks_test t;
-    open_model(&t, "softmax", 0, 2);
-    open_batch(&t, 4, (size_t[]){200, 1, 259, 90}, (size_t[]){190, 340, 3, 150});
+    open_layers(&t, "softmax", 0, 2, layers);
+    open_batch(&t, 4, (size_t[]){200, layers == 1 ? 1 : 5, 259, 90}, (size_t[]){190, 340, 3, 150});
     check_forward(&t);
     run_backward(&t);
     for (size_t i = 0; i < t.base.params.num_rows; i++) {
         const struct param *row = &t.base.params.rows[i];
         float *direction = new_normals(900 + i, row->count, 1 / sqrt((double)row->count));
-        double *values = t.base.exact + row->offset, step = 1e-4, side[2], got = 0;
+        double *values = t.base.exact + row->offset, step = layers == 1 ? 1e-4 : 1e-7, side[2], got = 0;
         for (int up = 0; up < 2; up++) {
             for (size_t k = 0; k < row->count; k++)
                 values[k] += (up ? 2 : -1) * step * (double)direction[k];
@@ -209,15 +232,21 @@ static void gradients_over_many_tiles_are_right(void **state)
     close_model(&t);
 }
 
+static void gradients_over_many_tiles_are_right(void **state)
+{
+    (void)state;
+    check_many_tiles(1);
+    check_many_tiles(3);
+}
+
 /* ---- dropout, bits, own losses --------------------------------------------------------------------------
  */
 
 /* Finite differences of the model in float: its draws are the same at every call. */
-static void dropout_is_the_same_backward(void **state)
+static void check_dropout(int64_t layers, double step)
 {
-    (void)state;
     struct stacks_test t;
-    open_model(&t, "softmax", 0.2, 2);
+    open_layers(&t, "softmax", 0.2, 2, layers);
     open_batch(&t, 3, (size_t[]){140, 11, 127}, (size_t[]){150, 123, 12});
     double whole = run_forward(&t);
     run_backward(&t);
@@ -225,7 +254,6 @@ static void dropout_is_the_same_backward(void **state)
         const struct param *row = &t.base.params.rows[i];
         float *direction = new_normals(700 + i, row->count, 1), *values = t.base.values + row->offset,
               *kept = new_zeros(row->count);
-        const double step = 2e-3;
         double side[2], got = 0, size = 0;
         memcpy(kept, values, row->count * sizeof *kept);
         for (int up = 0; up < 2; up++) {
@@ -247,27 +275,40 @@ static void dropout_is_the_same_backward(void **state)
     close_model(&t);
 }
 
-static void threads_and_packing_change_no_bit(void **state)
+static void dropout_is_the_same_backward(void **state)
 {
     (void)state;
-    static const size_t lengths[] = {200, 1, 259, 90}, decoded[] = {190, 340, 3, 150};
+    check_dropout(1, 2e-3);
+    check_dropout(2, 5e-4); /* maxima change hands less often */
+}
+
+static void check_bits(const char *plan, int64_t layers)
+{
+    const size_t lengths[] = {200, layers == 1 ? 1 : 6, 259, 90}, decoded[] = {190, 340, 3, 150};
     struct stacks_test one, more, alone;
-    open_model(&one, "softmax/lha/softmax/local", 0, 1);
+    open_layers(&one, plan, 0, 1, layers);
     open_batch(&one, 4, lengths, decoded);
     run_forward(&one);
     run_backward(&one);
-    open_model(&more, "softmax/lha/softmax/local", 0, 3);
+    open_layers(&more, plan, 0, 3, layers);
     open_batch(&more, 4, lengths, decoded);
     run_forward(&more);
     run_backward(&more);
     check_same_bits(more.outputs, one.outputs, 4 * OUTPUTS * sizeof(float), "outputs");
     check_same_bits(more.base.gradients, one.base.gradients, one.base.params.total * sizeof(float),
                     "gradients");
-    open_model(&alone, "softmax/lha/softmax/local", 0, 2);
+    open_layers(&alone, plan, 0, 2, layers);
     open_batch(&alone, 1, lengths, decoded);
     run_forward(&alone);
     check_same_bits(alone.outputs, one.outputs, OUTPUTS * sizeof(float), "the first example alone");
     close_model(&one), close_model(&more), close_model(&alone);
+}
+
+static void threads_and_packing_change_no_bit(void **state)
+{
+    (void)state;
+    check_bits("softmax/lha/softmax/local", 1);
+    check_bits("lha/softmax/local/lha/softmax/lha/softmax", 3);
 }
 
 /* The own loss and the task's, of a training batch, after its backward. */
@@ -355,6 +396,21 @@ static void no_decoder(struct model_config *config)
 {
     config->decoder_rows = config->decoded_rows = 0;
 }
+static void distil_alone(struct model_config *config)
+{
+    no_decoder(config);
+    config->layers = 2;
+    config->distil = 1;
+}
+static void distil_once(struct model_config *config)
+{
+    config->distil = 1;
+}
+static void distil_often(struct model_config *config)
+{
+    config->layers = 17;
+    config->distil = 1;
+}
 static void shorter(struct model_config *config)
 {
     config->decoder_rows = 300;
@@ -370,12 +426,33 @@ static void what_does_not_fit_is_refused(void **state)
     check_refused("softmax", too_many_decoded, HASHATTN_INVALID, "decoded_rows is 401");
     check_refused("softmax", uneven, HASHATTN_INVALID, "not a multiple of the rows that are predicted");
     check_refused("softmax", no_decoder, HASHATTN_INVALID, "it reads the rows of a decoder");
+    check_refused("softmax", distil_alone, HASHATTN_INVALID,
+                  "it halves the rows of an encoder that a decoder");
+    check_refused("softmax", distil_once, HASHATTN_INVALID, "distil is true and layers is 1");
+    check_refused("softmax", distil_often, HASHATTN_INVALID,
+                  "layers is 17; it halves rows between layers, so 2 to 16");
     check_refused("softmax/sinkhorn", NULL, HASHATTN_REFUSED,
                   "sinkhorn cannot do max_len 400 with heads of 3 in the decoder's self-attention, which is "
                   "causal: it has no causal form");
     check_refused("softmax/softmax/reformer/softmax", shorter, HASHATTN_REFUSED, "in cross attention: ");
     check_refused("softmax/softmax/softmax/softmax/softmax/softmax", NULL, HASHATTN_INVALID,
                   "has lists for 6 layers, the model has 5");
+}
+
+/* Of two halvings the first needs 3 rows, the second what the first leaves. Mechanisms see halved rows. */
+static void short_sequences_are_refused(void **state)
+{
+    (void)state;
+    struct stacks_test t;
+    open_layers(&t, "softmax", 0, 1, 3);
+    open_batch(&t, 2, (size_t[]){5, 4}, (size_t[]){2, 2});
+    check_status(&t.base.host, model_check(&t.base.host, t.model, &t.batch), HASHATTN_REFUSED,
+                 "distil: a sequence of 4 rows has 2 left before halving 2 of 2, at least 3 are needed");
+    t.batch.num_sequences = 1;
+    distil_offsets(1, t.offsets, t.halved_offsets);
+    distil_offsets(1, t.halved_offsets, t.halved_offsets + 2);
+    check_status(&t.base.host, model_check(&t.base.host, t.model, &t.batch), HASHATTN_OK, NULL);
+    close_model(&t);
 }
 
 int main(void)
@@ -387,6 +464,7 @@ int main(void)
         cmocka_unit_test(threads_and_packing_change_no_bit),
         cmocka_unit_test(own_losses_are_of_both_stacks),
         cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(short_sequences_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

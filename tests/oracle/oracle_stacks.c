@@ -92,9 +92,11 @@ static void join(const struct oracle_stacks *o, const char *block, const char *p
     norm(o, name, x, n);
 }
 
-static void decode_block(const struct oracle_stacks *o, size_t layer, double *x, const double *encoded)
+/* offsets: of the encoded rows. */
+static void decode_block(const struct oracle_stacks *o, size_t layer, double *x, const double *encoded,
+                         const size_t *offsets)
 {
-    size_t n = o->decoder_offsets[o->examples], m = o->offsets[o->examples], dim = o->dim,
+    size_t n = o->decoder_offsets[o->examples], m = offsets[o->examples], dim = o->dim,
            most = (n > m ? n : m) * dim;
     double *q = rows_new(most), *k = rows_new(most), *v = rows_new(most), *mixed = rows_new(most),
            *wide = rows_new(n * o->wide);
@@ -111,10 +113,10 @@ static void decode_block(const struct oracle_stacks *o, size_t layer, double *x,
         snprintf(name, sizeof name, "%s.%s.value", block, part);
         dense(o, name, v, from, keys, dim, dim);
         for (size_t s = 0; s < o->examples; s++) {
-            size_t at = o->decoder_offsets[s], count = o->decoder_offsets[s + 1] - at, of = o->offsets[s];
+            size_t at = o->decoder_offsets[s], count = o->decoder_offsets[s + 1] - at, of = offsets[s];
             if (cross)
                 oracle_cross_attention(mixed + at * dim, q + at * dim, count, k + of * dim, v + of * dim,
-                                       o->offsets[s + 1] - of, o->heads, dim / o->heads);
+                                       offsets[s + 1] - of, o->heads, dim / o->heads);
             else
                 oracle_attention(mixed + at * dim, q + at * dim, k + at * dim, v + at * dim, count, o->heads,
                                  dim / o->heads, 1);
@@ -134,10 +136,44 @@ static void decode_block(const struct oracle_stacks *o, size_t layer, double *x,
     free(q), free(k), free(v), free(mixed), free(wide);
 }
 
-static double *encode(const struct oracle_stacks *o)
+/* y, the maximum of 3 rows of ELU, norm and a circular convolution of 3 rows of x, with a stride of 2;
+   changes the offsets to those of y. */
+static void distil(const struct oracle_stacks *o, size_t layer, double *y, const double *x, size_t *offsets)
+{
+    size_t dim = o->dim, start = 0, written = 0;
+    double *three = rows_new(offsets[o->examples] * 3 * dim), *z = rows_new(offsets[o->examples] * dim);
+    char name[96];
+    for (size_t s = 0; s < o->examples; s++)
+        for (size_t r = offsets[s], n = offsets[s + 1] - r; r < offsets[s + 1]; r++)
+            for (size_t k = 0; k < 3; k++)
+                memcpy(three + (3 * r + k) * dim, x + (offsets[s] + (r - offsets[s] + n + k - 1) % n) * dim,
+                       dim * sizeof *x);
+    snprintf(name, sizeof name, "encoder.distil.%zu.convolution", layer);
+    dense(o, name, z, three, offsets[o->examples], 3 * dim, dim);
+    snprintf(name, sizeof name, "encoder.distil.%zu.LayerNorm", layer);
+    norm(o, name, z, offsets[o->examples]);
+    for (size_t i = 0; i < offsets[o->examples] * dim; i++)
+        z[i] = z[i] > 0 ? z[i] : expm1(z[i]);
+    for (size_t s = 0; s < o->examples; s++) {
+        size_t end = offsets[s + 1];
+        for (size_t r = start; r < end; r += 2, written++)
+            for (size_t c = 0; c < dim; c++) {
+                double best = z[r * dim + c];
+                best = r > start ? fmax(best, z[(r - 1) * dim + c]) : best;
+                y[written * dim + c] = r + 1 < end ? fmax(best, z[(r + 1) * dim + c]) : best;
+            }
+        start = end;
+        offsets[s + 1] = written;
+    }
+    free(three), free(z);
+}
+
+/* offsets (examples + 1): receives those of the rows that leave. */
+static double *encode(const struct oracle_stacks *o, size_t *offsets)
 {
     double *x = embed(o, "embeddings.projection", o->floats, o->offsets),
            *y = rows_new(o->offsets[o->examples] * o->dim);
+    memcpy(offsets, o->offsets, (o->examples + 1) * sizeof *offsets);
     for (size_t i = 0; i < o->layers; i++) {
         struct oracle_block block = {.dim = o->dim,
                                      .heads = o->heads,
@@ -147,10 +183,13 @@ static double *encode(const struct oracle_stacks *o)
                                      .params = o->params,
                                      .values = o->values};
         snprintf(block.name, sizeof block.name, "encoder.layer.%zu", i);
-        oracle_block(&block, y, x, o->examples, o->offsets);
-        memcpy(x, y, o->offsets[o->examples] * o->dim * sizeof *x);
+        oracle_block(&block, y, x, o->examples, offsets);
+        if (o->distil && i + 1 < o->layers)
+            distil(o, i, x, y, offsets);
+        else
+            memcpy(x, y, offsets[o->examples] * o->dim * sizeof *x);
     }
-    norm(o, "layernorm", x, o->offsets[o->examples]);
+    norm(o, "layernorm", x, offsets[o->examples]);
     free(y);
     return x;
 }
@@ -158,10 +197,11 @@ static double *encode(const struct oracle_stacks *o)
 double oracle_stacks_loss(const struct oracle_stacks *o, double *predictions)
 {
     size_t n = o->decoder_offsets[o->examples], each = o->outputs / o->decoded;
-    double *encoded = encode(o), *all = rows_new(n * each),
+    size_t *offsets = calloc(o->examples + 1, sizeof *offsets);
+    double *encoded = encode(o, offsets), *all = rows_new(n * each),
            *x = embed(o, "decoder.embeddings.projection", o->decoder_floats, o->decoder_offsets), loss = 0;
     for (size_t i = 0; i < o->decoder_layers; i++)
-        decode_block(o, i, x, encoded);
+        decode_block(o, i, x, encoded, offsets);
     norm(o, "decoder.layernorm", x, n);
     dense(o, "decoded.dense", all, x, n, o->dim, each);
     for (size_t s = 0; s < o->examples; s++)
@@ -172,6 +212,6 @@ double oracle_stacks_loss(const struct oracle_stacks *o, double *predictions)
             if (predictions != NULL)
                 predictions[s * o->outputs + k] = y;
         }
-    free(encoded), free(all), free(x);
+    free(encoded), free(all), free(x), free(offsets);
     return loss;
 }

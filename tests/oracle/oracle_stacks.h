@@ -10,6 +10,7 @@
 
 struct oracle_stacks {
     size_t dim, heads, wide, layers, decoder_layers, width; /* width: floats of an input row */
+    int distil;                                             /* the encoder halves the rows between blocks */
     size_t decoded, outputs; /* rows that are predicted, floats of an example */
     const struct params *params;
     const double *values;

@@ -6,7 +6,8 @@
    pairs that share an id; weights of one sequence of a pair; the last row of a sequence counted though it is
    a target only; cut: targets of rows left whole, rows of the first span on every rank, lengths of spans for
    those of sequences, a batch that stays cut; every example given the window of the first; targets of windows
-   left out. SPDX-License-Identifier: Apache-2.0 */
+   left out; offsets of a decoder's halved sequences one too far apart, or all halved once.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/packing.h"
 
 #include <string.h>
@@ -299,6 +300,58 @@ static void windows_are_cut(void **state)
     packed_examples_free(&host, &packed);
 }
 
+/* Three windows in a batch for four, so that arrays are not as long as their room. */
+static void windows_of_a_decoder_are_cut(void **state)
+{
+    (void)state;
+    struct host host;
+    float values[40], marks[22], rows[5 * 7];
+    size_t offsets[14];
+    struct packed_examples packed;
+    host_init(&host);
+    for (size_t i = 0; i < 40; i++)
+        values[i] = (float)(i * i);
+    for (size_t i = 0; i < 22; i++)
+        marks[i] = (float)i;
+    for (size_t i = 0; i < 14; i++)
+        offsets[i] = 6 * i;
+    const struct dataset dataset = {
+        .row_width = 7,
+        .offsets = offsets,
+        .count = 13,
+        .num_targets = 1,
+        .targets = {{.kind = TARGETS_EXAMPLE, .width = 4}},
+        .windows = {.values = values,
+                    .times = 20,
+                    .columns = 2,
+                    .count = 13,
+                    .length = 6,
+                    .horizon = 2,
+                    .patch = 1,
+                    .stride = 1,
+                    .joint = true,
+                    .num_targets = 2,
+                    .marks = marks,
+                    .num_marks = 1,
+                    .label = 3},
+    };
+    check_status(&host, packed_examples_new(&host, &dataset, 4, &packed), HASHATTN_OK, NULL);
+    packing_range(&packed, &dataset, 5, 3);
+    const struct model_batch batch = packed_batch(&packed, NULL, NULL, true);
+    for (size_t i = 0; i <= 3; i++) {
+        assert_int_equal(batch.decoder_offsets[i], 5 * i);
+        assert_int_equal(batch.halved_offsets[i], 3 * i);
+        assert_int_equal(batch.halved_offsets[4 + i], 2 * i);
+        assert_int_equal(batch.halved_offsets[(MODEL_HALVINGS - 1) * 4 + i], i);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        windows_read_decoder(&dataset.windows, 5 + i, rows);
+        check_same_bits(batch.decoder_floats + 35 * i, rows, sizeof rows, "rows of a decoder");
+    }
+    check_near((double)batch.decoder_floats[105], 0, 0, "rows after the last");
+    packed_examples_free(&host, &packed);
+}
+
 static void failing_allocations_leave_nothing(void **state)
 {
     (void)state;
@@ -329,6 +382,7 @@ int main(void)
         cmocka_unit_test(the_longest_sequence_decides_the_room),
         cmocka_unit_test(an_example_weighs_what_its_targets_weigh),
         cmocka_unit_test(windows_are_cut),
+        cmocka_unit_test(windows_of_a_decoder_are_cut),
         cmocka_unit_test(failing_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

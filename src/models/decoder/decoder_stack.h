@@ -2,10 +2,9 @@
    self-attention, attention to the rows of the encoder, and feed-forward, each with a post-LN residual, and a
    last norm:
      m = LN(x + drop(self x)), c = LN(m + drop(cross(m, encoded))), y = LN(c + drop(ffn c)).
-   The encoder is a trunk (trunk.h). Every example has one sequence of each stack. All rows are decoded at
-   once: those to be forecast are empty on input. Memory in training, floats per row and block: 10 dim + ffn,
-   and 2 dim per encoded row, plus what attention saves.
-   SPDX-License-Identifier: Apache-2.0 */
+   The encoder is that of encoder_stack.h. Every example has one sequence of each stack. All rows are decoded
+   at once: those to be forecast are empty on input. Memory in training, floats per row and block: 10 dim +
+   ffn, and 2 dim per encoded row, plus what attention saves. SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_DECODER_STACK_H
 #define MODELS_DECODER_STACK_H
 
@@ -25,7 +24,8 @@ struct decoder {
     struct decoder_block *blocks; /* (layers) "decoder.layer.0" ... */
     struct norm norm;             /* "decoder.layernorm" */
     size_t layers, first, end;
-    const struct trunk *trunk; /* the encoder, which has the same widths and dropout */
+    size_t first_layer;        /* index of its first block in the model: after those of the encoder */
+    const struct trunk *trunk; /* of the encoder, which has the same widths and dropout */
 };
 
 /* Layer i has list `encoder layers + 2 i` of the plan for self-attention and the next one for `cross`. Call

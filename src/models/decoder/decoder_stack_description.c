@@ -63,7 +63,8 @@ hashattn_status decoder_describe(struct host *host, struct params *params, const
                                       .positions = (enum positions)config->positions,
                                       .position_offset = (size_t)config->position_offset};
     void *blocks;
-    *decoder = (struct decoder){.layers = (size_t)config->decoder_layers, .trunk = trunk};
+    *decoder = (struct decoder){
+        .layers = (size_t)config->decoder_layers, .first_layer = (size_t)config->layers, .trunk = trunk};
     decoder->first = params->total;
     TRY(memory_new_zeroed(host, decoder->layers, sizeof *decoder->blocks, "blocks of the decoder", &blocks));
     decoder->blocks = blocks;

@@ -151,7 +151,7 @@ struct decoder_layer decoder_run_space(const struct decoder_run *run, size_t lay
 /* Keys of a layer's random numbers are siblings of the encoder's layers. */
 static uint64_t key_of(const struct decoder_run *run)
 {
-    return random_key(run->pass->random_key, RANDOM_LAYER, run->decoder->trunk->layers + run->layer);
+    return random_key(run->pass->random_key, RANDOM_LAYER, run->decoder->first_layer + run->layer);
 }
 
 uint64_t decoder_site_key(const struct decoder_run *run, enum decoder_site site)

@@ -459,7 +459,8 @@ const struct task task_forecast = {
                                              .pooling = "mean",
                                              .plan = "probsparse/probsparse/probsparse/softmax",
                                              .attention = YOSO_BITS(5),
-                                             .model = "norm=post positions=sinusoidal dropout=0.05",
+                                             .model = "norm=post positions=sinusoidal dropout=0.05 "
+                                                      "distil=true",
                                              .training = "schedule=linear clip=0",
                                              .task = "model=informer split_by=months seq_len=48 label_len=48 "
                                                      "horizon=24"},

@@ -84,19 +84,10 @@ void origin_close(struct host *host, struct origin *origin)
 
 bool origin_fixes(const struct origin *origin, const char *option)
 {
-    static const char *const names[] = {"layers",
-                                        "dim",
-                                        "heads",
-                                        "ffn",
-                                        "conv_window",
-                                        "norm",
-                                        "norm_epsilon",
-                                        "activation",
-                                        "attention_biases",
-                                        "positions",
-                                        "position_offset",
-                                        "scale_words",
-                                        NULL};
+    static const char *const names[] = {"layers",           "dim",       "heads",           "ffn",
+                                        "conv_window",      "norm",      "norm_epsilon",    "activation",
+                                        "attention_biases", "positions", "position_offset", "scale_words",
+                                        "distil",           NULL};
     for (const char *const *name = names; *name != NULL; name++)
         if (strcmp(*name, option) == 0)
             return true;
