@@ -11,7 +11,7 @@
 #define BETA1_HIGH    0.95
 #define BETA1_LOW     0.85
 
-const char *const schedule_names[] = {"one-cycle", "linear", "cosine", "constant", NULL};
+const char *const schedule_names[] = {"one-cycle", "linear", "cosine", "constant", "halving", NULL};
 
 /* From peak/25 to the peak and down to peak/25/10,000; `part` is the fraction of the current line. */
 static struct schedule_point one_cycle_at(const struct schedule *schedule, bool rising, double part)
@@ -28,14 +28,17 @@ static struct schedule_point one_cycle_at(const struct schedule *schedule, bool 
     return point;
 }
 
-/* The remaining share of the peak after the fraction `part` of the fall. */
-static double left_of(enum schedule_kind kind, double part)
+/* The remaining share of the peak in a step after the fraction `part` of the fall. */
+static double left_of(const struct schedule *schedule, double part, int64_t step)
 {
-    switch (kind) {
+    switch (schedule->kind) {
     case SCHEDULE_LINEAR:
         return 1 - part;
     case SCHEDULE_COSINE:
         return 0.5 * (1 + cos(acos(-1) * part));
+    case SCHEDULE_HALVING:
+        assert(schedule->batch >= 1 && schedule->epoch >= 1);
+        return exp2(-(double)(step * schedule->batch / schedule->epoch)); /* passes that are complete */
     default:
         return 1;
     }
@@ -49,7 +52,7 @@ struct schedule_point schedule_at(const struct schedule *schedule, int64_t step)
     bool rising = at <= corner;
     if (schedule->kind != SCHEDULE_ONE_CYCLE) {
         double share =
-            rising ? (at + 1) / (corner + 1) : left_of(schedule->kind, (at - corner) / (last + 1 - corner));
+            rising ? (at + 1) / (corner + 1) : left_of(schedule, (at - corner) / (last + 1 - corner), step);
         return (struct schedule_point){.rate = schedule->peak * share, .beta1 = schedule->beta1};
     }
     double part; /* fraction of the current line; a line of one point (warmup 1) is at its end */

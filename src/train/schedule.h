@@ -2,10 +2,11 @@
    the learning rate rises linearly from peak/25 to the peak, then falls linearly to peak/25/10,000;
    optionally Adam's beta1 moves the opposite way, from .95 to .85 and back. Values are those of PyTorch's
    OneCycleLR(anneal_strategy="linear", pct_start=warmup/steps).
-   Three more: constant, linear (the schedule of BERT) and cosine (Loshchilov and Hutter 2017, one period)
-   rise linearly from peak / warmup to the peak, then stay there or fall to 0, which the step after the last
-   one would have. The step number determines the values, so resuming needs no state.
-   SPDX-License-Identifier: Apache-2.0 */
+   Four more: constant, linear (the schedule of BERT), cosine (Loshchilov and Hutter 2017, one period) and
+   halving (Informer; Zhou et al. 2021) rise linearly from peak / warmup to the peak, then stay there, fall to
+   0, which the step after the last one would have, or have half the rate after every pass over the examples.
+   (Informer's code halves for the first time after the second pass.) The step number determines the values,
+   so resuming needs no state. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_SCHEDULE_H
 #define TRAIN_SCHEDULE_H
 
@@ -13,8 +14,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum schedule_kind { SCHEDULE_ONE_CYCLE, SCHEDULE_LINEAR, SCHEDULE_COSINE, SCHEDULE_CONSTANT };
-extern const char *const schedule_names[]; /* "one-cycle", "linear", "cosine", "constant", NULL */
+enum schedule_kind {
+    SCHEDULE_ONE_CYCLE,
+    SCHEDULE_LINEAR,
+    SCHEDULE_COSINE,
+    SCHEDULE_CONSTANT,
+    SCHEDULE_HALVING
+};
+extern const char *const schedule_names[]; /* "one-cycle", "linear", "cosine", "constant", "halving", NULL */
 
 struct schedule {
     enum schedule_kind kind;
@@ -22,6 +29,7 @@ struct schedule {
     double peak;           /* learning rate */
     double beta1;          /* if it does not cycle */
     bool cycle_beta1;      /* one-cycle only */
+    int64_t batch, epoch;  /* examples of a step and of a pass, at least 1 each; halving only */
 };
 
 struct schedule_point {

@@ -400,7 +400,9 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struc
                                       .warmup = options->warmup,
                                       .peak = options->learning_rate,
                                       .beta1 = options->beta1,
-                                      .cycle_beta1 = options->cycle_momentum != 0};
+                                      .cycle_beta1 = options->cycle_momentum != 0,
+                                      .batch = options->batch * options->accumulate,
+                                      .epoch = (int64_t)s->train.count};
     struct schedule_point point = schedule_at(&schedule, step);
     optim_step(&s->optim, s->values, s->gradients, outcome->norm, step + 1, point.rate, point.beta1);
     outcome->rate = point.rate;

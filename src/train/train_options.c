@@ -51,7 +51,7 @@ const struct option_row train_rows[] = {
      "clip the gradient of a step to this norm; 0 means no limit"},
     {"schedule", OPTION_CHOICE, FIELD(schedule), SCHEDULE_ONE_CYCLE, 0, 0, schedule_names,
      "learning rate schedule: one-cycle (up from peak/25, then linearly down to almost 0), linear or cosine "
-     "(down to 0), constant"},
+     "(down to 0), constant, or halving (half as high after each pass over the examples)"},
     {"cycle_momentum", OPTION_FLAG, FIELD(cycle_momentum), 0, 0, 1, NULL,
      "with schedule one-cycle: beta1 falls from .95 to .85 while the learning rate rises, then returns"},
     {.name = NULL},

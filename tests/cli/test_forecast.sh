@@ -94,6 +94,13 @@ holds preset_without_distilling json undistilled/config.json 'd["model"]["distil
 expect distil_one_layer 2 "distil is true and layers is 1; it halves rows between layers, so 2 to 16 are allowed" train forecast --data table.csv --out no --distil --layers 1 $half
 expect distil_too_often 2 "distil: a sequence of 48 rows has 2 left before halving 6 of 6, at least 3 are needed" train forecast --data table.csv --out no --distil --layers 7 $half
 expect distil_of_an_encoder 2 "it halves the rows of an encoder that a decoder reads (forecast --model informer)" train forecast --data table.csv --out no --distil --norm post
+# 431 windows in steps of 32: the 20th step begins in the second pass, the 30th and 40th in the third, the 50th in the fourth.
+run train forecast --data table.csv --attention softmax --schedule halving --warmup 0 --steps 50 --eval-every 50 --learning-rate 0.008 --out halving $tiny --input joint
+holds rate_halves_after_each_pass sh -c 'python3 -c "
+import json
+rates = {d[\"step\"]: d[\"learning_rate\"] for d in map(json.loads, open(\"halving/log.jsonl\")) if \"learning_rate\" in d}
+assert [rates[s] for s in (10, 20, 30, 40, 50)] == [.008, .004, .002, .002, .001], rates"'
+holds preset_halves json preset/config.json 'd["training"]["schedule"] == "halving"'
 expect label_too_long 2 "label_len is 24, seq_len 12; the decoder reads rows that the encoder reads" train forecast --data table.csv --out no --model informer --seq-len 12 --label-len 24 --norm post
 expect decoder_is_post 2 "norm is pre, blocks of a decoder have post" train forecast --data table.csv --out no --model informer
 expect causal_half 2 "sinkhorn cannot do max_len 96 with heads of 16 in the decoder's self-attention, which is causal" train forecast --data table.csv --out no --model informer --norm post --attention sinkhorn

@@ -280,7 +280,7 @@ run eval post --split test --json
 cp out post.json
 holds post_norm_is_evaluated json post.json '0 <= d["accuracy"] <= 1 and d["loss"] > 0'
 expect unknown_norm 2 "norm is 'mid', allowed are pre, post" train needle --data d --out mid --norm mid
-expect unknown_schedule 2 "schedule is 'saw', allowed are one-cycle, linear, cosine, constant" train needle --data d --out saw --schedule saw
+expect unknown_schedule 2 "schedule is 'saw', allowed are one-cycle, linear, cosine, constant, halving" train needle --data d --out saw --schedule saw
 expect absurd_accumulate 2 "accumulate is 0" train needle --data d --out zero --accumulate 0
 # A config of version 1, without a list of objectives and with the projection outside the options.
 cp -r whole first

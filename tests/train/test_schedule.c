@@ -2,7 +2,8 @@
    to the peak at step warmup - 1, a line from there to peak/250,000 at the last step, beta1 mirrored). Bugs
    planted and caught: the corner at `warmup` instead of warmup - 1; the end divided from the peak instead of
    the start (4e-6 for 1.6e-7); beta1 rising first; the warm-up not scaled; the fall to 0 at the last step
-   instead of after it; the first step without a rate. SPDX-License-Identifier: Apache-2.0 */
+   instead of after it; the first step without a rate; halved a step after the pass is complete, or by the
+   steps since the warm-up. SPDX-License-Identifier: Apache-2.0 */
 #include "train/schedule.h"
 
 #include <math.h>
@@ -71,9 +72,10 @@ static void the_other_schedules_rise_and_fall(void **state)
 {
     (void)state;
     struct schedule s = {.kind = SCHEDULE_LINEAR, .steps = 12, .warmup = 4, .peak = 0.8, .beta1 = 0.9};
+    s.batch = s.epoch = 100;
     s.cycle_beta1 = true; /* has no effect here */
     for (int64_t step = 0; step < 4; step++) {
-        for (s.kind = SCHEDULE_LINEAR; s.kind <= SCHEDULE_CONSTANT; s.kind++)
+        for (s.kind = SCHEDULE_LINEAR; s.kind <= SCHEDULE_HALVING; s.kind++)
             check_point(&s, step, 0.2 * (double)(step + 1), 0.9);
         s.kind = SCHEDULE_LINEAR;
     }
@@ -91,6 +93,28 @@ static void the_other_schedules_rise_and_fall(void **state)
     check_point(&s, 0, 0.8 * 12 / 13, 0.9);
     s.warmup = 12;
     check_point(&s, 11, 0.8, 0.9);
+}
+
+/* Passes of 10 examples in steps of 4: steps 0 .. 2 begin in the first one, 3 and 4 in the second one. */
+static void the_rate_halves_after_each_pass(void **state)
+{
+    (void)state;
+    struct schedule s = {.kind = SCHEDULE_HALVING,
+                         .steps = 1000000000,
+                         .warmup = 1,
+                         .peak = 0.8,
+                         .beta1 = 0.9,
+                         .batch = 4,
+                         .epoch = 10};
+    static const double shares[] = {1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125};
+    for (int64_t step = 0; step < 9; step++)
+        check_point(&s, step, 0.8 * shares[step], 0.9);
+    s.warmup = 4;
+    check_point(&s, 1, 0.4, 0.9);
+    check_point(&s, 3, 0.8, 0.9); /* the peak; passes of the warm-up count afterwards */
+    check_point(&s, 4, 0.4, 0.9);
+    s.batch = (int64_t)65536 * 65536;
+    check_point(&s, 999999999, 0, 0.9);
 }
 
 static void warmup_scales_with_steps(void **state)
@@ -111,6 +135,7 @@ int main(void)
         cmocka_unit_test(values_of_the_listops_preset),
         cmocka_unit_test(edges),
         cmocka_unit_test(the_other_schedules_rise_and_fall),
+        cmocka_unit_test(the_rate_halves_after_each_pass),
         cmocka_unit_test(warmup_scales_with_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

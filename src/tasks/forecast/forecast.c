@@ -445,7 +445,7 @@ const struct task task_forecast = {
                .pooling = "mean",
                .attention = YOSO_BITS(5)},
     /* The published settings of Informer on ETTh1, 24 rows ahead; other horizons have other lengths. Heads:
-       its sparse ones, and all keys in cross attention. Its rate is halved every epoch. */
+       its sparse ones, and all keys in cross attention. 1600 steps are its six passes. */
     .presets = (const struct task_preset[]){{.name = "informer",
                                              .steps = 1600,
                                              .batch = 32,
@@ -461,7 +461,7 @@ const struct task task_forecast = {
                                              .attention = YOSO_BITS(5),
                                              .model = "norm=post positions=sinusoidal dropout=0.05 "
                                                       "distil=true",
-                                             .training = "schedule=linear clip=0",
+                                             .training = "schedule=halving clip=0",
                                              .task = "model=informer split_by=months seq_len=48 label_len=48 "
                                                      "horizon=24"},
                                             {.name = NULL}},
