@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attention/lha/lha_loss.h"
+#include "parts/groups/group_attention_rows.h"
 #include "parts/rows/plain_norm.h"
 
 /* Places of a side of the whole sequence. */

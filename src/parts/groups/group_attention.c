@@ -1,24 +1,19 @@
 /* Tiles of gathered rows, with the block and tile sizes tuned for exact attention (attention/softmax.c).
-   SPDX-License-Identifier: Apache-2.0 */
+   group_attention_rows.c merges what the groups leave at places. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/group_attention.h"
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "parts/groups/group_attention_double.h"
+#include "parts/groups/group_attention_rows.h"
 #include "parts/rows/plain_norm.h"
 
 enum {
     BLOCK = 96, /* queries at a time */
-    TILE = 128, /* keys at a time */
-    ROWS = 64,  /* rows merged per unit of work */
-    AHEAD = 12  /* scattered rows are prefetched this many rows ahead */
+    TILE = 128  /* keys at a time */
 };
-
-/* Initial maximum of a row: finite, so that a tile of unseen keys changes nothing. */
-#define LEAST (-FLT_MAX)
 
 static struct tile_products take_products(const struct group_sizes *sizes, struct arena *arena)
 {
@@ -29,11 +24,11 @@ static struct tile_products take_products(const struct group_sizes *sizes, struc
 /* to (count, cols), adjacent, = the rows in `list`. */
 static void gather(float *to, struct view rows, size_t cols, const uint32_t *list, size_t count)
 {
-    for (size_t i = 0; i < size_min(AHEAD, count); i++)
+    for (size_t i = 0; i < size_min(GROUP_AHEAD, count); i++)
         view_prefetch(rows, list[i]);
     for (size_t i = 0; i < count; i++) {
-        if (i + AHEAD < count)
-            view_prefetch(rows, list[i + AHEAD]);
+        if (i + GROUP_AHEAD < count)
+            view_prefetch(rows, list[i + GROUP_AHEAD]);
         memcpy(to + i * cols, view_row(rows, list[i]), cols * sizeof *to);
     }
 }
@@ -134,42 +129,10 @@ static void hide_unseen(const struct group_attention *a, float *scores, const st
                 scores[i * TILE + j] = -INFINITY;
 }
 
-/* ---- merging places ------------------------------------------------------------------------------------ */
-
-/* rows[i] += the places of row i, in order. */
-struct gathering {
-    const struct kernels *kernels;
-    const struct places *places;
-    const float *parts; /* (places, cols) */
-    struct view rows;
-};
-
-static void add_places(void *argument, size_t index, int worker)
-{
-    (void)worker;
-    const struct gathering *g = argument;
-    size_t end = size_min((index + 1) * ROWS, g->rows.rows), cols = g->rows.cols;
-    const uint32_t *start = g->places->start, *place = g->places->place;
-    for (size_t i = index * ROWS; i < end; i++)
-        for (size_t p = start[i]; p < start[i + 1]; p++) {
-            if (p + AHEAD < start[end])
-                view_prefetch(view_of(g->parts, 0, cols), place[p + AHEAD]);
-            g->kernels->rows.axpy(view_row(g->rows, i), 1, g->parts + place[p] * cols, cols);
-        }
-}
-
-static void add_all_places(const struct group_attention *a, const struct places *places, const float *parts,
-                           struct view rows)
-{
-    struct gathering gathering = {a->kernels, places, parts, rows};
-    pool_run(a->pool, add_places, &gathering, (rows.rows + ROWS - 1) / ROWS);
-}
-
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
 struct forward_memory {
-    float *result, *row_max, *row_sum; /* (query_places, d_v), (query_places), (query_places) */
-    struct places places;
+    struct group_forward_places places;
     /* of one thread: the keys of a group and the current block of its queries */
     float *key, *key_columns, *value, *query, *scores, *factor;
     struct norming norming;
@@ -182,10 +145,7 @@ static struct forward_memory forward_memory(const struct group_sizes *sizes, voi
     struct forward_memory memory;
     struct arena arena = arena_on(block), own;
     size_t keys = whole_tiles(sizes->longest_key, TILE), d = sizes->dim, d_v = sizes->value_dim;
-    memory.result = arena_take(&arena, size_product(sizes->query_places, d_v), sizeof(float));
-    memory.row_max = arena_take(&arena, sizes->query_places, sizeof(float));
-    memory.row_sum = arena_take(&arena, sizes->query_places, sizeof(float));
-    memory.places = places_take(&arena, sizes->num_queries, sizes->query_places);
+    memory.places = group_forward_places_take(&arena, sizes);
     size_t bytes = 0;
     for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, sizes->workers, bytes);
@@ -234,14 +194,14 @@ static void forward_block(const struct group_attention *a, const struct forward_
     size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, group);
     const uint32_t *queries = a->queries.list + a->queries.start[group];
     size_t place = a->queries.start[group] + first;
-    float *result = memory->result + place * d_v, *row_max = memory->row_max + place,
-          *row_sum = memory->row_sum + place;
+    const struct group_parts *parts = &memory->places.parts;
+    float *result = parts->result + place * d_v, *row_max = parts->max + place, *row_sum = parts->sum + place;
     const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, a->first_list + group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
     gather_attending(a, &memory->norming, memory->query, a->query, rows_at(a->query_rows, &a->queries, place),
                      rows);
     for (size_t i = 0; i < rows; i++) {
-        row_max[i] = LEAST;
+        row_max[i] = GROUP_LEAST;
         row_sum[i] = 0;
     }
     if (all.first == all.end) /* a group without keys */
@@ -276,64 +236,10 @@ static void forward_group(void *argument, size_t group, int worker)
         forward_block(a, &memory, group, first, size_min(BLOCK, num_queries - first));
 }
 
-/* Merges the places of a query: one softmax over their maxima and sums, and the weighted results. */
-static void merge_query(const struct forward_pass *pass, const struct forward_memory *memory, size_t i)
-{
-    const struct group_attention *a = pass->attention;
-    const uint32_t *place = memory->places.place + memory->places.start[i];
-    size_t count = memory->places.start[i + 1] - memory->places.start[i], d_v = a->sizes.value_dim;
-    float most = LEAST, total = 0, scale = score_scale(a->sizes.dim), *out = view_row(pass->out, i);
-    memset(out, 0, d_v * sizeof *out);
-    for (size_t p = 0; p < count; p++)
-        most = memory->row_max[place[p]] > most ? memory->row_max[place[p]] : most;
-    for (size_t p = 0; p < count; p++) {
-        float *weight = memory->row_max + place[p]; /* row_max holds the weight from here on */
-        *weight = expf(scale * (*weight - most));
-        total += memory->row_sum[place[p]] * *weight;
-    }
-    a->rows.max[i] = most;
-    a->rows.log_sum[i] = total == 0 ? 0 : logf(total);
-    if (total == 0 && sight_is_by_token(a->sight))
-        memcpy(out, view_row(a->value, i), d_v * sizeof *out);
-    if (total == 0)
-        return;
-    for (size_t p = 0; p < count; p++)
-        a->kernels->rows.axpy(out, memory->row_max[place[p]] / total, memory->result + place[p] * d_v, d_v);
-}
-
-static void merge_rows(void *argument, size_t index, int worker)
-{
-    const struct forward_pass *pass = argument;
-    struct forward_memory memory = forward_memory(&pass->attention->sizes, pass->scratch, (size_t)worker);
-    size_t end = size_min((index + 1) * ROWS, pass->attention->sizes.num_queries),
-           d_v = pass->attention->sizes.value_dim;
-    const uint32_t *start = memory.places.start, *place = memory.places.place;
-    for (size_t i = index * ROWS; i < end; i++) {
-        for (size_t p = start[i] + AHEAD; p < start[i + 1] + AHEAD && p < start[end]; p++)
-            view_prefetch(view_of(memory.result, 0, d_v), place[p]);
-        merge_query(pass, &memory, i);
-    }
-}
-
-struct group_parts group_parts(const struct group_sizes *sizes, void *scratch)
-{
-    struct forward_memory memory = forward_memory(sizes, scratch, 0);
-    return (struct group_parts){memory.result, memory.row_max, memory.row_sum};
-}
-
 void group_places_forward(const struct group_attention *attention, void *scratch)
 {
     struct forward_pass pass = {.attention = attention, .scratch = scratch};
     pool_run(attention->pool, forward_group, &pass, attention->queries.num_groups);
-}
-
-void group_rows_forward(const struct group_attention *attention, struct view out, void *scratch)
-{
-    struct forward_pass pass = {attention, out, scratch};
-    size_t n_q = attention->sizes.num_queries;
-    struct places places = forward_memory(&attention->sizes, scratch, 0).places;
-    places_find(&places, &attention->queries, n_q);
-    pool_run(attention->pool, merge_rows, &pass, (n_q + ROWS - 1) / ROWS);
 }
 
 void group_forward(const struct group_attention *attention, struct view out, void *scratch)
@@ -350,9 +256,7 @@ void group_forward(const struct group_attention *attention, struct view out, voi
    dV = P^T G;  dS = P (G V^T - delta) / sqrt(d);  dQ = dS K;  dK = dS^T Q. */
 
 struct backward_memory {
-    float *dquery, *dkey, *dvalue; /* (query_places, d), (key_places, d), (key_places, d_v) */
-    float *delta;                  /* (num_queries) */
-    struct places query_places, key_places;
+    struct group_backward_places places;
     /* of one thread */
     float *key, *key_columns, *value, *value_columns;
     float *query, *dout, *scores, *dscores, *max, *log_sum, *deltas;
@@ -366,12 +270,7 @@ static struct backward_memory backward_memory(const struct group_sizes *sizes, v
     struct backward_memory memory;
     struct arena arena = arena_on(block), own;
     size_t keys = whole_tiles(sizes->longest_key, TILE), d = sizes->dim, d_v = sizes->value_dim, bytes = 0;
-    memory.dquery = arena_take(&arena, size_product(sizes->query_places, d), sizeof(float));
-    memory.dkey = arena_take(&arena, size_product(sizes->key_places, d), sizeof(float));
-    memory.dvalue = arena_take(&arena, size_product(sizes->key_places, d_v), sizeof(float));
-    memory.delta = arena_take(&arena, sizes->num_queries, sizeof(float));
-    memory.query_places = places_take(&arena, sizes->num_queries, sizes->query_places);
-    memory.key_places = places_take(&arena, sizes->num_keys, sizes->key_places);
+    memory.places = group_backward_places_take(&arena, sizes);
     for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, sizes->workers, bytes);
         own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
@@ -413,7 +312,8 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = members_of(&a->keys, group);
     const uint32_t *queries = a->queries.list + a->queries.start[group];
     const uint32_t *places = rows_at(a->query_rows, &a->queries, a->queries.start[group] + first);
-    float *dquery = memory->dquery + (a->queries.start[group] + first) * d, *p = memory->scores,
+    const struct group_slopes *slopes = &memory->places.slopes;
+    float *dquery = slopes->query + (a->queries.start[group] + first) * d, *p = memory->scores,
           *ds = memory->dscores, scale = score_scale(a->sizes.dim);
     const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, a->first_list + group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
@@ -422,7 +322,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     for (size_t i = 0; i < rows; i++) {
         memory->max[i] = a->rows.max[places[i]];
         memory->log_sum[i] = a->rows.log_sum[places[i]];
-        memory->deltas[i] = memory->delta[places[i]];
+        memory->deltas[i] = slopes->delta[places[i]];
     }
     if (all.first == all.end)
         memset(dquery, 0, rows * d * sizeof *dquery);
@@ -437,9 +337,9 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         weight_dropout_tile(&dropout, kernels, ds, rows, cols, first, tile);
         kernels->softmax.gradient(ds, TILE, p, TILE, rows, cols, scale, memory->deltas);
         weight_dropout_tile(&dropout, kernels, p, rows, cols, first, tile);
-        tile_multiply(&memory->products, kernels, memory->dvalue + at * d_v, d_v, p, 1, TILE, memory->dout,
+        tile_multiply(&memory->products, kernels, slopes->value + at * d_v, d_v, p, 1, TILE, memory->dout,
                       d_v, cols, d_v, rows, true);
-        tile_multiply(&memory->products, kernels, memory->dkey + at * d, d, ds, 1, TILE, memory->query, d,
+        tile_multiply(&memory->products, kernels, slopes->key + at * d, d, ds, 1, TILE, memory->query, d,
                       cols, d, rows, true);
         tile_multiply(&memory->products, kernels, dquery, d, ds, TILE, 1, memory->key + tile * d, d, rows, d,
                       cols, tile > all.first);
@@ -458,38 +358,10 @@ static void backward_group(void *argument, size_t group, int worker)
     gather(memory.value, a->value, d_v, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, d, num_keys);
     turn_tiles(a->kernels, memory.value_columns, memory.value, d_v, num_keys);
-    memset(memory.dkey + at * d, 0, num_keys * d * sizeof(float));
-    memset(memory.dvalue + at * d_v, 0, num_keys * d_v * sizeof(float));
+    memset(memory.places.slopes.key + at * d, 0, num_keys * d * sizeof(float));
+    memset(memory.places.slopes.value + at * d_v, 0, num_keys * d_v * sizeof(float));
     for (size_t first = 0; first < num_queries; first += BLOCK)
         backward_block(pass, &memory, group, first, size_min(BLOCK, num_queries - first));
-}
-
-struct group_slopes group_slopes(const struct group_sizes *sizes, void *scratch)
-{
-    struct backward_memory memory = backward_memory(sizes, scratch, 0);
-    return (struct group_slopes){memory.dquery, memory.dkey, memory.dvalue, memory.delta};
-}
-
-struct delta_pass {
-    const struct group_attention *attention;
-    struct view out, dout;
-    float *delta;
-};
-
-static void delta_rows(void *argument, size_t index, int worker)
-{
-    (void)worker;
-    const struct delta_pass *pass = argument;
-    const struct group_attention *a = pass->attention;
-    size_t first = index * ROWS, rows = size_min(ROWS, a->sizes.num_queries - first);
-    a->kernels->rows.dots(pass->delta + first, view_row(pass->dout, first), pass->dout.stride,
-                          view_row(pass->out, first), pass->out.stride, rows, a->sizes.value_dim);
-}
-
-void group_deltas(const struct group_attention *attention, struct view out, struct view dout, float *delta)
-{
-    struct delta_pass pass = {attention, out, dout, delta};
-    pool_run(attention->pool, delta_rows, &pass, (attention->sizes.num_queries + ROWS - 1) / ROWS);
 }
 
 void group_places_backward(const struct group_attention *attention, struct view dout, void *scratch)
@@ -498,23 +370,11 @@ void group_places_backward(const struct group_attention *attention, struct view 
     pool_run(attention->pool, backward_group, &pass, attention->queries.num_groups);
 }
 
-void group_rows_backward(const struct group_attention *attention, const struct attention_gradients *gradients,
-                         void *scratch)
-{
-    const struct group_sizes *sizes = &attention->sizes;
-    struct backward_memory memory = backward_memory(sizes, scratch, 0);
-    places_find(&memory.query_places, &attention->queries, sizes->num_queries);
-    places_find(&memory.key_places, &attention->keys, sizes->num_keys);
-    add_all_places(attention, &memory.query_places, memory.dquery, gradients->query);
-    add_all_places(attention, &memory.key_places, memory.dkey, gradients->key);
-    add_all_places(attention, &memory.key_places, memory.dvalue, gradients->value);
-}
-
 /* Queries that met only their own key: their maximum is as it began. */
 static void add_own_values(const struct group_attention *a, struct view dout, struct view dvalue)
 {
     for (size_t i = 0; i < a->sizes.num_queries; i++)
-        if (a->rows.max[i] == LEAST)
+        if (a->rows.max[i] == GROUP_LEAST)
             a->kernels->rows.axpy(view_row(dvalue, i), 1, view_row(dout, i), a->sizes.value_dim);
 }
 

@@ -89,31 +89,15 @@ void group_forward(const struct group_attention *attention, struct view out, voi
 void group_backward(const struct group_attention *attention, struct view out, struct view dout,
                     const struct attention_gradients *gradients, void *scratch);
 
-/* ---- the two halves of either direction, for rows that others hold -------------------------------------
-   What happens in the groups, and what happens to rows, may have memory of their own, each with its own
-   sizes: a place may be computed here and merged elsewhere. Not for sights by token, nor `large`. */
+/* ---- the groups alone, for rows that others hold --------------------------------------------------------
+   What happens in the groups, and what happens to rows (group_attention_rows.h), may have memory of their
+   own, each with its own sizes: a place may be computed here and merged elsewhere. Not for sights by token,
+   nor `large`. */
 
-/* Arrays in the scratch of forward: (query_places, d_v), (query_places), (query_places). */
-struct group_parts {
-    float *result, *max, *sum;
-};
-struct group_parts group_parts(const struct group_sizes *sizes, void *scratch);
 /* Computes the parts of all places. */
 void group_places_forward(const struct group_attention *attention, void *scratch);
-/* Merges them into rows of out, and sets attention->rows; max is overwritten. */
-void group_rows_forward(const struct group_attention *attention, struct view out, void *scratch);
 
-/* Arrays in the scratch of backward: (query_places, d), (key_places, d), (key_places, d_v), (num_queries). */
-struct group_slopes {
-    float *query, *key, *value, *delta;
-};
-struct group_slopes group_slopes(const struct group_sizes *sizes, void *scratch);
-/* delta[i] = <dout_i, out_i>. */
-void group_deltas(const struct group_attention *attention, struct view out, struct view dout, float *delta);
 /* Computes the gradients of all places, given delta. */
 void group_places_backward(const struct group_attention *attention, struct view dout, void *scratch);
-/* Adds them to rows. */
-void group_rows_backward(const struct group_attention *attention, const struct attention_gradients *gradients,
-                         void *scratch);
 
 #endif

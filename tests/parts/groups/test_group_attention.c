@@ -6,8 +6,8 @@
    all threads in the memory of the first; in double, the keys of a group from its first on, whatever the
    mask, and a group's queries from the first group; keys of the first tile compared in every tile; a token
    that is alone without its value, or its value without the gradient; in double, its own key met always;
-   places of queries in a group without keys not cleared. Covers: group_attention_double.c.
-   SPDX-License-Identifier: Apache-2.0 */
+   places of queries in a group without keys not cleared.
+   Covers: group_attention_double.c, group_attention_rows.c. SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/group_attention.h"
 
 #include <float.h>
