@@ -4,12 +4,13 @@
    does. Given the same lists, outputs and gradients have the bits of one process. A ring of keys and values
    would send 4 (R - 1) N (d + d_v) bytes, this about 5.7 (R - 1) / R N (2 d + 2 d_v) forward: less from 3
    ranks on, and all ranks have equal work. Bytes that a rank sends for a head, with p_q and p_k the places of
-   its rows in the buckets of others, and e_q and e_k those of others' rows in its buckets (about sqrt(2) N (R
-   - 1) / R each, times rounds), besides those of lha_lists.h: forward   4 p_q d + 4 p_k (d + d_v) + 4 e_q
-   (d_v + 2) backward  4 p_q (d + d_v + 3) + 4 p_k (d + d_v) + 4 e_q d + 4 e_k (d + d_v) Of the hash loss: see
-   lha_loss.h. Memory is reserved for the case that all members of all buckets are rows of one rank, and used
-   as far as they are. The lists, one number a place, are on every rank. SPDX-License-Identifier: Apache-2.0
- */
+   its rows in the buckets of others, and e_q and e_k those of others' rows in its buckets (about
+   sqrt(2) N (R - 1) / R each, times rounds), besides those of lha_lists.h:
+     forward   4 p_q d + 4 p_k (d + d_v) + 4 e_q (d_v + 2)
+     backward  4 p_q (d + d_v + 3) + 4 p_k (d + d_v) + 4 e_q d + 4 e_k (d + d_v)
+   Of the hash loss: see lha_loss.h. Memory is reserved for the case that all members of all buckets are rows
+   of one rank, and used as far as they are. The lists, one number a place, are on every rank.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_LHA_RANKS_H
 #define ATTENTION_LHA_RANKS_H
 
