@@ -8,154 +8,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "cli/attend/attend_chunks.h"
+#include "cli/attend/attend.h"
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/tool/halves.h"
-
-enum { LONE_WIDTH = 4096 }; /* greatest width of values without rows; the output is as wide */
-
-/* Everything one call holds. Members may be NULL or empty when they are freed. */
-struct attend {
-    const char *mechanism, *q, *k, *v, *mask, *params, *out, *grad_out, *grad_dir;
-    int causal;
-    hashattn_context *context;
-    hashattn_attention *attention;
-    hashattn_npy query, key, value, key_mask, dout;
-    hashattn_problem problem;
-    uint8_t *whole_mask; /* (batch, n_k) */
-    float *output, *dquery, *dkey, *dvalue;
-    uint16_t *halves[8]; /* with --precision bf16: query ... dvalue, in the order of the call */
-    void *saved, *scratch;
-    size_t saved_bytes, scratch_bytes;
-    double forward_ms, backward_ms;
-    size_t chunk_rows;       /* 0: whole arrays */
-    hashattn_context *files; /* of the readers, which run on a thread of the library */
-    struct attend_chunks chunks;
-    int rank, ranks; /* more than one: each has rows first .. first + num_queries - 1 */
-    size_t first, total_rows;
-    hashattn_npy_reader *dout_reader;
-    float *inputs[4]; /* query, key, value, dout: the whole arrays, or the span, which is owned */
-};
-
-static bool is_shared(const struct attend *a)
-{
-    return a->ranks > 1;
-}
-
-static double milliseconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
-}
-
-/* "(2, 3) float32" */
-static const char *shape_text(const hashattn_npy *array, char text[120])
-{
-    size_t used = (size_t)snprintf(text, 120, "(");
-    for (int i = 0; i < array->rank; i++)
-        used += (size_t)snprintf(text + used, 120 - used, "%s%zu", i == 0 ? "" : ", ", array->shape[i]);
-    snprintf(text + used, 120 - used, ") %s", array->element == HASHATTN_FLOAT32 ? "float32" : "bytes");
-    return text;
-}
-
-/* Length of an axis counted from the right: width, rows, heads, batch. 1 if the array has fewer axes. */
-static size_t axis(const hashattn_npy *array, int from_right)
-{
-    return from_right < array->rank ? array->shape[array->rank - 1 - from_right] : 1;
-}
-
-/* ---- reading ------------------------------------------------------------------------------------------- */
-
-/* Reads the whole array, or with --chunk or several ranks only its shape, and opens a reader. */
-static hashattn_status read_or_open(struct attend *a, const char *path, hashattn_npy *array,
-                                    hashattn_npy_reader **reader)
-{
-    return a->chunk_rows > 0 || is_shared(a) ? hashattn_npy_open(a->files, path, array, reader)
-                                             : hashattn_npy_read(a->files, path, array);
-}
-
-static int read_array(struct attend *a, const char *path, hashattn_npy *array, hashattn_npy_reader **reader)
-{
-    hashattn_status status = read_or_open(a, path, array, reader);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(a->files, status);
-    char text[120];
-    if (array->element != HASHATTN_FLOAT32 || array->rank < 2)
-        return tool_fail(EXIT_FILE,
-                         "%s: is %s; it must be (n, d), (heads, n, d) or (batch, heads, n, d) float32", path,
-                         shape_text(array, text));
-    return EXIT_GOOD;
-}
-
-/* Fails unless the two arrays agree in axis `from_right` and in rank. */
-static int agree(const char *path, const hashattn_npy *array, const char *other_path,
-                 const hashattn_npy *other, int from_right)
-{
-    char text[120], other_text[120];
-    if (array->rank == other->rank && axis(array, from_right) == axis(other, from_right))
-        return EXIT_GOOD;
-    return tool_fail(EXIT_FILE, "%s is %s and %s is %s: axis %d from the right must agree", path,
-                     shape_text(array, text), other_path, shape_text(other, other_text), from_right + 1);
-}
-
-static int read_arrays(struct attend *a)
-{
-    int code = read_array(a, a->q, &a->query, &a->chunks.query);
-    code = code != EXIT_GOOD ? code : read_array(a, a->k, &a->key, &a->chunks.key);
-    code = code != EXIT_GOOD ? code : read_array(a, a->v, &a->value, &a->chunks.value);
-    for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
-        if (i != 1) /* n_q and n_k may differ */
-            code = agree(a->q, &a->query, a->k, &a->key, i);
-        if (i != 0 && code == EXIT_GOOD) /* d and d_v may differ */
-            code = agree(a->k, &a->key, a->v, &a->value, i);
-    }
-    if (code != EXIT_GOOD)
-        return code;
-    a->problem.num_sequences = axis(&a->query, 3);
-    a->problem.num_heads = axis(&a->query, 2);
-    a->problem.num_queries = axis(&a->query, 1);
-    a->problem.num_keys = axis(&a->key, 1);
-    a->problem.head_dim = axis(&a->query, 0);
-    a->problem.value_dim = axis(&a->value, 0);
-    a->problem.max_len =
-        a->problem.num_queries > a->problem.num_keys ? a->problem.num_queries : a->problem.num_keys;
-    a->problem.causal = a->causal;
-    /* Bounds the only length of the output that no array with elements vouches for. */
-    char text[120];
-    if (a->problem.num_keys == 0 && a->problem.num_queries > 0 && a->problem.value_dim > LONE_WIDTH)
-        return tool_fail(EXIT_FILE, "%s is %s: values without rows may be at most %d wide", a->v,
-                         shape_text(&a->value, text), LONE_WIDTH);
-    if (a->problem.num_heads == 0 || a->problem.head_dim == 0 || a->problem.value_dim == 0)
-        return tool_fail(EXIT_FILE, "%s or %s has an axis of 0; only n and batch may be 0", a->q, a->v);
-    return EXIT_GOOD;
-}
-
-/* The mask is (n_k), for the whole batch, or (batch, n_k). */
-static int read_mask(struct attend *a)
-{
-    hashattn_status status = read_or_open(a, a->mask, &a->key_mask, &a->chunks.mask);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(a->files, status);
-    const hashattn_npy *mask = &a->key_mask;
-    size_t batch = a->problem.num_sequences, keys = a->problem.num_keys;
-    char text[120];
-    if (mask->element != HASHATTN_BYTE || mask->rank < 1 || mask->rank > 2 || axis(mask, 0) != keys ||
-        (mask->rank == 2 && axis(mask, 1) != batch))
-        return tool_fail(EXIT_FILE, "%s: is %s; it must be (%zu) or (%zu, %zu) of bool or uint8", a->mask,
-                         shape_text(mask, text), keys, batch, keys);
-    a->chunks.mask_of_each = mask->rank == 2;
-    if (a->chunk_rows > 0)
-        return EXIT_GOOD;
-    a->whole_mask = malloc(batch * keys + 1);
-    if (a->whole_mask == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for a mask of %zu x %zu", batch, keys);
-    for (size_t s = 0; s < batch && keys > 0; s++)
-        memcpy(a->whole_mask + s * keys, (uint8_t *)mask->data + (mask->rank == 2 ? s * keys : 0), keys);
-    a->problem.key_mask = a->whole_mask;
-    return EXIT_GOOD;
-}
 
 static int read_params(struct attend *a)
 {
@@ -165,59 +21,24 @@ static int read_params(struct attend *a)
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
 }
 
-static int read_gradient(struct attend *a)
-{
-    int code = read_array(a, a->grad_out, &a->dout, &a->dout_reader);
-    for (int i = 0; i < 4 && code == EXIT_GOOD; i++) {
-        if (i == 0)
-            code = agree(a->grad_out, &a->dout, a->v, &a->value, i);
-        else
-            code = agree(a->grad_out, &a->dout, a->q, &a->query, i);
-    }
-    return code;
-}
-
-/* This rank's rows of an array, of all heads. */
-static int read_span(struct attend *a, hashattn_npy_reader *reader, size_t width, float **rows)
-{
-    const hashattn_problem *p = &a->problem;
-    size_t heads = p->num_sequences * p->num_heads, count = p->num_queries * width;
-    *rows = malloc(heads * count * sizeof(float) + 1);
-    if (*rows == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for %zu x %zu rows of width %zu", heads, p->num_queries,
-                         width);
-    for (size_t head = 0; head < heads; head++) {
-        hashattn_status status = hashattn_npy_read_part(reader, (head * a->total_rows + a->first) * width,
-                                                        count, *rows + head * count);
-        if (status != HASHATTN_OK)
-            return tool_fail_status(a->files, status);
-    }
-    return EXIT_GOOD;
-}
-
 /* The inputs of the call: the arrays that were read, or the spans of this rank. */
 static int take_inputs(struct attend *a)
 {
-    hashattn_problem *p = &a->problem;
-    if (!is_shared(a)) {
-        a->inputs[0] = a->query.data, a->inputs[1] = a->key.data, a->inputs[2] = a->value.data;
-        a->inputs[3] = a->dout.data;
-        return EXIT_GOOD;
-    }
-    if (p->num_queries != p->num_keys)
-        return tool_fail(EXIT_USAGE, "%s has %zu rows and %s has %zu; ranks share sequences of equal numbers",
-                         a->q, p->num_queries, a->k, p->num_keys);
-    a->total_rows = p->total_rows = p->num_queries;
-    p->num_queries = p->num_keys = hashattn_shared_rows(a->context, a->total_rows, &a->first);
-    int code = read_span(a, a->chunks.query, p->head_dim, &a->inputs[0]);
-    code = code != EXIT_GOOD ? code : read_span(a, a->chunks.key, p->head_dim, &a->inputs[1]);
-    code = code != EXIT_GOOD ? code : read_span(a, a->chunks.value, p->value_dim, &a->inputs[2]);
-    if (a->grad_out != NULL)
-        code = code != EXIT_GOOD ? code : read_span(a, a->dout_reader, p->value_dim, &a->inputs[3]);
-    return code;
+    if (attend_is_shared(a))
+        return attend_ranks_read(a);
+    a->inputs[0] = a->query.data, a->inputs[1] = a->key.data, a->inputs[2] = a->value.data;
+    a->inputs[3] = a->dout.data;
+    return EXIT_GOOD;
 }
 
 /* ---- computing ----------------------------------------------------------------------------------------- */
+
+static double milliseconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
+}
 
 static void *new_block(size_t bytes)
 {
@@ -367,26 +188,25 @@ static int compute_in_chunks(struct attend *a)
 static int write_rows(struct attend *a, const char *name, const float *data, const hashattn_npy *like,
                       size_t width)
 {
-    char path[4096];
-    size_t shape[4], stem = strlen(name);
-    bool suffix = is_shared(a) && stem > 4 && strcmp(name + stem - 4, ".npy") == 0;
+    char path[ATTEND_PATH];
+    size_t shape[4];
     memcpy(shape, like->shape, sizeof shape);
     shape[like->rank - 1] = width;
-    if (is_shared(a))
+    if (attend_is_shared(a)) {
         shape[like->rank - 2] = a->problem.num_queries;
-    int size = is_shared(a) ? snprintf(path, sizeof path, "%.*s.%d.npy", (int)(suffix ? stem - 4 : stem),
-                                       name, a->rank)
-                            : snprintf(path, sizeof path, "%s", name);
-    if (size >= (int)sizeof path)
-        return tool_fail(EXIT_USAGE, "a file name of %zu bytes is too long", stem);
-    hashattn_status status = hashattn_npy_write(a->context, path, data, like->rank, shape);
+        int code = attend_ranks_path(a, name, path);
+        if (code != EXIT_GOOD)
+            return code;
+        name = path;
+    }
+    hashattn_status status = hashattn_npy_write(a->context, name, data, like->rank, shape);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
 }
 
 static int write_one(struct attend *a, const char *directory, const char *name, const float *data,
                      const hashattn_npy *like)
 {
-    char path[4096];
+    char path[ATTEND_PATH];
     if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
         return tool_fail(EXIT_USAGE, "--grad-dir: a name of %zu bytes is too long", strlen(directory));
     return write_rows(a, path, data, like, like->shape[like->rank - 1]);
@@ -416,8 +236,8 @@ static int report(const struct attend *a, bool as_json)
     json_out_text(&json, "attention", a->mechanism);
     json_out_count(&json, "batch", a->problem.num_sequences);
     json_out_count(&json, "heads", a->problem.num_heads);
-    json_out_count(&json, "queries", is_shared(a) ? a->total_rows : a->problem.num_queries);
-    json_out_count(&json, "keys", is_shared(a) ? a->total_rows : a->problem.num_keys);
+    json_out_count(&json, "queries", attend_is_shared(a) ? a->total_rows : a->problem.num_queries);
+    json_out_count(&json, "keys", attend_is_shared(a) ? a->total_rows : a->problem.num_keys);
     json_out_count(&json, "saved_bytes", a->saved_bytes);
     json_out_count(&json, "scratch_bytes", a->scratch_bytes);
     json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
@@ -446,11 +266,9 @@ static int open_mechanism(struct attend *a, const struct options *options)
     hashattn_context_describe(a->context, &is);
     a->rank = is.rank;
     a->ranks = is.ranks;
-    if (is_shared(a) && (a->chunk_rows > 0 || a->mask != NULL || strcmp(a->out, "-") == 0))
-        return tool_fail(EXIT_USAGE, "%s cannot be used by several ranks",
-                         a->chunk_rows > 0 ? "--chunk"
-                         : a->mask != NULL ? "--mask"
-                                           : "--out -");
+    code = attend_is_shared(a) ? attend_ranks_refuse(a) : EXIT_GOOD;
+    if (code != EXIT_GOOD)
+        return code;
     hashattn_status status = options_mechanism(options, a->context, a->mechanism, &a->attention);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
 }
@@ -462,7 +280,7 @@ static void close_all(struct attend *a)
         free(blocks[i]);
     for (size_t i = 0; i < sizeof a->halves / sizeof a->halves[0]; i++)
         free(a->halves[i]);
-    for (size_t i = 0; i < 4 && is_shared(a); i++)
+    for (size_t i = 0; i < 4 && attend_is_shared(a); i++)
         free(a->inputs[i]);
     hashattn_npy *const arrays[] = {&a->query, &a->key, &a->value, &a->key_mask, &a->dout};
     for (size_t i = 0; i < sizeof arrays / sizeof arrays[0]; i++)
@@ -534,13 +352,13 @@ static int run(const struct command *self, int argc, char **argv)
     a.problem.seed = options.common.seed;
     code = check_usage(&a, &options);
     code = code != EXIT_GOOD ? code : open_mechanism(&a, &options);
-    code = code != EXIT_GOOD ? code : read_arrays(&a);
+    code = code != EXIT_GOOD ? code : attend_read_arrays(&a);
     if (a.mask != NULL)
-        code = code != EXIT_GOOD ? code : read_mask(&a);
+        code = code != EXIT_GOOD ? code : attend_read_mask(&a);
     if (a.params != NULL)
         code = code != EXIT_GOOD ? code : read_params(&a);
     if (a.grad_out != NULL)
-        code = code != EXIT_GOOD ? code : read_gradient(&a);
+        code = code != EXIT_GOOD ? code : attend_read_gradient(&a);
     if (code == EXIT_GOOD && a.chunk_rows > 0) {
         code = compute_in_chunks(&a);
     } else {

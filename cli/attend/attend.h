@@ -1,0 +1,56 @@
+/* One call of `attend`, and what reads its arrays: attend_read.c whole or as far as their shapes,
+   attend_ranks.c the rows of a rank. Functions return EXIT_GOOD or the exit code of the reported error.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_ATTEND_H
+#define CLI_ATTEND_H
+
+#include "cli/attend/attend_chunks.h"
+
+/* Everything one call holds. Members may be NULL or empty when they are freed. */
+struct attend {
+    const char *mechanism, *q, *k, *v, *mask, *params, *out, *grad_out, *grad_dir;
+    int causal;
+    hashattn_context *context;
+    hashattn_attention *attention;
+    hashattn_npy query, key, value, key_mask, dout;
+    hashattn_problem problem;
+    uint8_t *whole_mask; /* (batch, n_k) */
+    float *output, *dquery, *dkey, *dvalue;
+    uint16_t *halves[8]; /* with --precision bf16: query ... dvalue, in the order of the call */
+    void *saved, *scratch;
+    size_t saved_bytes, scratch_bytes;
+    double forward_ms, backward_ms;
+    size_t chunk_rows;       /* 0: whole arrays */
+    hashattn_context *files; /* of the readers, which run on a thread of the library */
+    struct attend_chunks chunks;
+    int rank, ranks; /* more than one: each has rows first .. first + num_queries - 1 */
+    size_t first, total_rows;
+    hashattn_npy_reader *dout_reader;
+    float *inputs[4]; /* query, key, value, dout: the whole arrays, or the span, which is owned */
+};
+
+/* true if several ranks share the rows of every sequence. */
+static inline bool attend_is_shared(const struct attend *a)
+{
+    return a->ranks > 1;
+}
+
+/* Reads query, key and value, and checks and sets the shapes of the problem. With --chunk or several ranks
+   the readers are opened, and the data is NULL. */
+int attend_read_arrays(struct attend *a);
+/* The mask is (n_k), for the whole batch, or (batch, n_k). */
+int attend_read_mask(struct attend *a);
+/* The gradient of the output, in the same way. */
+int attend_read_gradient(struct attend *a);
+
+/* Fails if an option of the call cannot be used by ranks. */
+int attend_ranks_refuse(const struct attend *a);
+/* Makes the problem that of this rank's rows, reads them, and sets a->inputs, to be freed. */
+int attend_ranks_read(struct attend *a);
+
+enum { ATTEND_PATH = 4096 }; /* of the name of a file */
+
+/* The file of this rank: NAME.RANK.npy for NAME.npy. */
+int attend_ranks_path(const struct attend *a, const char *name, char path[ATTEND_PATH]);
+
+#endif
