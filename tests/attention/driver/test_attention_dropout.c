@@ -1,11 +1,12 @@
 /* Dropout of attention weights, in every mechanism that has it. With the unit matrix as values, the output is
    the matrix of weights: with dropout each weight is a multiple of 1 / (1 - rate) of itself or 0, and the
    share of those dropped is the rate. The gradient of values is that matrix turned. Softmax is computed in
-   double from the words of base/random.h, gradients inside groups in double from both matrices; of the other
-   mechanisms, one direction per input is compared with finite differences. The same bits with any number of
-   threads, alone and packed. Bugs planted and caught: dS without D; dV without D; other draws of P in
-   backward; the draws of one group for all; the first chunk's draws in every chunk (few_keys.c); one key for
-   all sequences and heads. SPDX-License-Identifier: Apache-2.0 */
+   double from the words of base/random.h, gradients inside groups in double from both matrices. With finite
+   differences: one direction per input, or, in mechanisms that place tokens, directions of single rows that
+   leave all groups as they are. The same bits with any number of threads, alone and packed. Bugs planted and
+   caught: dS without D, also with normed rows only, and with sights by token only (reformer); dV without D;
+   other draws of P in backward; the draws of one group for all; the first chunk's draws in every chunk
+   (few_keys.c); one key for all sequences and heads. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,7 +180,7 @@ static void check_direction(struct attention_case *problem, float *x, const floa
     free(direction), free(kept);
 }
 
-/* Groups of tokens change at once if a query or key moves, so finite differences are for the others. */
+/* Groups of tokens change at once if a query or key moves. */
 static bool places_tokens(const struct mechanism *mechanism)
 {
     static const char *const names[] = {"lha", "lsh", "reformer", "smyrf", "routing"};
@@ -210,6 +211,101 @@ static void gradients_are_those_of_the_same_draws(void **state)
 {
     (void)state;
     each_subject(check_gradients);
+}
+
+/* ---- gradients while the groups stay --------------------------------------------------------------------
+ */
+
+/* Weights of all pairs, without dropout and with it. */
+struct weights {
+    struct attention_result all, some;
+};
+
+/* Computes them; values are the unit matrix. */
+static struct weights weights_of(struct attention_case *problem)
+{
+    struct weights weights;
+    problem->drop = 0;
+    weights.all = attention_case_run(problem);
+    problem->drop = rate;
+    weights.some = attention_case_run(problem);
+    return weights;
+}
+
+static void weights_free(struct weights *weights)
+{
+    attention_result_free(&weights->all);
+    attention_result_free(&weights->some);
+}
+
+/* true if the same pairs meet, and the same are dropped. */
+static bool same_pairs(const struct weights *a, const struct weights *b)
+{
+    for (size_t i = 0; i < TOKENS * TOKENS; i++)
+        if ((a->all.out[i] == 0) != (b->all.out[i] == 0) || (a->some.out[i] == 0) != (b->some.out[i] == 0))
+            return false;
+    return true;
+}
+
+enum { MOVED = TOKENS / 3 }; /* rows: every third */
+
+/* Moves rows of x, the queries or the keys, to both sides. Returns the number of those that left all groups
+   as they are, whose gradients are compared. */
+static size_t check_rows(struct attention_case *problem, float *x, bool keys, const char *what)
+{
+    const float step = 4e-3f;
+    size_t checked = 0;
+    struct weights here = weights_of(problem);
+    const float *gradient = keys ? here.some.dkey : here.some.dquery;
+    for (size_t row = 1; row < 3 * MOVED; row += 3) {
+        float direction[DIM], kept[DIM], *moved = x + row * DIM;
+        struct weights side[2];
+        double got = 0, size = 0, difference = 0;
+        random_normals(6 + row, 0, direction, DIM);
+        memcpy(kept, moved, sizeof kept);
+        for (int up = 0; up < 2; up++) {
+            for (size_t c = 0; c < DIM; c++)
+                moved[c] = kept[c] + (up ? step : -step) * direction[c];
+            side[up] = weights_of(problem);
+        }
+        memcpy(moved, kept, sizeof kept);
+        for (size_t c = 0; c < DIM; c++) {
+            got += (double)gradient[row * DIM + c] * (double)direction[c];
+            size += pow((double)gradient[row * DIM + c], 2);
+        }
+        for (size_t i = 0; i < TOKENS * TOKENS; i++)
+            difference +=
+                ((double)side[1].some.out[i] - (double)side[0].some.out[i]) * (double)problem->dout[i];
+        if (same_pairs(&here, &side[0]) && same_pairs(&here, &side[1])) {
+            check_near(got, difference / (2 * (double)step), 0.01 * sqrt(size) + 2e-3, what);
+            checked++;
+        }
+        weights_free(&side[0]);
+        weights_free(&side[1]);
+    }
+    weights_free(&here);
+    return checked;
+}
+
+static void check_rows_that_move(const struct subject *subject)
+{
+    if (!places_tokens(subject->mechanism))
+        return;
+    struct attention_case problem = case_of(subject, TOKENS, TOKENS);
+    attention_case_fill(&problem, 7, false);
+    for (size_t j = 0; j < TOKENS; j++)
+        for (size_t c = 0; c < TOKENS; c++)
+            problem.value[j * TOKENS + c] = j == c;
+    size_t queries = check_rows(&problem, problem.query, false, subject->mechanism->name),
+           keys = check_rows(&problem, problem.key, true, subject->mechanism->name);
+    assert_true(queries > MOVED / 2 && keys > MOVED / 2);
+    attention_case_free(&problem);
+}
+
+static void gradients_are_right_while_the_groups_stay(void **state)
+{
+    (void)state;
+    each_subject(check_rows_that_move);
 }
 
 /* ---- gradients inside groups ----------------------------------------------------------------------------
@@ -417,6 +513,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(weights_are_dropped_at_the_rate),
         cmocka_unit_test(gradients_are_those_of_the_same_draws),
+        cmocka_unit_test(gradients_are_right_while_the_groups_stay),
         cmocka_unit_test(gradients_inside_groups_are_right),
         cmocka_unit_test(softmax_is_its_formula),
         cmocka_unit_test(queries_of_every_chunk_have_their_own_draws),
