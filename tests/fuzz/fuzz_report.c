@@ -78,13 +78,19 @@ static void read_run(const uint8_t *data, size_t size)
     fuzz_file("config.json", is_log ? config : (const char *)data + 1, is_log ? sizeof config - 1 : size - 1);
     fuzz_file("log.jsonl", is_log ? (const char *)data + 1 : log, is_log ? size - 1 : sizeof log - 1);
     struct report_run run;
+    struct report_groups groups;
     char *text;
     size_t length, figures = 0;
     FILE *page = open_memstream(&text, &length);
     report_run_read(context, fuzz_directory, &run);
     FUZZ_CHECK(run.state[0] != '\0' && !run.no_room && run.num_curves <= REPORT_CURVES);
+    report_name_runs(&run, 1);
+    FUZZ_CHECK(report_group_runs(context, &run, 1, &groups));
+    FUZZ_CHECK(groups.num_tasks == 1 && groups.num_models == 1 && groups.tasks[0].runs == 1);
+    FUZZ_CHECK(report_write_models(page, &run, 1, &groups));
     report_write_summary(page, &run, 1);
-    FUZZ_CHECK(report_write_curves(page, &run, 1, &figures));
+    FUZZ_CHECK(report_write_curves(page, &run, 1, &groups, &figures));
+    report_groups_free(&groups);
     report_write_confusion(page, run.name, &run.confusion,
                            hashattn_value_find(run.config, "task.facts.labels"));
     if (run.config != NULL)

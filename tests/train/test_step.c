@@ -204,9 +204,12 @@ static void the_rate_is_that_of_the_schedule(void **state)
     struct step_test t;
     open_step(&t, NULL, "none", 1, "4", "1", "1");
     const struct train_options *o = &t.small.config.training;
-    const struct schedule schedule = {
-        (enum schedule_kind)o->schedule, o->steps, o->warmup, o->learning_rate, o->beta1,
-        o->cycle_momentum != 0};
+    const struct schedule schedule = {.kind = (enum schedule_kind)o->schedule,
+                                      .steps = o->steps,
+                                      .warmup = o->warmup,
+                                      .peak = o->learning_rate,
+                                      .beta1 = o->beta1,
+                                      .cycle_beta1 = o->cycle_momentum != 0};
     size_t total = t.stepper.params->total;
     float *before = malloc(total * sizeof *before), most_moved = 0;
     assert_non_null(before);
