@@ -53,11 +53,12 @@ static void print_text(const struct inspected *inspected, const hashattn_model_i
     printf("%5s %4s %7s   %4s %5s %5s %6s   %5s %5s %5s %5s %5s   %5s %5s %5s   %5s %5s %5s\n", "layer",
            "head", "met", "own", "lsh", "smyrf", "bound", "0", "1", "2", "3", "4+", "own", "lsh", "smyrf",
            "own", "lsh", "smyrf");
-    char layer[24], head[24], mechanism[80];
+    char layer[24], head[24], mechanism[96];
     for (size_t i = 0; i < inspected->num_heads; i++) {
         const struct inspected_head *h = &inspected->heads[i];
-        snprintf(mechanism, sizeof mechanism, "%.30s%s%.30s", h->mechanism, h->probe != NULL ? ", own: " : "",
-                 h->probe != NULL ? h->probe : "");
+        snprintf(mechanism, sizeof mechanism, "%.30s%s%.30s%s%.10s", h->mechanism,
+                 h->probe != NULL ? ", own: " : "", h->probe != NULL ? h->probe : "",
+                 h->stack != NULL ? ", " : "", h->stack != NULL ? h->stack : "");
         snprintf(layer, sizeof layer, "%zu", h->layer);
         snprintf(head, sizeof head, "%zu", h->head);
         print_row(layer, head, h->sums, mechanism);
@@ -135,6 +136,8 @@ static void print_json(const struct inspected *inspected, const hashattn_model_i
         json_out_text(&json, "attention", head->mechanism);
         if (head->probe != NULL)
             json_out_text(&json, "probe", head->probe);
+        if (head->stack != NULL)
+            json_out_text(&json, "stack", head->stack);
         json_out_count(&json, "num_buckets", head->num_buckets);
         json_memberships(&json, head->sums, head);
         json_out_end_object(&json);

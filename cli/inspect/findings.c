@@ -23,7 +23,8 @@ static struct inspected_head *head_of(struct inspected *inspected, const hashatt
                                     .head = m->head,
                                     .num_buckets = m->num_buckets,
                                     .mechanism = m->mechanism,
-                                    .probe = m->probe};
+                                    .probe = m->probe,
+                                    .stack = m->stack};
     return head;
 }
 
@@ -79,7 +80,7 @@ static bool hear(struct inspected *inspected, int membership, const hashattn_mem
     sums->pairs += m->pairs;
     for (size_t i = 0; i < IN_BUCKETS; i++) {
         sums->queries_in[i] += (double)m->queries_in[i] / (double)m->num_tokens;
-        sums->keys_in[i] += (double)m->keys_in[i] / (double)m->num_tokens;
+        sums->keys_in[i] += (double)m->keys_in[i] / (double)m->num_keys;
     }
     sums->count += 1;
     if (m->sequence + 1 > inspected->sequences) {

@@ -26,7 +26,8 @@ struct bucket_count {
 struct inspected_head {
     size_t layer, head, num_buckets;
     const char *mechanism,
-        *probe; /* probe: whose buckets are "own", if not the mechanism's; otherwise NULL */
+        *probe;        /* probe: whose buckets are "own", if not the mechanism's; otherwise NULL */
+    const char *stack; /* "encoder", "decoder" or "cross", of a model with a decoder; otherwise NULL */
     struct membership_sums sums[MEMBERSHIPS];
     struct bucket_count *first[MEMBERSHIPS]; /* (num_buckets) of the first sequence, largest first */
 };

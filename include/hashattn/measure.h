@@ -53,13 +53,14 @@ HASHATTN_API hashattn_status hashattn_measure_layer(hashattn_setup *setup, size_
 
 typedef struct hashattn_step_cost {
     size_t struct_size;
-    double step_ms;                           /* median */
-    double tokens_per_second;                 /* over all steps */
-    double loss;                              /* of the last step */
-    size_t steps, sequences, tokens, longest; /* longest: sequence in `data`; the others: of all steps */
-    size_t saved_bytes, workspace_bytes;      /* of the largest step */
-    double forward_ms;                        /* median, of an evaluation of the first batch */
-    size_t forward_bytes;                     /* its workspace */
+    double step_ms;           /* median */
+    double tokens_per_second; /* over all steps */
+    double loss;              /* of the last step */
+    /* longest: sequence in `data`; the others: of all steps. With a decoder, those of both stacks. */
+    size_t steps, sequences, tokens, longest;
+    size_t saved_bytes, workspace_bytes; /* of the largest step */
+    double forward_ms;                   /* median, of an evaluation of the first batch */
+    size_t forward_bytes;                /* its workspace */
 } hashattn_step_cost;
 
 /* Measures the first `steps` steps (at least 1) of training this setup on `data` from initial values, without

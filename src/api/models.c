@@ -335,7 +335,9 @@ static bool tell(void *user, const struct inspected_head *head)
                                           .pairs = of->pairs,
                                           .best_queries = of->best_queries,
                                           .best_keys = of->best_keys,
-                                          .probe = head->probe == NULL ? NULL : head->probe->name};
+                                          .probe = head->probe == NULL ? NULL : head->probe->name,
+                                          .num_keys = head->num_keys,
+                                          .stack = head->stack};
         for (size_t i = 0; i < IN_GROUPS; i++) {
             membership.queries_in[i] = of->queries_in[i];
             membership.keys_in[i] = of->keys_in[i];

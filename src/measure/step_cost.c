@@ -12,6 +12,9 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     double sums[MODEL_SUMS] = {0};
     struct step_outcome outcome;
     double total = 0;
+    const struct windows *windows = &stepper->train.windows;
+    bool decodes = windows->marks != NULL;
+    cost->longest = decodes ? windows_decoder_rows(windows) : 0;
     for (size_t i = 0; i < dataset_sequences(&stepper->train); i++) {
         size_t length = dataset_length(&stepper->train, i);
         cost->longest = length > cost->longest ? length : cost->longest;
@@ -30,7 +33,7 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     }
     cost->steps = steps;
     cost->sequences = steps * (size_t)(stepper->options->batch * stepper->options->accumulate) *
-                      (stepper->train.pairs ? 2 : 1);
+                      (stepper->train.pairs || decodes ? 2 : 1);
     cost->loss = outcome.loss;
     cost->workspace_bytes = stepper->workspace.size;
     cost->tokens_per_second = (double)cost->tokens / total * 1e3;

@@ -9,7 +9,8 @@ struct step_cost {
     double step_ms;                           /* median */
     double tokens_per_second;                 /* over all steps */
     double loss;                              /* of the last step */
-    size_t steps, sequences, tokens, longest; /* sequences, tokens: of all steps; longest: of the data */
+    size_t steps, sequences, tokens, longest; /* sequences, tokens: of all steps; longest: of the data. With a
+                                                 decoder, those of both stacks */
     size_t saved_bytes, workspace_bytes;      /* of the largest batch */
     double forward_ms;                        /* median, of an evaluation of the first batch */
     size_t forward_bytes;                     /* its workspace */

@@ -192,6 +192,7 @@ static struct decoder_pass decoder_of(const struct model *model, const struct mo
                                 .random_key = batch->random_key,
                                 .training = batch->training};
     pass.rows.profile = batch->profile;
+    pass.rows.inspector = batch->inspector;
     return pass;
 }
 

@@ -58,6 +58,13 @@ struct model_batch {
     const struct rows_cut *cut;
 };
 
+/* Rows of the batch, of both stacks if there is a decoder. */
+static inline size_t model_batch_rows(const struct model_batch *batch)
+{
+    return batch->offsets[batch->num_sequences] +
+           (batch->decoder_offsets == NULL ? 0 : batch->decoder_offsets[batch->num_sequences]);
+}
+
 /* REFUSED, with the numbers, if a mechanism cannot handle a sequence of this batch. Call it before
    forward. */
 hashattn_status model_check(struct host *host, const struct model *model, const struct model_batch *batch);

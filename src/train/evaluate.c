@@ -245,7 +245,7 @@ static hashattn_status run_batch(struct evaluating *e, const struct model_batch 
     TRY(agree_on_rows(e, status));
     model_forward(e->model, batch, e->values, e->workspace->block);
     model_count(e->model, batch, e->workspace->block, found->sums);
-    found->tokens = batch->offsets[batch->num_sequences];
+    found->tokens = model_batch_rows(batch);
     if (e->confused > 0)
         model_confuse(e->model, batch, e->workspace->block, confusion_of(e, comm_rank(e->setup->comm)));
     if (e->outputs != NULL)

@@ -300,7 +300,7 @@ static hashattn_status run_part(struct stepper *s, struct frame *frame, size_t s
     model_count(s->model, &batch, s->workspace.block, outcome->sums);
     size_t saved = model_saved_size(s->model, &batch);
     outcome->saved_bytes = saved > outcome->saved_bytes ? saved : outcome->saved_bytes;
-    outcome->tokens += batch.offsets[batch.num_sequences];
+    outcome->tokens += model_batch_rows(&batch);
     outcome->loss += loss;
     profile_lap(batch.profile, PROFILE_HEAD);
     return s->grid.ranks.status;

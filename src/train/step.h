@@ -64,7 +64,7 @@ void stepper_close(struct stepper *stepper);
 
 struct step_outcome {
     double loss, norm, rate; /* training loss, norm of the gradient before clipping, learning rate */
-    size_t tokens;           /* rows that the model read */
+    size_t tokens;           /* rows that the model read, of both stacks if it has a decoder */
     size_t saved_bytes;      /* model_saved_size of its largest batch */
 };
 /* Runs step number `step`, counted from 0, and adds its predictions to sums (model_num_sums). FAILED, with

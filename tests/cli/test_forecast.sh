@@ -3,7 +3,8 @@
 # those of a plain formula, runs resume bit for bit, and bad files are refused with row and column.
 # Planted and caught: the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
 # standardised by the whole file; the date of the last row for the first forecast; errors of the first column for all; the picture
-# of the first window.
+# of the first window; the rate of the next step in the log; layers of the decoder counted from 0; shares of keys of the queries;
+# rows of the decoder not counted.
 # Covers: cmd_predict.c cmd_eval.c forecast_out.c forecast_picture.c plot.c
 . "$(dirname "$0")/checks.sh"
 tiny="--seq-len 48 --horizon 12 --patch-len 12 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --threads 1"
@@ -91,6 +92,25 @@ run predict halved table.csv
 holds distilling_forecasts sh -c '[ "$(wc -l <out)" = 13 ] && sed -n 2p out | grep -q "^2020-01-30 04:00:00,"'
 run train forecast --data table.csv --preset informer --no-distil --split-by shares --dim 16 --heads 2 --ffn 16 --steps 1 --eval-every 1 --out undistilled --quiet --threads 1
 holds preset_without_distilling json undistilled/config.json 'd["model"]["distil"] is False'
+
+# inspect and bench step count both stacks: the second encoder layer has 24 rows, the decoder 36.
+run train forecast --data table.csv --attention lha --num-buckets 3 --distil --layers 2 --steps 5 --eval-every 5 --out grouped --threads 1 $half
+run inspect grouped --examples 2 --json
+cp out grouped.json
+holds inspects_both_stacks json grouped.json '[(h["layer"], h["head"], h["stack"]) for h in d["heads"]] == [(l, h, s) for l, s in enumerate(("encoder", "encoder", "decoder", "cross")) for h in (0, 1)]'
+holds inspects_rows_of_each json grouped.json '[tuple(map(sum, zip(*h["own"]["buckets"]))) for h in d["heads"][::2]] == [(48, 48), (24, 24), (36, 36), (36, 24)]'
+holds keys_have_shares json grouped.json 'all(abs(sum(h[m][s]) - 1) < 1e-9 for h in d["heads"] for m in ("own", "lsh", "smyrf") for s in ("queries_in", "keys_in"))'
+says inspect_names_the_stack "lha, cross" inspect grouped --examples 1
+run train forecast --data table.csv --attention softmax --distil --layers 2 --steps 5 --eval-every 5 --out probed --threads 1 $half
+run inspect probed --examples 2 --probe lsh --json
+holds probes_both_stacks json out '[(h["layer"], h["stack"], h["probe"]) for h in d["heads"][::2]] == [(0, "encoder", "lsh"), (1, "encoder", "lsh"), (2, "decoder", "lsh"), (3, "cross", "lsh")]'
+run bench step forecast --data table.csv --attention softmax --distil --layers 2 --repeats 2 --threads 1 --json --model informer --label-len 30 --norm post --positions sinusoidal --seq-len 48 --horizon 40 --dim 16 --heads 2 --ffn 16 --batch 32
+holds step_of_both_stacks json out '(d["sequences_per_step"], d["tokens_per_step"], d["longest"]) == (64, 32 * (48 + 70), 70)'
+run eval probed --json --threads 1
+holds eval_counts_both_stacks json out 'd["tokens"] == 129 * (48 + 36)'
+run train forecast --data table.csv --from grouped --model informer --label-len 24 --seq-len 48 --horizon 12 --batch 32 --steps 1 --eval-every 1 --out again --quiet --threads 1
+holds distilling_of_a_stored_model json again/config.json 'd["model"]["distil"] is True'
+expect distilling_is_stored 2 "grouped, where training starts; it cannot be false" train forecast --data table.csv --from grouped --no-distil --model informer --label-len 24 --seq-len 48 --horizon 12 --batch 32 --steps 1 --eval-every 1 --out no
 expect distil_one_layer 2 "distil is true and layers is 1; it halves rows between layers, so 2 to 16 are allowed" train forecast --data table.csv --out no --distil --layers 1 $half
 expect distil_too_often 2 "distil: a sequence of 48 rows has 2 left before halving 6 of 6, at least 3 are needed" train forecast --data table.csv --out no --distil --layers 7 $half
 expect distil_of_an_encoder 2 "it halves the rows of an encoder that a decoder reads (forecast --model informer)" train forecast --data table.csv --out no --distil --norm post

@@ -22,7 +22,9 @@ static void enter_tile(void *argument, size_t tile, int worker)
     if (run->layer == 0) {
         const struct input_rows given = decoder_run_input(run);
         input_forward(&run->decoder->input, &run->rows, run->pass->values, s.x + at, &given, first, ROW_TILE);
+        watch_lap(scratch.watch, PROFILE_EMBEDDING);
         decoder_drop_input(run, s.x + at, first);
+        watch_lap(scratch.watch, PROFILE_DROPOUT);
     }
     self_attention_enter(&block->own, run->rows.kernels, run->pass->values, s.own.query + at, s.own.key + at,
                          s.own.value + at, s.x + at, ROW_TILE, scratch.halves);
@@ -37,10 +39,13 @@ static void join_tile(const struct decoder_run *run, const struct block_scratch 
     size_t at = first * run->dim;
     float *branch = scratch->narrow[0];
     dense_forward(output, run->rows.kernels, run->pass->values, branch, mixed + at, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_PRODUCTS);
     dropout_add_rows(&run->dropout, decoder_site_key(run, site), &run->rows, before + at, x + at, branch,
                      first, ROW_TILE, run->dim);
+    watch_lap(scratch->watch, PROFILE_DROPOUT);
     norm_forward(norm, run->rows.kernels, run->pass->values, after + at, scratch->statistics, before + at,
                  ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
 }
 
 static void meet_tile(void *argument, size_t tile, int worker)
@@ -87,9 +92,10 @@ static void leave_tile(void *argument, size_t tile, int worker)
                 s.asked + at, first, ROW_TILE, scratch.halves, scratch.watch);
     dropout_add_rows(&run->dropout, decoder_site_key(run, SITE_FFN), &run->rows, s.sum + at, s.asked + at,
                      branch, first, ROW_TILE, run->dim);
+    watch_lap(scratch.watch, PROFILE_DROPOUT);
     norm_forward(&block->ffn_norm, run->rows.kernels, run->pass->values, next_of(run) + at,
                  scratch.statistics, s.sum + at, ROW_TILE);
-    watch_lap(scratch.watch, PROFILE_PRODUCTS);
+    watch_lap(scratch.watch, PROFILE_NORM);
 }
 
 static void last_tile(void *argument, size_t tile, int worker)
@@ -110,6 +116,8 @@ const float *decoder_forward(const struct decoder_pass *pass, struct own_loss *o
     for (; run.layer < run.decoder->layers; run.layer++) {
         const struct decoder_block *block = decoder_run_block(&run);
         const struct decoder_layer s = decoder_run_space(&run, run.layer);
+        run.rows.layer = block->list;
+        run.cross.layer = block->list + 1;
         pool_run(pool, enter_tile, &run, run.rows.tiles);
         self_attention_mix(&block->own, &run.rows, pass->values, &s.own, decoder_mix_key(&run, SITE_OWN));
         pool_run(pool, meet_tile, &run, run.rows.tiles);

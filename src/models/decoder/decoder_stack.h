@@ -11,6 +11,7 @@
 #include "models/trunk.h"
 
 struct decoder_block {
+    size_t list; /* of the plan, for `own`; the next one is that of `cross` */
     struct self_attention own, cross;
     struct norm own_norm, cross_norm, ffn_norm;
     struct ffn ffn;

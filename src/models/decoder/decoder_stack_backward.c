@@ -15,6 +15,7 @@ static void norm_back(const struct decoder_run *run, const struct block_scratch 
     memset(stream, 0, bytes);
     norm_backward(norm, run->rows.kernels, run->pass->values, gradients, stream, dnormed, x,
                   scratch->statistics, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_NORM);
 }
 
 /* Backward of join_tile: the stream, the gradient of `after`, becomes that of x; writes dmixed. */
@@ -28,8 +29,10 @@ static void join_back(const struct decoder_run *run, const struct block_scratch 
     norm_back(run, scratch, norm, gradients, stream, before + at);
     dropout_rows(&run->dropout, decoder_site_key(run, site), &run->rows, dbranch, stream, first, ROW_TILE,
                  run->dim);
+    watch_lap(scratch->watch, PROFILE_DROPOUT);
     dense_backward(output, run->rows.kernels, run->pass->values, gradients, dmixed + at, false, dbranch,
                    mixed + at, ROW_TILE);
+    watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
 
 static void last_back(const struct decoder_run *run, const struct block_scratch *scratch,
@@ -50,6 +53,7 @@ static void leave_back(const struct decoder_run *run, const struct block_scratch
     norm_back(run, scratch, &block->ffn_norm, gradients, stream, s.sum + at);
     dropout_rows(&run->dropout, decoder_site_key(run, SITE_FFN), &run->rows, dbranch, stream, first, ROW_TILE,
                  run->dim);
+    watch_lap(scratch->watch, PROFILE_DROPOUT);
     ffn_backward(&block->ffn, &run->rows, run->pass->values, gradients, &none, 0, dasked, scratch->wide,
                  scratch->slope, dbranch, s.before + first * run->decoder->trunk->wide, s.asked + at, first,
                  ROW_TILE, scratch->watch);

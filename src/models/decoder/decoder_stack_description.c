@@ -36,6 +36,7 @@ static hashattn_status describe_block(struct host *host, struct params *params,
     snprintf(name, sizeof name, "decoder.layer.%zu", layer);
     snprintf(own, sizeof own, "decoder.layer.%zu.attention", layer);
     snprintf(cross, sizeof cross, "decoder.layer.%zu.crossattention", layer);
+    block->list = list;
     block->enter = params->total;
     TRY(describe_attention(host, params, config, own, list, &block->own, &block->own_mix));
     block->own.causal = true;

@@ -13,6 +13,7 @@
 /* The inspector's state. `status` is the first failure, after which it does nothing. */
 struct work {
     struct host *host;
+    const struct model_config *config;
     size_t example, each; /* sequences per example */
     struct workspace inspections;
     struct probes probes; /* probe NULL: none */
@@ -35,6 +36,15 @@ static struct inspection *lay(const struct attention_call *call, void *block, si
     return inspections;
 }
 
+/* Which attention of a model with a decoder a list of the plan is. */
+static const char *stack_of(const struct model_config *config, size_t list)
+{
+    size_t layers = (size_t)config->layers;
+    if (config->decoder_rows == 0)
+        return NULL;
+    return list < layers ? "encoder" : (list - layers) % 2 == 0 ? "decoder" : "cross";
+}
+
 /* mechanism: of the model; call: its own, or that of the probe. */
 static hashattn_status look(struct work *work, size_t layer, const struct mechanism *mechanism,
                             const struct attention_call *call, void *saved, void *scratch)
@@ -47,15 +57,17 @@ static hashattn_status look(struct work *work, size_t layer, const struct mechan
     attention_inspect(call, inspections, saved, scratch);
     for (size_t i = 0; i < call->num_sequences * call->num_heads; i++) {
         size_t sequence = i / call->num_heads;
-        const struct inspected_head head = {.sequence = work->example * work->each + sequence,
-                                            .layer = layer,
-                                            .head = call->first_head + i % call->num_heads,
-                                            .mechanism = mechanism,
-                                            .probe = call->mechanism != mechanism ? call->mechanism : NULL,
-                                            .num_tokens = call->query_offsets[sequence + 1] -
-                                                          call->query_offsets[sequence],
-                                            .num_groups = facet->num_groups(call->options),
-                                            .inspection = &inspections[i]};
+        const struct inspected_head head = {
+            .sequence = work->example * work->each + sequence,
+            .layer = layer,
+            .head = call->first_head + i % call->num_heads,
+            .mechanism = mechanism,
+            .probe = call->mechanism != mechanism ? call->mechanism : NULL,
+            .num_tokens = call->query_offsets[sequence + 1] - call->query_offsets[sequence],
+            .num_keys = call->key_offsets[sequence + 1] - call->key_offsets[sequence],
+            .stack = stack_of(work->config, layer),
+            .num_groups = facet->num_groups(call->options),
+            .inspection = &inspections[i]};
         FAIL_IF(work->callback(work->user, &head), work->host, HASHATTN_INTERRUPTED, "stopped in example %zu",
                 work->example);
     }
@@ -146,6 +158,7 @@ hashattn_status inspect(struct host *host, const struct train_setup *setup, stru
                         void *user)
 {
     struct work work = {.host = host,
+                        .config = model_config_of(model),
                         .each = dataset->pairs ? 2 : 1,
                         .probes = {.host = host, .probe = probe},
                         .callback = callback,

@@ -8,12 +8,13 @@
 #include "train/inspect/probe.h"
 #include "train/trainer.h"
 
-/* One head on one sequence. */
+/* One head on one sequence. layer: the place of its list in the plan (head_plan.h). */
 struct inspected_head {
     size_t sequence, layer, head;
     const struct mechanism *mechanism;
     const struct mechanism *probe; /* whose buckets they are; NULL: the mechanism's own */
-    size_t num_tokens, num_groups;
+    size_t num_tokens, num_keys, num_groups;
+    const char *stack; /* of a model with a decoder "encoder", "decoder" or "cross"; otherwise NULL */
     const struct inspection *inspection;
 };
 typedef bool inspect_callback(void *user, const struct inspected_head *head); /* true: stop */
