@@ -19,9 +19,8 @@ struct encoder_stack {
     size_t num_more;
     size_t end; /* floats of its parameters, which begin the block */
 };
-/* The encoder of a checked config. tied: see trunk_describe. Free it with encoder_stack_free, after a failure
- * too.
- */
+/* The encoder of a checked config. tied: see trunk_describe. After a failure too, free it with
+   encoder_stack_free. */
 hashattn_status encoder_stack_describe(struct host *host, struct params *params,
                                        const struct model_config *config, bool tied,
                                        struct encoder_stack *encoder);

@@ -3,7 +3,7 @@
 # those of a plain formula, runs resume bit for bit, and bad files are refused with row and column.
 # Planted and caught: the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
 # standardised by the whole file; the date of the last row for the first forecast; errors of the first column for all; the picture
-# of the first window; the rate of the next step in the log; layers of the decoder counted from 0; shares of keys of the queries;
+# of the first window; layers of the decoder counted from 0; shares of keys of the queries;
 # rows of the decoder not counted.
 # Covers: cmd_predict.c cmd_eval.c forecast_out.c forecast_picture.c plot.c
 . "$(dirname "$0")/checks.sh"
