@@ -39,7 +39,15 @@ holds defaults_of_attention json attention.json '(d["seq_len"], d["heads"], d["h
 run bench layer --dim 24 --heads 3 --ffn 40 --seq-len 50 --repeats 4 --threads 2 --backward --isa ref --json
 cp out layer.json
 report layer layer.json "attention dim heads ffn seq_len forward_ms backward_ms lay_ms repeats products_gflops peak_gflops products_share_of_peak library_gflops products_over_library saved_bytes workspace_bytes peak_rss_bytes profile busy isa precision products threads" '(d["attention"], d["dim"], d["heads"], d["ffn"], d["seq_len"], d["repeats"], d["isa"], d["threads"]) == ("yoso", 24, 3, 40, 50, 4, "ref", 2) and min(d[k] for k in ("forward_ms", "backward_ms", "products_gflops", "peak_gflops", "saved_bytes", "workspace_bytes")) > 0'
-holds times_of_layer_are_of_one json layer.json 'sum(p["ms"] for p in d["profile"]) < 3 * (d["forward_ms"] + d["backward_ms"]) + 5 and 0 < d["busy"] <= 1.01'
+# The profile is a mean of the repeats, the times are medians: on a busy machine they may differ, but not every time.
+one_repeat() {
+    for i in 1 2 3 4 5 6 7 8 9 10; do
+        "$tool" bench layer --dim 24 --heads 3 --ffn 40 --seq-len 50 --repeats 4 --threads 2 --backward --isa ref --json >again.json
+        json again.json 'sum(p["ms"] for p in d["profile"]) < 2 * (d["forward_ms"] + d["backward_ms"]) and 0 < d["busy"] <= 1.01' && return
+    done
+    return 1
+}
+holds times_of_layer_are_of_one one_repeat
 run bench layer --dim 24 --heads 3 --ffn 40 --seq-len 50 --repeats 4 --threads 1 --isa ref --attention softmax
 cat err >>out
 words head_of_layer out "layer with softmax: 24 wide, 3 heads, feed-forward 40, 50 tokens, ref, 1 thread, median of 4"

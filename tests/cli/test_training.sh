@@ -159,8 +159,10 @@ rm -r d3
 process=$!
 while [ ! -s slow/log.jsonl ]; do kill -0 $process 2>/dev/null || break; done
 kill -TERM $process
-sleep 0.2
-kill -TERM $process
+for i in 1 2 3; do # a busy process may take the first two as one
+    sleep 0.2
+    kill -TERM $process 2>/dev/null
+done
 wait $process
 code=$?
 [ $code = 143 ] && passed second_signal_ends_at_once || failed second_signal_ends_at_once "code $code: $(cat err)"

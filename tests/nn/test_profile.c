@@ -46,15 +46,15 @@ static void time_goes_to_the_part_that_laps(void **state)
     struct host host;
     struct profile *profile = new_profile(&host, 1);
     spin(0.02);
-    profile_begin(profile);
     double start = clock_seconds();
+    profile_begin(profile);
     spin(0.01);
     profile_lap(profile, PROFILE_DATA);
     spin(0.002);
     profile_lap(profile, PROFILE_OPTIMISER);
     double passed = clock_seconds() - start;
     assert_true(profile->wall[PROFILE_DATA] >= 0.01 && profile->wall[PROFILE_OPTIMISER] >= 0.002);
-    assert_true(total(profile->wall) <= passed + 1e-4); /* without the time before begin */
+    assert_true(total(profile->wall) <= passed + 1e-9); /* without the time before begin */
     check_near(profile->thread[PROFILE_DATA], profile->wall[PROFILE_DATA], 1e-6, "one thread is always busy");
     profile_clear(profile);
     check_near(total(profile->wall) + total(profile->thread), 0, 0, "cleared");
@@ -77,20 +77,24 @@ static void a_pass_is_shared_out_by_what_workers_lapped(void **state)
     struct host host;
     struct profile *profile = new_profile(&host, 2);
     for (int i = 0; i < 2; i++) {
+        /* The profile's time is between that of the pass alone and that with its own calls, however long this
+           thread waits between two of these lines. */
+        double outer = clock_seconds();
         profile_begin(profile);
-        double start = clock_seconds();
+        double inner = clock_seconds();
         pool_run(profile->pool, work, profile, 6);
+        double end = clock_seconds();
         profile_lap(profile, PROFILE_HEAD);
-        double passed = clock_seconds() - start;
-        check_near(total(profile->wall), passed, 1e-3, "parts add up");
+        double passed = clock_seconds() - outer;
+        assert_true(total(profile->wall) >= end - inner - 1e-9 && total(profile->wall) <= passed + 1e-9);
         /* A busy machine stretches both; each lap is at least the time spun. */
         assert_true(profile->wall[PROFILE_NORM] > 0 && profile->wall[PROFILE_PRODUCTS] > 0);
         assert_true(total(profile->thread) >= 6 * 0.012 - 1e-6);
-        assert_true(total(profile->thread) <= 2 * passed + 1e-3);
+        assert_true(total(profile->thread) <= 2 * passed + 1e-9);
         check_near(profile->wall[PROFILE_HEAD], 0, 0, "nothing is left for the fallback");
         profile_lap(profile, PROFILE_HEAD);
-        assert_true(profile->wall[PROFILE_HEAD] < 1e-2); /* the watches were cleared: this one is its own */
-        assert_true(profile->wall[PROFILE_HEAD] > 0);
+        assert_true(profile->wall[PROFILE_HEAD] <= clock_seconds() - end); /* the time since the last lap */
+        assert_true(profile->wall[PROFILE_HEAD] > 0);                      /* the watches were cleared */
         profile_clear(profile);
     }
     drop(&host, profile);
@@ -102,8 +106,8 @@ static void laps_of_a_part_add_up(void **state)
     (void)state;
     struct host host;
     struct profile *profile = new_profile(&host, 1);
-    profile_begin(profile);
     double start = clock_seconds();
+    profile_begin(profile);
     struct watch *watch = profile_watch(profile, 0);
     spin(0.004);
     watch_lap(watch, PROFILE_NORM);

@@ -91,22 +91,26 @@ def test_threads_of_python(own):
 
 
 def test_the_gil_is_released():
-    """Python runs while another thread computes."""
+    """Python runs while another thread computes: on a busy machine not in each of the tries."""
     query = numbers(8, 3000, 64)
-    started, counted = threading.Event(), []
     context = hashattn.Context(threads=1)
 
-    def compute():
-        started.set()
-        hashattn.attention(query, query, query, mechanism="softmax", context=context)
+    def times_awake():
+        started, count = threading.Event(), 0
 
-    thread = threading.Thread(target=compute)
-    thread.start()
-    started.wait()
-    while thread.is_alive():
-        counted.append(time.perf_counter())
-        time.sleep(0.001)
-    assert len(counted) > 10
+        def compute():
+            started.set()
+            hashattn.attention(query, query, query, mechanism="softmax", context=context)
+
+        thread = threading.Thread(target=compute)
+        thread.start()
+        started.wait()
+        while thread.is_alive():
+            count += 1
+            time.sleep(0.001)
+        return count
+
+    assert any(times_awake() > 10 for _ in range(20))
 
 
 def test_close_waits_for_a_call():
