@@ -36,7 +36,9 @@ typedef struct hashattn_communicator {
     /* Returns 1 if everything has arrived, and frees what `begin` returned; 0 if not yet; -1 after a failure.
      *rank: a rank that is waited for, or that failed; -1 if unknown. Does not block. */
     int (*test)(void *user, void *exchange, int *rank);
-    /* Prints the sentence and ends all ranks. The call that waits fails if it returns. */
+    /* Prints the sentence and ends all ranks. If it returns, the call that waits fails. Exchanges under way
+       may then never be tested again, and their bytes are the caller's: the communicator frees what `begin`
+       made for them, and must not write to the bytes. */
     void (*end)(void *user, const char *sentence);
 } hashattn_communicator;
 

@@ -12,8 +12,16 @@ struct letter {
     char bytes[];
 };
 
+/* An exchange under way. */
+struct waiting {
+    struct waiting *next, **link; /* in the list of the world */
+    size_t count, arrived;
+    hashattn_message receives[];
+};
+
 struct world {
     pthread_mutex_t lock;
+    struct waiting *open; /* given up: nobody tests them again */
     struct letter *first[MOST_RANKS][MOST_RANKS], *last[MOST_RANKS][MOST_RANKS]; /* from, to */
     bool aborted;
     char sentence[300];
@@ -25,11 +33,6 @@ struct place {
     struct world *world;
     struct host host;
     struct comm comm;
-};
-
-struct waiting {
-    size_t count, arrived;
-    hashattn_message receives[];
 };
 
 void rank_require_at(bool holds, const char *expression, const char *file, int line)
@@ -53,6 +56,11 @@ static void *begin(void *user, const hashattn_message *sends, size_t num_sends,
     if (num_receives > 0)
         memcpy(waiting->receives, receives, num_receives * sizeof *receives);
     pthread_mutex_lock(&world->lock);
+    waiting->next = world->open;
+    waiting->link = &world->open;
+    if (waiting->next != NULL)
+        waiting->next->link = &waiting->next;
+    world->open = waiting;
     for (size_t i = 0; i < num_sends; i++) {
         struct letter *letter = malloc(sizeof *letter + sends[i].size);
         rank_require(letter != NULL && sends[i].size > 0 && sends[i].rank != rank);
@@ -65,6 +73,14 @@ static void *begin(void *user, const hashattn_message *sends, size_t num_sends,
     }
     pthread_mutex_unlock(&world->lock);
     return waiting;
+}
+
+static void close_waiting(struct waiting *waiting)
+{
+    *waiting->link = waiting->next;
+    if (waiting->next != NULL)
+        waiting->next->link = waiting->link;
+    free(waiting);
 }
 
 static int test(void *user, void *started, int *rank)
@@ -89,9 +105,9 @@ static int test(void *user, void *started, int *rank)
             world->last[wanted->rank][own] = NULL;
         free(letter);
     }
-    pthread_mutex_unlock(&world->lock);
     if (result != 0)
-        free(waiting);
+        close_waiting(waiting);
+    pthread_mutex_unlock(&world->lock);
     return result;
 }
 
@@ -152,6 +168,8 @@ const char *run_ranks(int size, double timeout, rank_body *body, void *argument)
         comm_free(&places[rank].host, &places[rank].comm);
     }
     drop_letters(&world);
+    while (world.open != NULL)
+        close_waiting(world.open);
     pthread_mutex_destroy(&world.lock);
     return world.sentence;
 }
