@@ -119,13 +119,14 @@ static double meeting_operations(const struct cluster *c, double rows, bool by_s
 }
 
 /* The gradients of queries and keys of one head: a ring of rows, or sums by bucket if these take less time by
-   the library's rule, in which a byte counts as 100 operations. */
+   the library's rule (attention/yoso/yoso_ranks.c), in which a byte counts as 100 operations. The rule stands
+   here again because the tool sees public headers only; test_cluster_model.c compares the two. */
 static double backward_bytes(const struct cluster *c, size_t ranks, double *exchanges)
 {
     double r = (double)ranks, rows = (double)up(c->seq_len, ranks), d = (double)c->head_dim;
     double tables = (double)c->num_hashes * ldexp(1, (int)c->hash_bits), code = c->hash_bits > 16 ? 4 : 2;
     double ring = (r - 1) * rows * (8 * d + code * (double)c->num_hashes) + r * rows * 4 * d;
-    double sums = 16 * (r - 1) / r * tables * d * d;
+    double sums = 16 * (r - 1) / r * tables * d * (double)(up(c->head_dim, 16) * 16); /* rows are padded */
     bool less =
         100 * sums + meeting_operations(c, rows, true) < 100 * ring + r * meeting_operations(c, rows, false);
     *exchanges = less ? 4 : 2 * r - 1;

@@ -434,7 +434,8 @@ static void a_kill_leaves_a_whole_file(void **state)
     struct place *place = *state;
     place_put(place, "a");
     int replaced = 0;
-    for (int i = 0; i < 50 || (replaced == 0 && i < 5000); i++) /* a busy machine may not let children begin */
+    for (int i = 0; i < 50 || (replaced == 0 && i < 5000);
+         i++) /* a busy machine may not let children begin */
         replaced += end_a_writing_child(place, SIGKILL, i);
     assert_true(replaced > 0);
 }
