@@ -62,9 +62,9 @@ void input_backward_tile(const struct input *input, const struct rows *rows, con
                        given->floats + first * dense->in, n);
 }
 
-void input_backward(const struct input *input, const struct rows *rows, struct slice gradients,
-                    const float *dy, const struct input_rows *given)
+void input_backward(const struct input *input, const struct rows *rows, const float *values,
+                    struct slice gradients, const float *dy, const struct input_rows *given)
 {
     if (input->kind != INPUT_GIVEN)
-        embed_backward(&input->embed, rows, gradients, dy, given);
+        embed_backward(&input->embed, rows, values, gradients, dy, given);
 }

@@ -29,7 +29,7 @@ void input_backward_tile(const struct input *input, const struct rows *rows, con
                          struct slice gradients, const float *dy, const struct input_rows *given,
                          size_t first, size_t n);
 /* From dy (all rows, dim): adds the gradients of the other parameters. Runs on the pool. */
-void input_backward(const struct input *input, const struct rows *rows, struct slice gradients,
-                    const float *dy, const struct input_rows *given);
+void input_backward(const struct input *input, const struct rows *rows, const float *values,
+                    struct slice gradients, const float *dy, const struct input_rows *given);
 
 #endif

@@ -4,6 +4,8 @@
 #include "nn/block.h"
 #include "nn/outputs/head.h"
 
+static const char *const no_cutoffs[] = {"", NULL};
+
 #define FIELD(name) offsetof(struct model_config, name)
 const struct option_row model_options[] = {
     {"layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of encoder blocks"},
@@ -43,6 +45,11 @@ const struct option_row model_options[] = {
      "unused rows before the first learned position: 2 in checkpoints of RoBERTa and YOSO"},
     {"scale_words", OPTION_FLAG, FIELD(scale_words), 1, 0, 1, NULL,
      "multiply word embeddings that are also the output by sqrt(dim); not so in checkpoints of BERT"},
+    {"cutoffs", OPTION_TEXT, FIELD(cutoffs), 0, 0, OPTION_TEXT_SIZE - 1, no_cutoffs,
+     "adaptive softmax: the ids at which tails of rare words begin, such as 20000,60000, with narrower "
+     "embeddings; ids must rise as words become rare (empty: none)"},
+    {"div_value", OPTION_INT, FIELD(div_value), 4, 1, 64, NULL,
+     "with cutoffs: each tail has embeddings this many times narrower than the words before it"},
     {"causal", OPTION_FLAG, FIELD(causal), 0, 0, 1, NULL,
      "each token sees only itself and earlier tokens; required for predicting the next token"},
     {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL,

@@ -45,7 +45,9 @@ struct model_config {
     int positions;                   /* enum positions */
     int64_t position_offset;         /* unused rows at the start of the table of learned positions */
     int scale_words;                 /* a table that is also the output is scaled as nn/embed.h says */
-    int causal;                      /* no row depends on a later one */
+    char cutoffs[OPTION_TEXT_SIZE];  /* of the vocabulary, see nn/word_tails.h; empty: none */
+    int64_t div_value;
+    int causal; /* no row depends on a later one */
     double dropout, attention_dropout;
     double initial_std; /* of the weights of dense layers; 0: see nn/params.h */
     int precision;      /* enum precision: of the products of all dense layers, and inside exact attention */

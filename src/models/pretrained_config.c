@@ -316,6 +316,8 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
     need_option(&list, model_options, model, "norm", "post");
     need_option(&list, model_options, model, "positions", "learned");
     need_option(&list, model_options, model, "causal", "false");
+    if (model->cutoffs[0] != '\0')
+        add_obstacle(&list, "cutoffs", model->cutoffs, "none");
     need_option(&list, model_options, model, "activation", "gelu");
     need_option(&list, model_options, model, "attention_biases", "true");
     if (has_masked_output(model))

@@ -433,6 +433,6 @@ void trunk_backward(const struct trunk_pass *pass, float *gradients, const struc
                 block_auxiliary(block, &block_pass, &space, own[i].mechanism, whole, own[i].weight);
         }
     }
-    input_backward(&trunk->input, &run.rows, whole, s->dstream, &pass->input);
+    input_backward(&trunk->input, &run.rows, pass->values, whole, s->dstream, &pass->input);
     profile_lap(run.rows.profile, PROFILE_EMBEDDING);
 }

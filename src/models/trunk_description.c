@@ -59,7 +59,9 @@ static hashattn_status describe_input(struct host *host, struct params *params,
                                       .dim = (size_t)config->dim,
                                       .positions = (enum positions)config->positions,
                                       .position_offset = (size_t)config->position_offset,
-                                      .tied = tied && config->scale_words};
+                                      .tied = tied && config->scale_words,
+                                      .cutoffs = config->cutoffs,
+                                      .div_value = (size_t)config->div_value};
     enum input_kind kind = config->vocab_size > 0 ? INPUT_IDS : INPUT_FLOATS;
     return input_describe(host, params, kind, &shape, (size_t)config->row_width, &trunk->input);
 }

@@ -78,9 +78,12 @@ hashattn_status embed_describe(struct host *host, struct params *params, const s
                             .kind = kind,
                             .scale = shape->tied ? sqrtf((float)dim) : 1};
     float start = shape->tied ? 1 / embed->scale : is_sinusoidal(kind) ? 1.0f : 0.02f;
-    if (shape->vocab_size > 0)
-        TRY(params_add(host, params, START_NORMAL, start, &embed->words, 2,
-                       (size_t[]){shape->vocab_size, dim}, "%sembeddings.word_embeddings.weight", prefix));
+    TRY(word_tails_read(host, shape->cutoffs, shape->div_value, shape->vocab_size, dim, &embed->tails));
+    size_t whole = embed->tails.count > 0 ? embed->tails.head + embed->tails.count : shape->vocab_size;
+    if (whole > 0)
+        TRY(params_add(host, params, START_NORMAL, start, &embed->words, 2, (size_t[]){whole, dim},
+                       "%sembeddings.word_embeddings.weight", prefix));
+    TRY(word_tails_describe(host, params, prefix, start, &embed->tails));
     if (shape->segments > 0)
         TRY(params_add(host, params, START_NORMAL, 0.02f, &embed->segments, 2,
                        (size_t[]){shape->segments, dim}, "%sembeddings.token_type_embeddings.weight",
@@ -103,10 +106,13 @@ static void place_words(const struct embed *embed, const struct rows *rows, cons
 {
     size_t dim = embed->dim, left = first < rows->count ? rows->count - first : 0, count = size_min(n, left);
     for (size_t i = 0; i < count; i++) {
-        assert(ids[first + i] < embed->vocab_size);
-        const float *word = values + embed->words + ids[first + i] * dim;
-        for (size_t c = 0; c < dim; c++)
-            y[i * dim + c] = embed->scale * word[c];
+        size_t id = ids[first + i];
+        const struct word_tail *tail = word_tails_find(&embed->tails, id);
+        assert(id < embed->vocab_size);
+        if (tail != NULL)
+            word_tail_place(&embed->tails, tail, rows->kernels, values, embed->scale, y + i * dim, id);
+        for (size_t c = 0; tail == NULL && c < dim; c++)
+            y[i * dim + c] = embed->scale * values[embed->words + id * dim + c];
     }
     memset(y + count * dim, 0, (n - count) * dim * sizeof *y);
 }
@@ -154,7 +160,7 @@ static void embed_backward_columns(void *argument, size_t index, int worker)
     for (struct span s = rows_span(rows, 0, rows->count); s.count > 0; s = rows_next(rows, s))
         for (size_t i = 0; i < s.count; i++) {
             const float *dy = g->dy + (s.row + i) * dim + c;
-            if (g->words != NULL)
+            if (g->words != NULL && word_tails_find(&g->embed->tails, input->ids[s.row + i]) == NULL)
                 rows->kernels->rows.axpy(g->words + input->ids[s.row + i] * dim + c, g->embed->scale, dy,
                                          width);
             if (g->segments != NULL)
@@ -165,8 +171,8 @@ static void embed_backward_columns(void *argument, size_t index, int worker)
         }
 }
 
-void embed_backward(const struct embed *embed, const struct rows *rows, struct slice gradients,
-                    const float *dy, const struct input_rows *input)
+void embed_backward(const struct embed *embed, const struct rows *rows, const float *values,
+                    struct slice gradients, const float *dy, const struct input_rows *input)
 {
     struct embed_gradient g = {
         .embed = embed,
@@ -181,4 +187,5 @@ void embed_backward(const struct embed *embed, const struct rows *rows, struct s
     };
     if (g.words != NULL || g.segments != NULL || g.positions != NULL)
         pool_run(rows->pool, embed_backward_columns, &g, (embed->dim + COLUMNS - 1) / COLUMNS);
+    word_tails_backward(&embed->tails, rows, values, gradients, embed->scale, dy, input->ids);
 }

@@ -7,14 +7,16 @@
    table that is also the output of the model (tied_output.h) starts from N(0, 1 / dim), which gives logits of
    about 1, and its rows are multiplied by sqrt(dim) on input (Vaswani et al. 2017, section 3.4); learned
    positions added to them start from N(0, 0.5^2). At 0.02 they would have no effect for hundreds of steps: on
-   a text of order 2 (tests/cli/test_lm.sh) perplexity after 600 steps was 2.14 instead of 1.95. Forward works
-   on a tile of rows. Backward works on the whole batch and is cut by columns, because every row touches each
-   column once whatever its id, and rows are added in order. SPDX-License-Identifier: Apache-2.0 */
+   a text of order 2 (tests/cli/test_lm.sh) perplexity after 600 steps was 2.14 instead of 1.95. Rare
+   words may have narrower tables (nn/word_tails.h). Forward works on a tile of rows. Backward works on the
+   whole batch and is cut by columns, because every row touches each column once whatever its id, and rows are
+   added in order. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_EMBED_H
 #define NN_EMBED_H
 
 #include "nn/params.h"
 #include "nn/rows.h"
+#include "nn/word_tails.h"
 
 enum positions {
     POSITIONS_LEARNED,
@@ -34,13 +36,17 @@ struct embed_shape {
     enum positions positions;
     size_t position_offset; /* rows of the table before the first position */
     bool tied;              /* the table of words is also the output */
+    const char *cutoffs;    /* of the words, see word_tails_read */
+    size_t div_value;
 };
 struct embed {
     size_t vocab_size, num_segments, max_len, dim;
     size_t position_offset;
     enum positions kind;
-    float scale;                /* of the words: sqrt(dim) if the table is tied, otherwise 1 */
-    size_t words;               /* offset of (vocab_size, dim), if there are words */
+    float scale;  /* of the words: sqrt(dim) if the table is tied, otherwise 1 */
+    size_t words; /* offset of (vocab_size, dim), if there are words; with tails of (head +
+                     tails, dim) */
+    struct word_tails tails;
     size_t segments, positions; /* offsets of (num_segments, dim) and, if learned, of (position_offset +
                                    max_len, dim) */
     float *sinusoids;           /* (num_sinusoids, dim), owned; or NULL */
@@ -65,7 +71,7 @@ struct input_rows {
 void embed_forward(const struct embed *embed, const struct rows *rows, const float *values, float *y,
                    const struct input_rows *input, size_t first, size_t n);
 /* Adds the gradients from dy (all rows, dim) to gradients. Runs on the pool. */
-void embed_backward(const struct embed *embed, const struct rows *rows, struct slice gradients,
-                    const float *dy, const struct input_rows *input);
+void embed_backward(const struct embed *embed, const struct rows *rows, const float *values,
+                    struct slice gradients, const float *dy, const struct input_rows *input);
 
 #endif

@@ -1,13 +1,14 @@
 /* Next tokens: every row predicts the id that follows it, over the whole vocabulary, through an output tied
-   to the embedding (nn/outputs/tied_output.h). The trunk must be causal; in any other, a row can see its
+   to the embedding (nn/outputs/tied_output.h), or with cutoffs an adaptive softmax
+   (nn/outputs/adaptive_output.h). The trunk must be causal; in any other, a row can see its
    target. SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "nn/outputs/tied_output.h"
+#include "nn/outputs/adaptive_output.h"
 #include "objectives/objective.h"
 
 struct next_token {
-    struct tied_output output;
+    struct adaptive_output output;
     bool bytes;
 };
 
@@ -27,21 +28,21 @@ static hashattn_status describe(struct host *host, struct params *params, const 
 {
     struct next_token *next = self;
     next->bytes = facts->bytes;
-    return tied_output_describe(host, params, facts->embed, facts->first_output, &next->output);
+    return adaptive_output_describe(host, params, facts->embed, facts->first_output, &next->output);
 }
 
-static struct tied_output_space space_of(const struct objective_pass *pass)
+static struct adaptive_output_space space_of(const struct objective_pass *pass)
 {
     const struct next_token *next = pass->self;
     struct arena arena = arena_on(pass->memory);
-    return tied_output_lay(&next->output, pass->rows, pass->training, &arena);
+    return adaptive_output_lay(&next->output, pass->rows, pass->training, &arena);
 }
 
 static size_t memory_size(const void *self, const struct rows *rows, bool training)
 {
     const struct next_token *next = self;
     struct arena arena = arena_on(NULL);
-    tied_output_lay(&next->output, rows, training, &arena);
+    adaptive_output_lay(&next->output, rows, training, &arena);
     return arena.used;
 }
 
@@ -50,27 +51,27 @@ static double forward(const struct objective_pass *pass)
     const struct next_token *next = pass->self;
     if (pass->targets == NULL)
         return 0;
-    struct tied_output_space space = space_of(pass);
+    struct adaptive_output_space space = space_of(pass);
     const struct row_ids asked = {pass->targets->ids, pass->targets->weights};
-    return tied_output_forward(&next->output, pass->rows, pass->values, &space, pass->x, &asked);
+    return adaptive_output_forward(&next->output, pass->rows, pass->values, &space, pass->x, &asked);
 }
 
 static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
 {
     const struct next_token *next = pass->self;
-    struct tied_output_space space = space_of(pass);
+    struct adaptive_output_space space = space_of(pass);
     const struct row_ids asked = {pass->targets->ids, pass->targets->weights};
-    tied_output_backward(&next->output, pass->rows, pass->values, gradients, &space, dx, add, pass->x, &asked,
-                         (float)(pass->weight / pass->count));
+    adaptive_output_backward(&next->output, pass->rows, pass->values, gradients, &space, dx, add, pass->x,
+                             &asked, (float)(pass->weight / pass->count));
 }
 
 static void count_batch(const struct objective_pass *pass, double *sums)
 {
-    struct tied_output_space space = space_of(pass);
+    struct adaptive_output_space space = space_of(pass);
     for (size_t row = 0; row < pass->rows->count; row++) {
         double weight = pass->targets->weights == NULL ? 1 : (double)pass->targets->weights[row];
-        sums[ID_LOSS] += weight * space.loss[row];
-        sums[ID_CORRECT] += space.correct[row] ? weight : 0;
+        sums[ID_LOSS] += weight * space.head.loss[row];
+        sums[ID_CORRECT] += space.head.correct[row] ? weight : 0;
         sums[ID_COUNT] += weight;
     }
 }
@@ -95,7 +96,7 @@ static size_t baseline_size(const void *self)
 
 static void baseline_count(const void *self, const struct targets *targets, size_t n, void *counts)
 {
-    const struct tied_output *output = &((const struct next_token *)self)->output;
+    const struct adaptive_output *output = &((const struct next_token *)self)->output;
     majority_count(targets, n, output->first, output->words, counts);
 }
 

@@ -85,6 +85,27 @@ run train lm --data many --out few-run --vocabulary words --max-words 65535 --at
 run eval few-run --split test --json
 holds fewer_words_leave_some_unknown json out 'd["num_unknown"] >= 1'
 
+# Adaptive softmax: words with tails are learned as well, saved, resumed bit for bit, and the same for any number of threads.
+tails="--vocabulary words --attention softmax --cutoffs 5,7 --div-value 2 --seed 3"
+run train lm --data words --out adaptive --steps 200 --eval-every 100 --quiet --json $tails $small
+run eval adaptive --split test --json
+holds tails_are_learned json out '1.8 < d["perplexity"] < 3.5 and d["tokens"] == 2003'
+holds tails_are_saved python3 -c 'import sys; b = open("adaptive/model.safetensors", "rb").read(20000); sys.exit(0 if all(n in b for n in (b"embeddings.word_embeddings.1.weight", b"embeddings.word_embeddings.2.projection", b"lm_head.2.bias")) else "parameters")'
+holds tails_are_in_the_config json adaptive/config.json 'd["model"]["cutoffs"] == "5,7" and d["model"]["div_value"] == 2'
+run train lm --data words --out adaptive-part --steps 200 --eval-every 100 --quiet --max-seconds 0.000001 $tails $small
+run train --resume adaptive-part --quiet --threads 3
+holds tails_resume_bit_for_bit cmp adaptive/last.safetensors adaptive-part/last.safetensors
+run train lm --data many --out many-tails --vocabulary words --max-words 300000 --cutoffs 1000,60000 --div-value 2 --attention softmax --layers 1 --dim 8 --heads 1 --ffn 8 --batch 4 --seq-len 100 --steps 2 --warmup 1 --eval-every 2 --quiet
+run eval many-tails --split test --json
+holds tails_of_many_words json out 'd["num_unknown"] == 0 and d["tokens"] == 4 and 9 < d["loss"] < 13.5'
+run train lm --data words --from adaptive --out adaptive-on --vocabulary words --steps 2 --eval-every 2 --batch 4 --seq-len 16 --warmup 1 --quiet
+holds a_run_with_tails_goes_on json adaptive-on/config.json 'd["model"]["cutoffs"] == "5,7"'
+expect cutoffs_must_rise 2 "cutoffs is '7,5', and 5 is not above 7" train lm --data words --out no --vocabulary words --cutoffs 7,5
+expect cutoffs_within_the_words 2 "cutoffs is '5,11', and 11 is not below the 11 ids of the vocabulary" train lm --data words --out no --vocabulary words --cutoffs 5,11
+expect cutoffs_are_numbers 2 "cutoffs is '5;7', it must be numbers of ids such as 20000,60000" train lm --data words --out no --vocabulary words --cutoffs "5;7"
+expect the_head_has_a_word 2 "the first of the cutoffs is 1, and the first id that can be predicted is 1" train lm --data words --out no --vocabulary words --cutoffs 1
+expect tails_have_a_width 2 "div_value of 64: words of tail 1 would have 32 / 64 = 0 columns" train lm --data words --out no --vocabulary words --cutoffs 5 --div-value 64 --dim 32 --heads 2
+
 # Stopped and resumed, with accumulated batches of unequal length: the same bits.
 head -c 1000 letters/train.txt >broken/train.txt
 rm broken/wiki.*

@@ -51,6 +51,7 @@ static struct model_config config_of(struct decoder_test *t, const struct mechan
         .heads = HEADS,
         .attention_biases = 1,
         .decoder_layers = 1,
+        .div_value = 4,
         .norm_epsilon = 1e-5,
         .scale_words = 1,
         .ffn = WIDE,

@@ -53,6 +53,7 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
                                         .max_len = 700,
                                         .layers = LAYERS,
                                         .decoder_layers = 1,
+                                        .div_value = 4,
                                         .dim = 16,
                                         .heads = 2,
                                         .attention_biases = 1,

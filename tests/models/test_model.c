@@ -60,6 +60,7 @@ static struct model_config config_of(struct model_test *t, const struct mechanis
                                  .heads = HEADS,
                                  .attention_biases = 1,
                                  .decoder_layers = 1,
+                                 .div_value = 4,
                                  .norm_epsilon = 1e-5,
                                  .ffn = WIDE,
                                  .plan = head_plan_of(mechanism, t->options)};

@@ -189,6 +189,7 @@ static void limits_are_allowed(void **state)
     LIMITS(max_len, 1, 0, 2147483648, 2147483649, ", allowed are 1 to 2147483648");
     LIMITS(layers, 1, 0, 256, 257, ", allowed are 1 to 256");
     LIMITS(decoder_layers, 1, 0, 64, 65, ", allowed are 1 to 64");
+    LIMITS(div_value, 1, 0, 64, 65, ", allowed are 1 to 64");
     LIMITS(dim, 1, 0, 16384, 16385, ", allowed are 1 to 16384");
     LIMITS(ffn, 1, 0, 65536, 65537, ", allowed are 1 to 65536");
     LIMITS(conv_window, 0, -1, 1023, 1024, ", allowed are 0 to 1023");

@@ -45,6 +45,7 @@ static void open_test(struct metrics_test *t)
         .dim = 9,
         .attention_biases = 1,
         .decoder_layers = 1,
+        .div_value = 4,
         .norm_epsilon = 1e-5,
         .heads = 3,
         .ffn = 8,

@@ -30,6 +30,7 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
         .dim = 8,
         .attention_biases = 1,
         .decoder_layers = 1,
+        .div_value = 4,
         .norm_epsilon = 1e-5,
         .heads = 2,
         .ffn = 12,

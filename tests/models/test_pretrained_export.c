@@ -249,6 +249,11 @@ static void what_has_no_place_is_refused(void **state)
         "attention is local (yoso or yoso-e is needed), norm is pre (post is needed), positions is none "
         "(learned is needed)");
     head_plan_free(host, &config.plan);
+    config = config_of(host, "softmax");
+    config.num_objectives = 0; /* masked tokens refuse tails themselves */
+    strcpy(config.cutoffs, "5");
+    check_status(host, export(host, &config, path, 1), HASHATTN_REFUSED, "cutoffs is 5 (none is needed)");
+    head_plan_free(host, &config.plan);
 }
 
 static void every_failing_allocation_is_reported(void **state)

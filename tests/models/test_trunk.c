@@ -27,6 +27,7 @@ static void heads_and_operations_are_counted(void **state)
                                   .ffn = WIDE,
                                   .attention_biases = 1,
                                   .decoder_layers = 1,
+                                  .div_value = 4,
                                   .plan = head_plan_of(&linear_mechanism, options)};
     config.plan.used[1].mechanism = softmax;
     config.plan.num_used = 2;

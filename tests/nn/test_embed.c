@@ -58,7 +58,8 @@ static void embed_adds_word_and_position(void **state)
         struct layer_test test;
         struct embed embed;
         open_embed(&test, threads,
-                   (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false}, &embed);
+                   (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false, NULL, 0},
+                   &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         const struct param *word = param_named(&test.params, "embeddings.word_embeddings.weight");
         const struct param *position = param_named(&test.params, "embeddings.position_embeddings.weight");
@@ -80,7 +81,7 @@ static void embed_adds_word_and_position(void **state)
                 sum[word->offset + ids[r] * DIM + c] += dy[r * DIM + c];
                 sum[position->offset + place(r) * DIM + c] += dy[r * DIM + c];
             }
-        embed_backward(&embed, &rows, (struct slice){gradient, 0}, dy, &input);
+        embed_backward(&embed, &rows, test.values, (struct slice){gradient, 0}, dy, &input);
         check_same_bits(gradient, sum, test.params.total * sizeof *sum, "gradient, sums in order");
         if (first != NULL)
             check_same_bits(gradient, first, test.params.total * sizeof *sum, "gradient, 1 and 3 threads");
@@ -104,9 +105,10 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
     for (int kind = POSITIONS_SINUSOIDAL; kind <= POSITIONS_NONE; kind++) {
         struct layer_test test;
         struct embed embed;
-        open_embed(&test, 2,
-                   (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, (enum positions)kind, 0, false},
-                   &embed);
+        open_embed(
+            &test, 2,
+            (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, (enum positions)kind, 0, false, NULL, 0},
+            &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         assert_int_equal(test.params.num_rows, 1);
         assert_true(test.params.rows[0].scale == (kind == POSITIONS_NONE ? 0.02f : 1.0f));
@@ -127,7 +129,7 @@ static void positions_may_be_sinusoids_or_nothing(void **state)
         /* The sinusoid and the sum, each rounded once; the error of `turn`, up to 290 in double, is
            negligible. */
         check_near_all(y, want, PADDED * DIM, 2 * EPSILON * largest(y, ROWS * DIM), "rows");
-        embed_backward(&embed, &rows, whole_gradient(&test), dy, &input);
+        embed_backward(&embed, &rows, test.values, whole_gradient(&test), dy, &input);
         check_same_bits(test.gradients, sum, test.params.total * sizeof *sum, "gradient");
         free(y), free(dy), free(want), free(sum);
         embed_free(&test.host, &embed);
@@ -144,12 +146,13 @@ static void a_tied_table_is_scaled(void **state)
     fill_ids(ids);
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 2, (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, true}, &embed);
+    open_embed(&test, 2, (struct embed_shape){NULL, VOCAB, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, true, NULL, 0},
+               &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     float factor = sqrtf(DIM), *y = new_normals(1, PADDED * DIM, 1), *dy = new_normals(4, PADDED * DIM, 1);
     assert_true(test.params.rows[0].scale == 1 / factor);
     embed_forward(&embed, &rows, test.values, y, &input, 0, PADDED);
-    embed_backward(&embed, &rows, whole_gradient(&test), dy, &input);
+    embed_backward(&embed, &rows, test.values, whole_gradient(&test), dy, &input);
     double *sum = calloc(VOCAB * DIM, sizeof *sum);
     for (size_t r = 0; r < ROWS; r++)
         for (size_t c = 0; c < DIM; c++) {
@@ -184,9 +187,10 @@ static void segments_are_added(void **state)
     for (int threads = 1; threads <= 3; threads += 2) {
         struct layer_test test;
         struct embed embed;
-        open_embed(&test, threads,
-                   (struct embed_shape){NULL, VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, true},
-                   &embed);
+        open_embed(
+            &test, threads,
+            (struct embed_shape){NULL, VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, true, NULL, 0},
+            &embed);
         struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
         const struct param *segment = param_named(&test.params, "embeddings.token_type_embeddings.weight");
         assert_true(test.params.num_rows == 3 && segment->shape[0] == SEGMENTS && segment->shape[1] == DIM);
@@ -206,7 +210,7 @@ static void segments_are_added(void **state)
         for (size_t r = 0; r < PADDED; r += 128)
             embed_forward(&embed, &rows, test.values, y + r * DIM, &input, r, 128);
         check_near_all(y, want, PADDED * DIM, 6 * EPSILON * largest(y, ROWS * DIM), "rows");
-        embed_backward(&embed, &rows, whole_gradient(&test), dy, &input);
+        embed_backward(&embed, &rows, test.values, whole_gradient(&test), dy, &input);
         check_near_all(test.gradients, sum, test.params.total,
                        ROWS * EPSILON * largest(test.gradients, test.params.total), "gradient");
         if (first != NULL)
@@ -231,15 +235,16 @@ static void unused_positions_come_first(void **state)
     fill_ids(ids);
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 2,
-               (struct embed_shape){NULL, VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, OFFSET, false},
-               &embed);
+    open_embed(
+        &test, 2,
+        (struct embed_shape){NULL, VOCAB, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, OFFSET, false, NULL, 0},
+        &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     const struct param *table = param_named(&test.params, "embeddings.position_embeddings.weight");
     assert_true(table->shape[0] == MAX_LEN + OFFSET && table->shape[1] == DIM);
     float *y = new_normals(1, PADDED * DIM, 1), *dy = new_normals(4, PADDED * DIM, 1);
     embed_forward(&embed, &rows, test.values, y, &input, 0, PADDED);
-    embed_backward(&embed, &rows, whole_gradient(&test), dy, &input);
+    embed_backward(&embed, &rows, test.values, whole_gradient(&test), dy, &input);
     double *sum = calloc(test.params.total, sizeof *sum);
     for (size_t r = 0; r < ROWS; r++)
         for (size_t c = 0; c < DIM; c++) {
@@ -267,7 +272,8 @@ static void without_words_rows_are_added_to(void **state)
     fill_segments(segments);
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 2, (struct embed_shape){NULL, 0, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false},
+    open_embed(&test, 2,
+               (struct embed_shape){NULL, 0, SEGMENTS, MAX_LEN, DIM, POSITIONS_LEARNED, 0, false, NULL, 0},
                &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     assert_int_equal(test.params.num_rows, 2);
@@ -287,18 +293,19 @@ static void without_words_rows_are_added_to(void **state)
     for (size_t r = 0; r < PADDED; r += 128)
         embed_forward(&embed, &rows, test.values, y + r * DIM, &input, r, 128);
     check_same_bits(y, want, PADDED * DIM * sizeof *y, "rows");
-    embed_backward(&embed, &rows, whole_gradient(&test), dy, &input);
+    embed_backward(&embed, &rows, test.values, whole_gradient(&test), dy, &input);
     check_same_bits(test.gradients, sum, test.params.total * sizeof *sum, "gradient");
     layer_test_close(&test);
 
     /* Without tables nothing is added and nothing is learned. */
-    open_embed(&test, 1, (struct embed_shape){NULL, 0, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, false}, &embed);
+    open_embed(&test, 1, (struct embed_shape){NULL, 0, 0, MAX_LEN, DIM, POSITIONS_NONE, 0, false, NULL, 0},
+               &embed);
     rows = rows_of(test.kernels, test.pool, 4, offsets, NULL);
     assert_int_equal(test.params.total, 0);
     memcpy(y, x, PADDED * DIM * sizeof *y);
     embed_forward(&embed, &rows, test.values, y, &(struct input_rows){0}, 0, PADDED);
     check_same_bits(y, x, PADDED * DIM * sizeof *y, "rows");
-    embed_backward(&embed, &rows, whole_gradient(&test), dy, &(struct input_rows){0});
+    embed_backward(&embed, &rows, test.values, whole_gradient(&test), dy, &(struct input_rows){0});
     free(x), free(y), free(want), free(dy), free(sum);
     layer_test_close(&test);
 }
@@ -313,11 +320,12 @@ static void ids_are_wider_than_16_bits(void **state)
     const float dy[] = {1, 2, 3, 4};
     struct layer_test test;
     struct embed embed;
-    open_embed(&test, 1, (struct embed_shape){NULL, MANY, 0, 4, 1, POSITIONS_NONE, 0, false}, &embed);
+    open_embed(&test, 1, (struct embed_shape){NULL, MANY, 0, 4, 1, POSITIONS_NONE, 0, false, NULL, 0},
+               &embed);
     struct rows rows = rows_of(test.kernels, test.pool, 1, one, NULL);
     float y[4];
     embed_forward(&embed, &rows, test.values, y, &input, 0, 4);
-    embed_backward(&embed, &rows, whole_gradient(&test), dy, &input);
+    embed_backward(&embed, &rows, test.values, whole_gradient(&test), dy, &input);
     for (size_t r = 0; r < 4; r++) {
         assert_true(y[r] == test.values[embed.words + ids[r]]);
         assert_true(test.gradients[embed.words + ids[r]] == dy[r]);

@@ -178,6 +178,7 @@ void decoder_backward(const struct decoder_pass *pass, float *gradients, float *
         layer_back(&run, gradients, own, num_own);
     run.layer = 0;
     stage_back(&run, &run.rows, decoder->input.first, decoder->input.end, input_back, gradients);
-    input_backward(&decoder->input, &run.rows, (struct slice){gradients, 0}, run.space.dstream, &given);
+    input_backward(&decoder->input, &run.rows, pass->values, (struct slice){gradients, 0}, run.space.dstream,
+                   &given);
     profile_lap(run.rows.profile, PROFILE_EMBEDDING);
 }

@@ -16,11 +16,13 @@ enum { WORD_BLOCK = 64 }; /* words of a unit of work of W's gradient */
 hashattn_status tied_output_describe(struct host *host, struct params *params, const struct embed *embed,
                                      size_t first, struct tied_output *output)
 {
-    assert(first < embed->vocab_size);
+    size_t classes = embed->tails.count, words = classes > 0 ? embed->tails.head : embed->vocab_size;
+    assert(first < words);
     *output = (struct tied_output){
         .dim = embed->dim,
-        .words = embed->vocab_size - first,
+        .words = words - first + classes,
         .first = first,
+        .classes = classes,
         .chunk = TIED_OUTPUT_CHUNK,
         .weight = embed->words + first * embed->dim,
         .precision = params->precision,
@@ -28,23 +30,51 @@ hashattn_status tied_output_describe(struct host *host, struct params *params, c
     return params_add(host, params, START_ZEROS, 0, &output->bias, 1, &output->words, "lm_head.bias");
 }
 
+static void lay_rows(struct tied_output_space *s, size_t padded, struct arena *arena)
+{
+    float **const of_rows[] = {&s->max, &s->sum, &s->factor, &s->target, &s->log_sum, &s->best};
+    s->loss = arena_take(arena, padded, sizeof *s->loss);
+    s->correct = arena_take(arena, padded, sizeof *s->correct);
+    for (size_t i = 0; i < sizeof of_rows / sizeof of_rows[0]; i++)
+        *of_rows[i] = arena_take(arena, padded, sizeof(float));
+}
+
 struct tied_output_space tied_output_lay(const struct tied_output *output, const struct rows *rows,
                                          bool training, struct arena *arena)
 {
-    size_t threads = (size_t)pool_threads(rows->pool), padded = rows->padded;
+    size_t threads = (size_t)pool_threads(rows->pool);
     size_t tiles = training && rows->tiles > threads ? rows->tiles : threads;
     struct tied_output_space s = {
-        .loss = arena_take(arena, padded, sizeof *s.loss),
-        .correct = arena_take(arena, padded, sizeof *s.correct),
         .laid = arena_take(arena, weights_size(output->precision, output->dim, output->chunk), sizeof(float)),
         .logits = arena_take(arena, size_product(tiles, ROW_TILE * output->chunk), sizeof(float)),
     };
-    float **const of_rows[] = {&s.max, &s.sum, &s.factor, &s.target, &s.log_sum};
-    for (size_t i = 0; i < sizeof of_rows / sizeof of_rows[0]; i++)
-        *of_rows[i] = arena_take(arena, padded, sizeof(float));
+    lay_rows(&s, rows->padded, arena);
+    if (output->classes > 0)
+        s.classes = arena_take(arena, size_product(rows->padded, output->classes), sizeof(float));
     if (training)
         s.laid_backward =
             arena_take(arena, weights_size(output->precision, output->chunk, output->dim), sizeof(float));
+    return s;
+}
+
+struct tied_output_space tied_output_lay_beside(const struct tied_output_space *other, size_t padded,
+                                                struct arena *arena)
+{
+    struct tied_output_space s = {
+        .laid = other->laid, .laid_backward = other->laid_backward, .logits = other->logits};
+    lay_rows(&s, padded, arena);
+    return s;
+}
+
+struct tied_output_space tied_output_from(const struct tied_output_space *space, size_t row)
+{
+    struct tied_output_space s = *space;
+    float **const of_rows[] = {&s.max, &s.sum, &s.factor, &s.target, &s.log_sum, &s.best};
+    assert(s.classes == NULL);
+    s.loss += row;
+    s.correct += row;
+    for (size_t i = 0; i < sizeof of_rows / sizeof of_rows[0]; i++)
+        *of_rows[i] += row;
     return s;
 }
 
@@ -82,9 +112,18 @@ static size_t label_in(const struct work *w, size_t row)
            w->first; /* wraps to a large number below the chunk */
 }
 
-static void lay_chunk(const struct work *w, bool backward)
+/* The number of entries before the classes. */
+static size_t plain_words(const struct tied_output *output)
 {
-    size_t dim = w->output->dim;
+    return output->words - output->classes;
+}
+
+/* Goes to the chunk at w->first. Classes have a chunk of their own. */
+static void lay_chunk(struct work *w, bool backward)
+{
+    size_t dim = w->output->dim, plain = plain_words(w->output);
+    size_t end = w->first < plain ? plain : w->output->words;
+    w->width = size_min(end - w->first, w->output->chunk);
     const float *weight = w->values + w->output->weight + w->first * dim;
     weights_lay(w->kernels, w->output->precision, w->space->laid, weight, dim, true, dim, w->width);
     if (backward)
@@ -118,6 +157,14 @@ static void note_asked(const struct work *w, const float *logits, size_t row)
     }
 }
 
+static void keep_classes(const struct work *w, const float *logits, size_t row)
+{
+    size_t classes = w->output->classes;
+    float *kept = w->space->classes + row * classes + (w->first - plain_words(w->output));
+    for (size_t i = 0; i < ROW_TILE; i++)
+        memcpy(kept + i * classes, logits + i * w->width, w->width * sizeof *logits);
+}
+
 static void forward_tile(void *argument, size_t tile, int worker)
 {
     const struct work *w = argument;
@@ -126,6 +173,8 @@ static void forward_tile(void *argument, size_t tile, int worker)
     size_t row = tile * ROW_TILE;
     compute_logits(w, logits, row);
     note_asked(w, logits, row);
+    if (w->first >= plain_words(w->output))
+        keep_classes(w, logits, row);
     w->kernels->softmax.step(logits, w->width, ROW_TILE, w->width, 1, s->max + row, s->sum + row,
                              s->factor + row);
 }
@@ -139,7 +188,7 @@ static double finish_rows(const struct work *w)
         double weight = (double)weight_of(w, row);
         s->log_sum[row] = (float)log_sum;
         s->loss[row] = weight != 0 ? log_sum + ((double)s->max[row] - (double)s->target[row]) : 0;
-        s->correct[row] = weight != 0 && s->correct[row] && s->target[row] >= s->max[row];
+        s->correct[row] = weight != 0 && s->correct[row] && s->target[row] >= s->best[row];
         total += weight * s->loss[row];
     }
     return total;
@@ -159,10 +208,10 @@ double tied_output_forward(const struct tied_output *output, const struct rows *
         space->max[row] = -INFINITY;
     memset(space->sum, 0, rows->padded * sizeof(float));
     for (w.first = 0; w.first < output->words; w.first += w.width) {
-        size_t left = output->words - w.first;
-        w.width = left < output->chunk ? left : output->chunk;
         lay_chunk(&w, false);
         pool_run(rows->pool, forward_tile, &w, rows->tiles);
+        if (w.first + w.width == plain_words(output))
+            memcpy(space->best, space->max, rows->padded * sizeof(float));
     }
     return finish_rows(&w);
 }
@@ -189,7 +238,6 @@ void tied_output_logits(const struct tied_output *output, const struct rows *row
                      .x = x,
                      .all = logits};
     for (w.first = 0; w.first < output->words; w.first += w.width) {
-        w.width = size_min(output->words - w.first, output->chunk);
         lay_chunk(&w, false);
         pool_run(rows->pool, logits_tile, &w, rows->tiles);
     }
@@ -257,8 +305,6 @@ void tied_output_backward(const struct tied_output *output, const struct rows *r
     for (size_t row = 0; row < rows->padded; row++)
         space->factor[row] = weight * weight_of(&w, row);
     for (w.first = 0; w.first < output->words; w.first += w.width) {
-        size_t left = output->words - w.first;
-        w.width = left < output->chunk ? left : output->chunk;
         lay_chunk(&w, true);
         pool_run(rows->pool, backward_tile, &w, rows->tiles);
         pool_run(rows->pool, backward_words, &w, (w.width + WORD_BLOCK - 1) / WORD_BLOCK);

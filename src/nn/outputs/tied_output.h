@@ -21,18 +21,22 @@ enum { TIED_OUTPUT_CHUNK = 256 };
 struct tied_output {
     size_t dim, words;   /* ids first .. first + words - 1 can be predicted */
     size_t first;        /* number of leading ids that are never predicted */
+    size_t classes;      /* the last of these ids are no words but classes of further words: see below */
     size_t chunk;        /* ids computed at once; changes results by rounding only */
     size_t weight, bias; /* offsets: of id `first` in the embedding's table, (words, dim); and (words) */
     enum precision precision;
 };
-/* Call after the embedding is described. "lm_head.bias" starts as zeros. first < embed->vocab_size. */
+/* Call after the embedding is described. "lm_head.bias" starts as zeros. first < embed->vocab_size. If the
+   embedding has tails, this is the output of its head, with a class per tail; first < embed->tails.head. */
 hashattn_status tied_output_describe(struct host *host, struct params *params, const struct embed *embed,
                                      size_t first, struct tied_output *output);
 
 /* Its part of the workspace. Arrays per row are (padded rows). */
 struct tied_output_space {
     double *loss;           /* cross-entropy of a row, in nats; 0 without a target */
-    unsigned char *correct; /* 1: the target had the largest logit; among equals, the first */
+    unsigned char *correct; /* 1: the target had the largest logit of the words; among equals, the first */
+    float *best;            /* the largest logit of the words */
+    float *classes;         /* (padded rows, classes) their logits; NULL without classes */
     /* internal */
     float *laid, *laid_backward; /* a chunk of W packed for products, transposed and as stored */
     float *logits;               /* (number of tiles or of threads, the larger) (ROW_TILE, chunk) */
@@ -42,6 +46,12 @@ struct tied_output_space {
 };
 struct tied_output_space tied_output_lay(const struct tied_output *output, const struct rows *rows,
                                          bool training, struct arena *arena);
+/* The same for an output without classes that takes turns with one that is as wide and has as many rows: only
+   the arrays per row are its own, for `padded` rows. */
+struct tied_output_space tied_output_lay_beside(const struct tied_output_space *other, size_t padded,
+                                                struct arena *arena);
+/* The space from row `row` on. */
+struct tied_output_space tied_output_from(const struct tied_output_space *space, size_t row);
 
 /* The target of each row. */
 struct row_ids {

@@ -87,7 +87,7 @@ bool origin_fixes(const struct origin *origin, const char *option)
     static const char *const names[] = {"layers",           "dim",       "heads",           "ffn",
                                         "conv_window",      "norm",      "norm_epsilon",    "activation",
                                         "attention_biases", "positions", "position_offset", "scale_words",
-                                        "distil",           NULL};
+                                        "distil",           "cutoffs",   "div_value",       NULL};
     for (const char *const *name = names; *name != NULL; name++)
         if (strcmp(*name, option) == 0)
             return true;
@@ -100,7 +100,7 @@ void origin_architecture(const struct origin *origin, struct model_config *model
 {
     const struct model_config *stored = model_config_of(origin->model);
     for (const struct option_row *row = model_options; row->name != NULL; row++) {
-        char text[40];
+        char text[OPTION_TEXT_SIZE];
         struct host unused;
         if (!origin_fixes(origin, row->name) && strcmp(row->name, "classifier") != 0)
             continue;

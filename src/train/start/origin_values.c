@@ -63,7 +63,9 @@ static hashattn_status check_finite(struct host *host, const struct taking *t, c
 static void scale_words(const struct taking *t, const struct param *row)
 {
     float stored = model_word_scale(t->origin->model), now = model_word_scale(t->model);
-    if (stored == now || strcmp(row->name, "embeddings.word_embeddings.weight") != 0)
+    const char *end = strrchr(row->name, '.');
+    if (stored == now || strncmp(row->name, "embeddings.word_embeddings.", 27) != 0 ||
+        strcmp(end, ".weight") != 0) /* those of tails too, not their projections */
         return;
     for (size_t i = 0; i < row->count; i++)
         t->values[row->offset + i] *= stored / now;

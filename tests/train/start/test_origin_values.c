@@ -158,13 +158,13 @@ static void positions_are_cut_or_repeated(void **state)
 
 /* A run whose output is its table multiplies words by sqrt(16); without that output the table has the factor,
    and the other way round. */
-static void words_enter_the_trunk_as_they_did(void **state)
+static void check_words(const char *cutoffs)
 {
-    (void)state;
     struct small_run small;
     struct origin origin;
     struct watcher watcher = {.stop_at = 5};
     small_run_init(&small, "softmax", 8, 2);
+    strcpy(small.config.model.cutoffs, cutoffs);
     assert_int_equal(train(&small, small.run, 1, &watcher, false), HASHATTN_INTERRUPTED);
     struct host *host = &small.host;
     check_status(host, origin_open(host, small.run, &origin), HASHATTN_OK, NULL);
@@ -175,7 +175,8 @@ static void words_enter_the_trunk_as_they_did(void **state)
     for (size_t i = 0; i < model_params(same.model)->num_rows; i++) {
         const struct param *row = &model_params(same.model)->rows[i],
                            *other = row_named(tied.model, row->name);
-        bool words = strcmp(row->name, "embeddings.word_embeddings.weight") == 0;
+        bool words = strncmp(row->name, "embeddings.word_embeddings.", 27) == 0 &&
+                     strstr(row->name, ".projection") == NULL;
         check_tensor(&origin, &same, row);
         for (size_t k = 0; other != NULL && k < row->count; k++)
             assert_true(tied.values[other->offset + k] * (words ? 4 : 1) == same.values[row->offset + k]);
@@ -194,10 +195,18 @@ static void words_enter_the_trunk_as_they_did(void **state)
     assert_true(json_count(same.report.anew) == 2 && lists(same.report.anew, "classifier.out_proj.bias"));
     assert_true(lists(same.report.dropped, "classifier.out_proj.weight"));
     assert_true(lists(tied.report.anew, "lm_head.bias"));
+    assert_int_equal(lists(tied.report.anew, "lm_head.1.bias"), cutoffs[0] != '\0');
     fresh_free(host, &same);
     fresh_free(host, &tied);
     origin_close(host, &origin);
     small_run_free(&small);
+}
+
+static void words_enter_the_trunk_as_they_did(void **state)
+{
+    (void)state;
+    check_words("");
+    check_words("4"); /* the table of a tail has the factor, its projection has not */
 }
 
 /* Sets the last float of a file, which belongs to some tensor. */
