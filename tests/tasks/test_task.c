@@ -116,7 +116,7 @@ static void presets_are_those_of_the_documents(void **state)
           "schedule=linear weight_decay=0.01", NULL, NULL}},
         {"forecast",
          {"informer", 1600, 32, 100, 1, 1e-4, 2, 512, 8, 2048, "mean", false, YOSO_BITS(5),
-          "norm=post positions=sinusoidal dropout=0.05", "schedule=linear clip=0",
+          "norm=post positions=sinusoidal dropout=0.05 distil=true", "schedule=halving clip=0",
           "model=informer split_by=months seq_len=48 label_len=48 horizon=24",
           "probsparse/probsparse/probsparse/softmax"}},
         {"image",

@@ -88,6 +88,7 @@ static void make_config(struct host *host, const struct task *task, const struct
     config->model.dim = 5 * config->model.heads; /* each is in its range; together they must fit */
     config->model.conv_window = 3;
     config->model.causal = 0; /* a convolution reads later rows */
+    config->model.distil = 0; /* it needs a decoder */
     if (!mechanism->drops_weights)
         config->model.attention_dropout = 0;
     check_status(host, head_plan_new(host, mechanism->name, &config->model.plan), HASHATTN_OK, NULL);
