@@ -2,7 +2,8 @@
    tensors, scaled tables, values that are not finite, and failing allocations. Bugs planted and caught: the
    unused rows before the first position repeated with the others; a table that was cut read from its end; the
    seed of a new tensor without its index; BERT's pooler dropped; tensors of float16 copied as they are; the
-   factor of words inverted, or applied to every tensor; a tensor counted as dropped although it was taken.
+   factor of words inverted, or applied to every tensor, to projections of tails too, or not to their tables;
+   cutoffs that a new model may choose; a tensor counted as dropped although it was taken.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -168,6 +169,11 @@ static void check_words(const char *cutoffs)
     assert_int_equal(train(&small, small.run, 1, &watcher, false), HASHATTN_INTERRUPTED);
     struct host *host = &small.host;
     check_status(host, origin_open(host, small.run, &origin), HASHATTN_OK, NULL);
+    struct model_config taken;
+    options_preset(model_options, &taken);
+    origin_architecture(&origin, &taken);
+    assert_string_equal(taken.cutoffs, cutoffs);
+    assert_true(origin_fixes(&origin, "cutoffs") && origin_fixes(&origin, "div_value"));
     struct fresh same = fresh_of(host, &origin, small.config.model.max_len, "classify",
                                  (int64_t)small.config.facts.num_classes);
     struct fresh tied = fresh_of(host, &origin, small.config.model.max_len, "next_token", 9);
