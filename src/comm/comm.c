@@ -309,13 +309,15 @@ hashattn_status comm_same(struct host *host, struct comm *comm, const char *text
     if (comm_size(comm) == 1)
         return HASHATTN_OK;
     uint64_t size = strlen(text) + 1;
-    void *block;
+    void *block = NULL; /* stays if another rank has no memory for it */
     TRY(comm_broadcast(host, comm, &size, sizeof size));
-    TRY(comm_agree(host, comm, memory_new(host, size, 1, "the options of rank 0", &block)));
+    hashattn_status status =
+        comm_agree(host, comm, memory_new(host, size, 1, "the options of rank 0", &block));
     char *first = block;
-    if (comm->peer.rank == 0)
+    if (status == HASHATTN_OK && comm->peer.rank == 0)
         memcpy(first, text, size);
-    hashattn_status status = comm_broadcast(host, comm, first, size);
+    if (status == HASHATTN_OK)
+        status = comm_broadcast(host, comm, first, size);
     if (status == HASHATTN_OK) {
         first[size - 1] = '\0';
         size_t differs = 0;

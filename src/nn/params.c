@@ -72,7 +72,8 @@ bool param_is_own(const struct param *row)
 
 void params_start(const struct params *params, uint64_t seed, float *values)
 {
-    memset(values, 0, params->total * sizeof *values);
+    if (params->total > 0)
+        memset(values, 0, params->total * sizeof *values);
     for (size_t i = 0; i < params->num_rows; i++) {
         const struct param *row = &params->rows[i];
         start_fill(row->start, row->scale, random_key(seed, RANDOM_INIT, i), values + row->offset,

@@ -4,11 +4,13 @@
    scan that includes the rank itself; a backward scan of the ranks before; a scan that adds a rank twice; a
    ring that turns the other way; a wait without a limit; a limit that names the waiting rank; a poll that
    waits; a poll that never says that an exchange has ended; an exchange that ends before its messages have
-   arrived. Covers: comm.c comm_self.c SPDX-License-Identifier: Apache-2.0 */
+   arrived; memory that a rank keeps when another has none. Covers: comm.c comm_self.c
+   SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "support/check.h"
@@ -135,6 +137,49 @@ static void a_difference_is_refused_with_both_lines(void **state)
 {
     (void)state;
     on_every_size(same);
+}
+
+/* Counts its blocks; `poor` has no memory. */
+struct counted {
+    size_t blocks;
+    bool poor;
+};
+
+static void *count_block(void *user, size_t alignment, size_t bytes)
+{
+    struct counted *counted = user;
+    if (counted->poor)
+        return NULL;
+    counted->blocks++;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void count_release(void *user, void *block)
+{
+    struct counted *counted = user;
+    counted->blocks -= block != NULL;
+    free(block);
+}
+
+static void poor(struct comm *comm, void *argument)
+{
+    (void)argument;
+    int rank = comm_rank(comm), size = comm_size(comm);
+    struct counted counted = {.poor = rank == size - 1};
+    struct host host;
+    host_init(&host);
+    host.allocate = count_block;
+    host.release = count_release;
+    host.user = &counted;
+    hashattn_status status = comm_same(&host, comm, "steps: 100\n");
+    rank_require(status == (size == 1 ? HASHATTN_OK : HASHATTN_NO_MEMORY));
+    rank_require(counted.blocks == 0);
+}
+
+static void a_rank_without_memory_ends_all_and_none_keeps_any(void **state)
+{
+    (void)state;
+    on_every_size(poor);
 }
 
 static void scan(struct comm *comm, void *argument)
@@ -316,6 +361,7 @@ int main(void)
         cmocka_unit_test(a_broadcast_copies_and_one_wish_counts),
         cmocka_unit_test(the_first_failure_is_that_of_all),
         cmocka_unit_test(a_difference_is_refused_with_both_lines),
+        cmocka_unit_test(a_rank_without_memory_ends_all_and_none_keeps_any),
         cmocka_unit_test(a_scan_adds_the_ranks_before_in_order),
         cmocka_unit_test(a_ring_hands_rows_to_the_next_rank),
         cmocka_unit_test(exchanges_are_under_way_together),

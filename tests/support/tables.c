@@ -1,7 +1,9 @@
 /* One request by name each. Reading the features of the processor takes many microseconds in a virtual
-   machine, so the list is kept until the cap changes. SPDX-License-Identifier: Apache-2.0 */
+   machine, so the list is kept until the cap changes. Ranks that are threads ask at once.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/tables.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +11,7 @@
 
 enum { MOST = 16 };
 
-const struct kernels *const *kernels_all(void)
+static const struct kernels *const *list_all(void)
 {
     static const struct kernels *all[MOST];
     static char cap_of_all[64];
@@ -28,5 +30,14 @@ const struct kernels *const *kernels_all(void)
     }
     all[count] = NULL;
     assert_true(count > 0); /* a test over no table would pass */
+    return all;
+}
+
+const struct kernels *const *kernels_all(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    const struct kernels *const *all = list_all();
+    pthread_mutex_unlock(&lock);
     return all;
 }
