@@ -1,9 +1,11 @@
 /* The output of a language model over a head and tails of words (nn/word_tails.h): adaptive softmax (Grave et
    al. 2017). The head is a tied output (tied_output.h) of the frequent words with one more entry per tail,
-   and a tail one of its words, of rows projected to its width: p(w | x) = softmax(x W_0^T + b_0)_w for a word
-   of the head, p(w | x) = softmax(x W_0^T + b_0)_tail softmax((x P^T) W^T + b)_w         for a word of a
-   tail, with the tables W and projections P of the embedding (tied, as in Transformer-XL). These are exact
-   probabilities: they sum to 1 over the vocabulary. Without tails it is the tied output, bit for bit.
+   and a tail is one of its words, on rows projected to its width. With the tables W and projections P of the
+   embedding (tied, as in Transformer-XL):
+     p(w | x) = softmax(x W_0^T + b_0)_w                                    for a word of the head,
+     p(w | x) = softmax(x W_0^T + b_0)_tail softmax((x P^T) W^T + b)_w      for a word of a tail.
+   They sum to 1 over the vocabulary. Without tails it is the tied output, bit for bit.
+
    Cost: the head for every row, a tail for the rows whose target is in it, in whole tiles of ROW_TILE rows. A
    hit needs the largest probability of all words: a tail is computed, forward only, also for the few rows
    whose target is the best word so far while the tail as a whole is likelier.
