@@ -1,6 +1,7 @@
 /* Which runs belong together: runs of one task, and runs of one model, which differ in their seeds only. A
-   model is named by its attention and by those of its options that not all runs of the task share.
-   SPDX-License-Identifier: Apache-2.0 */
+   model is named by its attention and by what is unusual in its options: those that at most half of the
+   task's runs have, and the names of those that more have and it has not. Cost: each option of a run is
+   looked up in all runs. SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
