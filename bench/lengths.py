@@ -8,7 +8,8 @@ wide, 4 heads, 1,024 in the feed-forward layer, lengths 128 to 16,384, every mec
 
 A step has the largest batch, a power of two, whose activations fit in the limit (default 4 GiB) by a step of one sequence.
 Figures are per sequence. Forward is an evaluation of the same batch; its memory grows with one layer, that of training with
-all. Times are medians of --repeats steps after one that warms up."""
+all. Times are medians of --repeats steps after one that warms up. The last table has the largest batch of a training step
+in 4 GiB, from the memory of a sequence."""
 
 import argparse
 import os
@@ -22,6 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = ("--layers", 6, "--dim", 256, "--heads", 4, "--ffn", 1024)
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 GIB = 1 << 30
+MEMORY = 4 * GIB  # of the largest batch
 
 # Sizes as in the papers' tables, the same at every length.
 MECHANISMS = {
@@ -68,18 +70,24 @@ def cell(row, time, size):
     return f"{figure(row[time])} ms, {figure(row[size] / (1 << 20))} MiB"
 
 
-def table(rows, time, size):
+def largest_batch(row):
+    return "-" if row is None or "refused" in row else f"{MEMORY // row['training_bytes']:,}"
+
+
+def table(rows, cell_of):
     lines = ["| mechanism | " + " | ".join(f"n {n}" for n in LENGTHS) + " |", "|---|" + "---|" * len(LENGTHS)]
     for name in MECHANISMS:
         of = {row["n"]: row for row in rows if row["mechanism"] == name}
         if of:
-            lines.append("| " + " | ".join([name, *(cell(of.get(n), time, size) for n in LENGTHS)]) + " |")
+            lines.append("| " + " | ".join([name, *(cell_of(of.get(n)) for n in LENGTHS)]) + " |")
     return "\n".join(lines)
 
 
 def document(rows, kind):
-    return (f"{kind}, a sequence forward:\n\n{table(rows, 'forward_ms', 'forward_bytes')}\n\n"
-            f"{kind}, a sequence of a training step:\n\n{table(rows, 'step_ms', 'training_bytes')}")
+    forward = table(rows, lambda row: cell(row, "forward_ms", "forward_bytes"))
+    training = table(rows, lambda row: cell(row, "step_ms", "training_bytes"))
+    return (f"{kind}, a sequence forward:\n\n{forward}\n\n{kind}, a sequence of a training step:\n\n{training}\n\n"
+            f"{kind}, sequences of the largest training step in 4 GiB of activations:\n\n{table(rows, largest_batch)}")
 
 
 def read_arguments():
