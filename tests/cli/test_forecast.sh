@@ -3,8 +3,8 @@
 # those of a plain formula, runs resume bit for bit, and bad files are refused with row and column.
 # Planted and caught: the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
 # standardised by the whole file; the date of the last row for the first forecast; errors of the first column for all; the picture
-# of the first window; layers of the decoder counted from 0; shares of keys of the queries;
-# rows of the decoder not counted.
+# of the first window; layers of the decoder counted from 0; shares of keys of the queries; rows of the decoder not counted; the
+# decoder's layers of a stored model forgotten.
 # Covers: cmd_predict.c cmd_eval.c forecast_out.c forecast_picture.c plot.c
 . "$(dirname "$0")/checks.sh"
 tiny="--seq-len 48 --horizon 12 --patch-len 12 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --threads 1"
@@ -108,9 +108,12 @@ run bench step forecast --data table.csv --attention softmax --distil --layers 2
 holds step_of_both_stacks json out '(d["sequences_per_step"], d["tokens_per_step"], d["longest"]) == (64, 32 * (48 + 70), 70)'
 run eval probed --json --threads 1
 holds eval_counts_both_stacks json out 'd["tokens"] == 129 * (48 + 36)'
-run train forecast --data table.csv --from grouped --model informer --label-len 24 --seq-len 48 --horizon 12 --batch 32 --steps 1 --eval-every 1 --out again --quiet --threads 1
-holds distilling_of_a_stored_model json again/config.json 'd["model"]["distil"] is True'
-expect distilling_is_stored 2 "grouped, where training starts; it cannot be false" train forecast --data table.csv --from grouped --no-distil --model informer --label-len 24 --seq-len 48 --horizon 12 --batch 32 --steps 1 --eval-every 1 --out no
+run train forecast --data table.csv --attention softmax --distil --layers 2 --decoder-layers 2 --steps 1 --eval-every 1 --out deep --threads 1 $half
+again="--from deep --model informer --label-len 24 --seq-len 48 --horizon 12 --batch 32 --steps 1 --eval-every 1"
+run train forecast --data table.csv $again --out again --quiet --threads 1
+holds stacks_of_a_stored_model json again/config.json 'd["model"]["distil"] is True and d["model"]["decoder_layers"] == 2'
+expect distilling_is_stored 2 "deep, where training starts; it cannot be false" train forecast --data table.csv $again --no-distil --out no
+expect decoder_layers_are_stored 2 "deep, where training starts; it cannot be 1" train forecast --data table.csv $again --decoder-layers 1 --out no
 expect distil_one_layer 2 "distil is true and layers is 1; it halves rows between layers, so 2 to 16 are allowed" train forecast --data table.csv --out no --distil --layers 1 $half
 expect distil_too_often 2 "distil: a sequence of 48 rows has 2 left before halving 6 of 6, at least 3 are needed" train forecast --data table.csv --out no --distil --layers 7 $half
 expect distil_of_an_encoder 2 "it halves the rows of an encoder that a decoder reads (forecast --model informer)" train forecast --data table.csv --out no --distil --norm post

@@ -84,10 +84,23 @@ void origin_close(struct host *host, struct origin *origin)
 
 bool origin_fixes(const struct origin *origin, const char *option)
 {
-    static const char *const names[] = {"layers",           "dim",       "heads",           "ffn",
-                                        "conv_window",      "norm",      "norm_epsilon",    "activation",
-                                        "attention_biases", "positions", "position_offset", "scale_words",
-                                        "distil",           "cutoffs",   "div_value",       NULL};
+    static const char *const names[] = {"layers",
+                                        "dim",
+                                        "heads",
+                                        "ffn",
+                                        "conv_window",
+                                        "norm",
+                                        "norm_epsilon",
+                                        "activation",
+                                        "attention_biases",
+                                        "positions",
+                                        "position_offset",
+                                        "scale_words",
+                                        "decoder_layers",
+                                        "distil",
+                                        "cutoffs",
+                                        "div_value",
+                                        NULL};
     for (const char *const *name = names; *name != NULL; name++)
         if (strcmp(*name, option) == 0)
             return true;
