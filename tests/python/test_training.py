@@ -1,7 +1,8 @@
 """train, resume, evaluate, predict and Run: the bits and numbers of the tool, progress, stops, Ctrl-C.
 
 Planted and caught: Ctrl-C lost in a callback; no handler for it; an exception of the progress function swallowed;
-labels in the wrong order; options set before the mechanism. SPDX-License-Identifier: Apache-2.0
+labels in the wrong order; options set before the mechanism; options that are text left at their defaults.
+SPDX-License-Identifier: Apache-2.0
 """
 
 import json
@@ -73,6 +74,20 @@ def test_mechanisms_have_their_options(needles, tmp_path):
     run = hashattn.train("needle", needles, tmp_path / "run", mechanism="local*1,lha*1", num_buckets=4, progress=False,
                          **{"lha.hash": "linear", **options})
     assert run.mechanism == "local*1,lha*1"
+
+
+def test_options_that_are_text_have_the_bits_of_the_tool(tmp_path):
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for name, repeats in (("train", 60), ("valid", 10), ("test", 10)):
+        (texts / f"{name}.txt").write_text("one two one three two one four one two five\n" * repeats)
+    options = {**TINY, "vocabulary": "words", "seq_len": 16, "cutoffs": "3,5", "div_value": 2, "learning_rate": 0.02}
+    run = hashattn.train("lm", texts, tmp_path / "ours", progress=False, **options)
+    run_tool("train", "lm", "--data", texts, "--out", tmp_path / "theirs", *tool_flags(options))
+    assert parameters(tmp_path / "ours") == parameters(tmp_path / "theirs")
+    assert hashattn.tasks()["lm"].options["cutoffs"].type is str and 1 < run.evaluate(progress=False).metrics["perplexity"] < 9
+    with pytest.raises(hashattn.InvalidError, match="cutoffs is '5,3', and 3 is not above 5"):
+        hashattn.train("lm", texts, tmp_path / "no", progress=False, **{**options, "cutoffs": "5,3"})
 
 
 def test_generated_data_are_those_of_the_tool(needles, tmp_path):
