@@ -12,14 +12,10 @@ all. Times are medians of --repeats steps after one that warms up. The last tabl
 in 4 GiB, from the memory of a sequence."""
 
 import argparse
-import os
 import sys
 
-import machine
 import runs
-from page import replace
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = ("--layers", 6, "--dim", 256, "--heads", 4, "--ffn", 1024)
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 GIB = 1 << 30
@@ -90,28 +86,18 @@ def document(rows, kind):
             f"{kind}, sequences of the largest training step in 4 GiB of activations:\n\n{table(rows, largest_batch)}")
 
 
-def read_arguments():
+def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", help="build directory with the tool")
-    parser.add_argument("--kept", default=os.path.join(os.path.dirname(HERE), "docs", "results", "lengths.jsonl"))
+    runs.add_point_arguments(parser, "lengths", LENGTHS)
     parser.add_argument("--mechanisms", type=lambda text: text.split(","), default=list(MECHANISMS))
-    parser.add_argument("--lengths", type=lambda text: [int(n) for n in text.split(",")], default=list(LENGTHS))
     parser.add_argument("--limit", type=float, default=4, help="GiB of the activations of a batch")
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--docs", action="store_true", help="write the tables to docs/PERFORMANCE.md, measure nothing")
     given = parser.parse_args()
     unknown = [name for name in given.mechanisms if name not in MECHANISMS]
     if unknown:
         parser.error(f"--mechanisms has {unknown[0]}; there are {', '.join(MECHANISMS)}")
-    return given
-
-
-def main():
-    given = read_arguments()
-    kept, kind = runs.Kept(given.kept), machine.kind_of(machine.cpuinfo())
-    mine = lambda: [row for row in kept.rows if row["machine"] == kind]
-    done = {(row["mechanism"], row["n"]) for row in mine()}
+    kept = runs.Kept(given.kept)
+    done = {(row["mechanism"], row["n"]) for row in kept.here()}
     for n in () if given.docs else given.lengths:
         for name in given.mechanisms:
             if (name, n) not in done:
@@ -119,10 +105,7 @@ def main():
                 kept.add(row)
                 print(name, n, row.get("refused") or f"batch {row['batch']}: {cell(row, 'step_ms', 'training_bytes')}",
                       file=sys.stderr, flush=True)
-    text = document(mine(), kind)
-    print(text)
-    if given.docs:
-        replace(os.path.join(os.path.dirname(HERE), "docs", "PERFORMANCE.md"), "lengths", text)
+    runs.show_points(given, "lengths", document)
     return 0
 
 

@@ -11,15 +11,11 @@ S keys a query: 2 n / S buckets of `lha` and `lsh`, whose enlarged buckets hold 
 turn, round after round; a cell is the median over rounds, and the ratio to `softmax` is taken inside a round."""
 
 import argparse
-import os
 import statistics
 import sys
 
-import machine
 import runs
-from page import replace
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
 SIZES = (96, 192, 384)
 
@@ -69,26 +65,18 @@ def document(rows, kind):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("build", help="build directory with the tool")
-    parser.add_argument("--kept", default=os.path.join(os.path.dirname(HERE), "docs", "results", "lha_latency.jsonl"))
-    parser.add_argument("--lengths", type=lambda text: [int(n) for n in text.split(",")], default=list(LENGTHS))
+    runs.add_point_arguments(parser, "lha_latency", LENGTHS)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--docs", action="store_true", help="write the tables to docs/PERFORMANCE.md, measure nothing")
     given = parser.parse_args()
-    kept, kind = runs.Kept(given.kept), machine.kind_of(machine.cpuinfo())
-    mine = lambda: [row for row in kept.rows if row["machine"] == kind]
-    done = {(row["n"], row["mechanism"], row["keys"], row["round"]) for row in mine()}
+    kept = runs.Kept(given.kept)
+    done = {(row["n"], row["mechanism"], row["keys"], row["round"]) for row in kept.here()}
     for n in () if given.docs else given.lengths:
         for index in range(given.rounds):
             for name, size, options in contenders(n):
                 if (n, name, size, index) not in done:
                     kept.add(measure(given, n, name, size, options, index))
             print(f"n {n}: round {index + 1} of {given.rounds}", file=sys.stderr, flush=True)
-    text = document(mine(), kind)
-    print(text)
-    if given.docs:
-        replace(os.path.join(os.path.dirname(HERE), "docs", "PERFORMANCE.md"), "lha latency", text)
+    runs.show_points(given, "lha latency", document)
     return 0
 
 

@@ -10,6 +10,9 @@ import threading
 import time
 
 import machine
+from page import replace
+
+DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
 
 
 def tool(build, *words, threads=None):
@@ -69,6 +72,11 @@ class Kept:
                 with open(path, "a") as file:
                     file.write("\n")
 
+    def here(self):
+        """The rows of this kind of machine."""
+        kind = machine.kind_of(machine.cpuinfo())
+        return [row for row in self.rows if row["machine"] == kind]
+
     def add(self, row):
         self.rows.append(row)
         with open(self.path, "a") as file:
@@ -91,6 +99,23 @@ def add_arguments(parser, lists):
     parser.add_argument("--jobs", type=int, default=2, help="single-threaded runs at a time")
     parser.add_argument("--hours", type=float, default=6)
     parser.add_argument("--docs", action="store_true", help="write the table of the finished runs to docs/RESULTS.md")
+
+
+def add_point_arguments(parser, name, lengths):
+    """The arguments of a table of measured points by length, kept in docs/results/NAME.jsonl."""
+    parser.add_argument("build", help="build directory with the tool")
+    parser.add_argument("--kept", metavar="FILE", default=os.path.join(DOCS, "results", name + ".jsonl"))
+    parser.add_argument("--lengths", type=lambda text: [int(n) for n in text.split(",")], default=list(lengths))
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--docs", action="store_true", help="write the tables to docs/PERFORMANCE.md, measure nothing")
+
+
+def show_points(given, block, document):
+    """Prints the tables document(rows, kind) of the points of this kind of machine; with --docs, writes them to the block."""
+    text = document(Kept(given.kept).here(), machine.kind_of(machine.cpuinfo()))
+    print(text)
+    if given.docs:
+        replace(os.path.join(DOCS, "PERFORMANCE.md"), block, text)
 
 
 def read_arguments(parser, lists):
