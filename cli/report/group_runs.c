@@ -1,7 +1,9 @@
 /* Which runs belong together: runs of one task, and runs of one model, which differ in their seeds only. A
    model is named by its attention and by what is unusual in its options: those that at most half of the
-   task's runs have, and the names of those that more have and it has not. Cost: each option of a run is
-   looked up in all runs. SPDX-License-Identifier: Apache-2.0 */
+   task's runs have, and the names of those that more have and it has not. An option of an attention that all
+   the task's runs with this attention have is left out: it tells none of them from another, and presets may
+   set it differently for each task. Cost: each option of a run is looked up in all runs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,8 +56,9 @@ void report_name_runs(struct report_run *runs, size_t count)
 
 struct option {
     char name[2 * REPORT_KEY], value[120];
-    bool usual; /* more than half of the task's runs have it with this value */
-    bool first; /* no earlier run of the task has it with this value */
+    bool usual;  /* more than half of the task's runs have it with this value */
+    bool common; /* of the attention, and all the task's runs with this attention have it with this value */
+    bool first;  /* no earlier run of the task has it with this value */
 };
 
 struct options_of_run {
@@ -89,6 +92,23 @@ static const struct option *option_named(const struct options_of_run *taken, con
     return NULL;
 }
 
+/* The option belongs to the run's attention. */
+static bool is_of_attention(const struct report_run *run, const char *name)
+{
+    char path[3 * REPORT_KEY];
+    snprintf(path, sizeof path, "attention.options.%s", name);
+    for (char *c = path; *c != '\0'; c++)
+        *c = *c == '-' ? '_' : *c;
+    return hashattn_value_find(run->config, path) != NULL;
+}
+
+static bool have_one_attention(const struct report_run *a, const struct report_run *b)
+{
+    char of_a[HASHATTN_NUMBER_TEXT], of_b[HASHATTN_NUMBER_TEXT];
+    return strcmp(report_run_setting(a, "attention.name", of_a),
+                  report_run_setting(b, "attention.name", of_b)) == 0;
+}
+
 /* ---- groups -------------------------------------------------------------------------------------------- */
 
 static size_t task_of(struct report_groups *groups, const char *name)
@@ -109,18 +129,21 @@ static size_t model_of(struct report_groups *groups, const char *name)
     return groups->num_models++;
 }
 
-static void mark_option(const struct report_groups *groups, const struct options_of_run *taken, size_t count,
-                        size_t self, struct option *option)
+static void mark_option(const struct report_groups *groups, const struct report_run *runs,
+                        const struct options_of_run *taken, size_t count, size_t self, struct option *option)
 {
     size_t task = groups->members[self].task, having = 0;
     option->first = true;
+    option->common = is_of_attention(&runs[self], option->name);
     for (size_t i = 0; i < count; i++) {
-        const struct option *other =
-            groups->members[i].task == task ? option_named(&taken[i], option->name) : NULL;
-        if (other == NULL || strcmp(other->value, option->value) != 0)
+        if (groups->members[i].task != task)
             continue;
-        having++;
-        option->first &= i >= self;
+        const struct option *other = option_named(&taken[i], option->name);
+        if (other != NULL && strcmp(other->value, option->value) == 0) {
+            having++;
+            option->first &= i >= self;
+        } else if (have_one_attention(&runs[i], &runs[self]))
+            option->common = false;
     }
     option->usual = 2 * having > groups->tasks[task].runs;
 }
@@ -145,7 +168,7 @@ static void name_model(const struct report_groups *groups, const struct report_r
     struct name name = {text, (size_t)snprintf(text, PLOT_NAME, "%.100s",
                                                report_run_setting(&runs[self], "attention.name", number))};
     for (size_t i = 0; i < taken[self].count; i++)
-        if (!taken[self].options[i].usual)
+        if (!taken[self].options[i].usual && !taken[self].options[i].common)
             append(&name, taken[self].options[i].name, taken[self].options[i].value);
     for (size_t k = 0; k < count; k++)
         for (size_t i = 0; groups->members[k].task == task && i < taken[k].count; i++) {
@@ -176,7 +199,7 @@ bool report_group_runs(hashattn_context *context, const struct report_run *runs,
     }
     for (size_t i = 0; i < count && good; i++)
         for (size_t k = 0; k < taken[i].count; k++)
-            mark_option(groups, taken, count, i, &taken[i].options[k]);
+            mark_option(groups, runs, taken, count, i, &taken[i].options[k]);
     for (size_t i = 0; i < count && good; i++) {
         char name[PLOT_NAME];
         name_model(groups, runs, taken, count, i, name);

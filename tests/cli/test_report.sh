@@ -3,7 +3,8 @@
 # broken, in training or of another version are rows of the summary; text of runs is escaped; its commands repeat the runs.
 # Planted and caught: labels written unescaped; an axis without a unit; the last line of a cut log ends the report; a null
 # value ends its curve; the columns of a comparison exchanged; runs of other tasks in a figure; a seed that makes a model of
-# its own; a usual option in a name, and none for a run that lacks it; a run that is not finished in a mean.
+# its own; a usual option in a name, and none for a run that lacks it; an option that all runs of an attention have in a
+# name; one that only some of them have left out; a run that is not finished in a mean.
 # Covers: cmd_report.c heat.c draw_yoso.c read_run.c read_results.c run_command.c group_runs.c write_summary.c write_models.c
 # write_curves.c write_confusion.c draw_buckets.c html.c plot.c
 . "$(dirname "$0")/checks.sh"
@@ -230,15 +231,15 @@ assert all(c[0][0] == "10" and c[-1][0] == "14990" for c in losses.values())'
 [ ! -s err ] && passed quiet || failed quiet "$(cat err)"
 
 # ---- models over tasks and seeds ----
-# Two tasks, a usual option, one that only one model has, and a run that lacks the usual one.
+# Two tasks, a usual option, one of an attention that differs by task only, one that tells two models of one attention
+# apart, and a run that lacks the usual one.
 python3 - <<'P'
 import json, os, shutil
-def run(path, task, attention, seed, best, window=3, last=30):
+def run(path, task, attention, seed, best, window=3, last=30, options={}):
     shutil.copytree("r1", path)
     config = json.load(open(f"{path}/config.json"))
     config["task"]["name"], config["training"]["seed"], config["model"]["conv_window"] = task, seed, window
-    config["attention"]["name"] = attention
-    config["attention"]["options"] = {"num_buckets": 4} if attention == "lha" else {}
+    config["attention"] = {"name": attention, "options": options}
     json.dump(config, open(f"{path}/config.json", "w"))
     log = [json.loads(line) for line in open("r1/log.jsonl")]
     log = [line for line in log if line.get("step", 0) <= last]
@@ -248,30 +249,32 @@ def run(path, task, attention, seed, best, window=3, last=30):
     open(f"{path}/log.jsonl", "w").writelines(json.dumps(line) + "\n" for line in log)
 for task in ("needle", "listops"):
     for seed in (1, 2, 3, 4, 5):
-        run(f"grid/{task}/lha/seed{seed}", task, "lha", seed, 0.5 + seed / 100)
+        run(f"grid/{task}/lha/seed{seed}", task, "lha", seed, 0.5 + seed / 100, options={"num_buckets": len(task)})
         run(f"grid/{task}/exact/seed{seed}", task, "softmax", seed, 0.25)
     run(f"grid/{task}/plain/seed1", task, "softmax", 1, 0.75, window=0)
 run("grid/needle/exact/seed6", "needle", "softmax", 6, 0.99, last=20)
 run("grid/needle/more/seed1", "needle", "local", 1, 0.125)
+run("grid/needle/most/seed1", "needle", "local", 1, 0.5, options={"block_size": 7})
 P
 run report grid/*/*/* --out grid.html
 page models_by_tasks grid.html '
-rows = {r[0].strip(): [c.strip() for c in r[1:]] for r in p.rows[:6]}
+rows = {r[0].strip(): [c.strip() for c in r[1:]] for r in p.rows[:7]}
 assert rows["model"] == ["listopsaccuracy", "needleaccuracy"], rows
 mean = "0.5300 ± 0.0158 (5)"
-assert rows["lha, num-buckets 4"] == [mean, mean] and rows["softmax"] == ["0.2500 ± 0.0000 (5)"] * 2, rows
-assert rows["softmax, default conv-window"] == ["0.7500"] * 2 and rows["local"] == ["-", "0.1250"], rows'
+assert rows["lha"] == [mean, mean] and rows["softmax"] == ["0.2500 ± 0.0000 (5)"] * 2, rows
+assert rows["softmax, default conv-window"] == ["0.7500"] * 2 and rows["local"] == ["-", "0.1250"], rows
+assert rows["local, block-size 7"] == ["-", "0.5000"], rows'
 page figures_by_tasks grid.html '
 captions = [f["caption"] for f in p.figures if f["class"] == "plot"]
 assert "needle: training loss over steps" in captions and "listops: training gradient norm over steps" in captions, captions
-assert "needle: training gradient norm over steps" not in captions, "13 runs have few figures"
+assert "needle: training gradient norm over steps" not in captions, "14 runs have few figures"
 losses = table("needle: validation loss over steps")
-assert len(losses) == 13 and all(n.startswith("needle/") for n in losses), list(losses)
+assert len(losses) == 14 and all(n.startswith("needle/") for n in losses), list(losses)
 legends = re.findall("<ul class=.legend marks.>.*?</ul>", raw)
-assert len(legends) == 1 and legends[0].count("<li") == 4, legends
-lines = re.findall(r"<g class=\"[^\"]*\" data-k=\"(\d+)\">", raw[raw.index("needle: validation loss over steps"):])[:13]
+assert len(legends) == 1 and legends[0].count("<li") == 5, legends
+lines = re.findall(r"<g class=\"[^\"]*\" data-k=\"(\d+)\">", raw[raw.index("needle: validation loss over steps"):])[:14]
 assert set(lines) == set(re.findall("data-k=.(\d+)", legends[0])), (lines, legends)'
-page matrices_are_folded grid.html 'assert raw.count("<details class=\"folded\"><summary>24 matrices</summary>") == 1'
+page matrices_are_folded grid.html 'assert raw.count("<details class=\"folded\"><summary>25 matrices</summary>") == 1'
 page few_matrices_are_not report.html 'assert "folded\"><summary>" not in raw'
 
 # ---- a comparison of two runs ----
