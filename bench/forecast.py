@@ -6,9 +6,9 @@ several mechanisms, on the usual split, as a table of mean squared errors on sta
     bench/forecast.py BUILD --data DIR --out OUT [-- OPTIONS]   trains what is missing, two runs at a time, and prints the table
     bench/forecast.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/RESULTS.md
 
-DIR has ETTh1.csv and ETTm1.csv. A finished run is a line of OUT/runs.jsonl, or of --kept FILE, such as docs/results/forecast.jsonl. To
-resume, run the same command again: a run that was stopped continues bit for bit. The first seed of all rows comes first. --hours H starts no run later than H hours after the
-start. --sets, --features, --horizons, --models and --seeds run a part. OPTIONS after -- go to every training.
+DIR has ETTh1.csv and ETTm1.csv. A finished run is a line of OUT/runs.jsonl, or of --kept FILE, such as
+docs/results/forecast.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. The first
+seed of all rows comes first. --hours H starts no run later than H hours after the start. --sets, --features, --horizons, --models and --seeds run a part. OPTIONS after -- go to every training.
 
 All models read the same 336 rows. DLinear is trained with the rate of its released code and reaches its published figure for
 ETTh1, 96 rows and all columns, 0.375. The steps of the encoders were chosen on the validation part of ETTh1, 96 rows. The
@@ -17,14 +17,12 @@ repeats that for ETTh1 of Table 4, and is left out."""
 
 import argparse
 import os
-import shutil
 import statistics
 import sys
 
+import grid
 import runs
-from page import replace
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 SETS = {"ETTh1": (24, 48, 96, 168, 336, 720), "ETTm1": (24, 48, 96, 288, 672)}
 FEATURES = ("M", "S")
 SEEDS = 3
@@ -61,8 +59,6 @@ LHA_PAPER = {
     ("ETTh1", "M"): {24: 0.475, 48: 0.569, 168: 0.883, 336: 0.970, 720: 1.021},
 }
 
-STATE = ("last.safetensors", "optimizer.safetensors")
-
 
 def directory_of(given, data, features, horizon, name, seed):
     return os.path.join(given.out, "runs", f"{data}-{features}-{horizon}", name, f"seed{seed}")
@@ -70,18 +66,10 @@ def directory_of(given, data, features, horizon, name, seed):
 
 def train(given, data, features, horizon, name, seed):
     """Trains one model, or continues it, and evaluates the best one on the test part: a line of runs.jsonl."""
-    place = directory_of(given, data, features, horizon, name, seed)
-    if os.path.exists(os.path.join(place, "model.safetensors")) and not os.path.exists(os.path.join(place, STATE[0])):
-        shutil.rmtree(place)  # finished, its line lost
-    if os.path.exists(os.path.join(place, "config.json")):
-        found = runs.resume(given.build, place, threads=1)
-    else:
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        steps = STEPS[features] if name in LEARNED else ()
-        found = runs.tool(given.build, "train", "forecast", "--data", os.path.join(given.data, data + ".csv"), *COMMON,
-                          *EVERY[features], "--features", features, "--horizon", horizon, *steps, *MODELS[name][0],
-                          "--seed", seed, "--out", place, *given.train, threads=1)
-    test = runs.tool(given.build, "eval", place, "--split", "test", threads=1)
+    place, steps = directory_of(given, data, features, horizon, name, seed), STEPS[features] if name in LEARNED else ()
+    found, test = grid.train_and_test(
+        given, place, "forecast", "--data", os.path.join(given.data, data + ".csv"), *COMMON, *EVERY[features], "--features", features,
+        "--horizon", horizon, *steps, *MODELS[name][0], "--seed", seed)
     return {"data": data, "features": features, "horizon": horizon, "model": name, "seed": seed, "mse": test["mse"],
             "mae": test["mae"], "valid_mse": found["best_mse"], "seconds": found["seconds"], "steps": found["steps"],
             **runs.origin(given.build)}
@@ -100,16 +88,9 @@ def missing(given, kept):
     return [point for point in wanted if point not in done]
 
 
-def run_all(given, kept):
-    """Returns the number of runs that failed."""
-
-    def finish(point, row):
-        kept.add(row)
-        for name in STATE:  # the best model stays
-            os.remove(os.path.join(directory_of(given, *point), name))
-        return f"{' '.join(map(str, point))}: mse {row['mse']:.4f} in {row['seconds']:.0f} s"
-
-    return runs.run_all(missing(given, kept), lambda *point: train(given, *point), finish, given.jobs, given.hours)
+def told(row):
+    return (f"{row['data']} {row['features']} {row['horizon']} {row['model']} {row['seed']}: mse {row['mse']:.4f} in "
+            f"{row['seconds']:.0f} s")
 
 
 def cell(rows):
@@ -146,24 +127,10 @@ def document(kept):
 def read_arguments():
     lists = {"sets": SETS, "features": FEATURES, "models": MODELS}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    runs.add_arguments(parser, lists)
+    grid.add_arguments(parser, lists)
     parser.add_argument("--horizons", type=lambda text: text.split(","), default=[], help="numbers between commas (default: all)")
-    given = runs.read_arguments(parser, lists)
-    if given.data is None and not given.docs:
-        parser.error("--data is needed to train")
-    return given
-
-
-def main():
-    given = read_arguments()
-    kept = runs.Kept(given.kept)
-    failed = 0 if given.docs else run_all(given, kept)
-    text = document(kept)
-    print(text)
-    if given.docs:
-        replace(os.path.join(os.path.dirname(HERE), "docs", "RESULTS.md"), "forecast", text)
-    return 1 if failed else 0
+    return grid.read_arguments(parser, lists, needs_data=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(grid.fill(read_arguments(), sys.modules[__name__], "forecast"))

@@ -6,25 +6,24 @@ test sets beside those of the papers.
     bench/lra.py BUILD --data DIR --out OUT [-- OPTIONS]   trains what is missing, two runs at a time, and prints the table
     bench/lra.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/RESULTS.md
 
-DIR has aclImdb and mnist, unpacked; the other data sets are generated into OUT/data. A finished run is a line
-of OUT/runs.jsonl, or of --kept FILE, such as docs/results/lra.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. Runs that matter
-most come first: the first seed of all mechanisms, then the further seeds of those with three. --hours H starts no run later
-than H hours after the start. --tasks, --mechanisms and --seeds run a part. OPTIONS after -- go to every training.
+DIR has aclImdb and mnist, unpacked; the other data sets are generated into OUT/data. A finished run is a line of
+OUT/runs.jsonl, or of --kept FILE, such as docs/results/lra.jsonl. To resume, run the same command again: a run that was
+stopped continues bit for bit. Runs that matter most come first: the first seed of all mechanisms, then the further seeds of
+those with three. --hours H starts no run later than H hours after the start. --tasks, --mechanisms and --seeds run a part.
+OPTIONS after -- go to every training.
 
 Rows of the papers are those of the YOSO paper (Table 3) and of the LHA paper (Table 3): other lengths, models and data, full
 training. They are not comparable with ours in height, only in order."""
 
 import argparse
 import os
-import shutil
 import statistics
 import sys
 
+import grid
 import lra_data
 import runs
-from page import replace
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 TASKS = ("listops", "text", "retrieval", "image", "pathfinder")
 SEEDS = 3  # of the mechanisms below that say so
 
@@ -76,25 +75,15 @@ LHA_PAPER = {
 }
 
 
-STATE = ("last.safetensors", "optimizer.safetensors")
-
-
 def directory_of(given, task, name, seed):
     return os.path.join(given.out, "runs", task, name.replace("*", "star-"), f"seed{seed}")
 
 
 def train(given, task, name, seed):
     """Trains one model, or continues it, and evaluates the best one on the test set: a line of runs.jsonl."""
-    place, options = directory_of(given, task, name, seed), MECHANISMS[name][0]
-    if os.path.exists(os.path.join(place, "model.safetensors")) and not os.path.exists(os.path.join(place, STATE[0])):
-        shutil.rmtree(place)  # finished, its line lost
-    if os.path.exists(os.path.join(place, "config.json")):
-        found = runs.resume(given.build, place, threads=1)
-    else:
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        found = runs.tool(given.build, "train", task, "--data", lra_data.directory(given, task), "--preset", "lra-small",
-                          "--attention", *options, "--seed", seed, "--out", place, *given.train, threads=1)
-    test = runs.tool(given.build, "eval", place, "--split", "test", threads=1)
+    options = MECHANISMS[name][0]
+    found, test = grid.train_and_test(given, directory_of(given, task, name, seed), task, "--data", lra_data.directory(given, task),
+                                      "--preset", "lra-small", "--attention", *options, "--seed", seed)
     return {"task": task, "mechanism": name, "seed": seed, "options": [str(word) for word in options],
             "accuracy": test["accuracy"], "valid_accuracy": found["best_accuracy"], "seconds": found["seconds"],
             "steps": found["steps"], "peak_rss_bytes": found["peak_rss_bytes"], **runs.origin(given.build)}
@@ -108,19 +97,8 @@ def missing(given, kept):
     return [point for point in wanted if point not in done]
 
 
-def run_all(given, kept):
-    """Returns the number of runs that failed."""
-    for task in given.tasks:
-        lra_data.directory(given, task)
-
-    def finish(point, row):
-        kept.add(row)
-        for name in STATE:  # the best model stays
-            os.remove(os.path.join(directory_of(given, *point), name))
-        return (f"{row['task']} {row['mechanism']} seed {row['seed']}: {100 * row['accuracy']:.2f} % in "
-                f"{row['seconds']:.0f} s")
-
-    return runs.run_all(missing(given, kept), lambda *point: train(given, *point), finish, given.jobs, given.hours)
+def told(row):
+    return f"{row['task']} {row['mechanism']} seed {row['seed']}: {100 * row['accuracy']:.2f} % in {row['seconds']:.0f} s"
 
 
 def cell(rows):
@@ -173,20 +151,17 @@ def document(kept):
 def read_arguments():
     lists = {"tasks": TASKS, "mechanisms": MECHANISMS}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    runs.add_arguments(parser, lists)
+    grid.add_arguments(parser, lists)
     parser.add_argument("--examples", type=int, default=lra_data.EXAMPLES, help="of generated and drawn training sets")
-    return runs.read_arguments(parser, lists)
+    return grid.read_arguments(parser, lists)
 
 
 def main():
     given = read_arguments()
-    kept = runs.Kept(given.kept)
-    failed = 0 if given.docs else run_all(given, kept)
-    text = document(kept)
-    print(text)
-    if given.docs:
-        replace(os.path.join(os.path.dirname(HERE), "docs", "RESULTS.md"), "lra", text)
-    return 1 if failed else 0
+    if not given.docs:
+        for task in given.tasks:
+            lra_data.directory(given, task)
+    return grid.fill(given, sys.modules[__name__], "lra")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of the tool, and results that are kept, for scripts that train many models. Standard library only."""
 
-import concurrent.futures
 import json
 import os
 import subprocess
-import sys
-import threading
-import time
 
 import machine
 from page import replace
@@ -85,22 +81,6 @@ class Kept:
             os.fsync(file.fileno())
 
 
-def add_arguments(parser, lists):
-    """The arguments of a table of trainings. lists: name of an option to the names that it can list, all by default."""
-    parser.add_argument("build", help="build directory with the tool")
-    parser.add_argument("--data", metavar="DIR", help="directory of the published data")
-    parser.add_argument("--out", required=True, help="directory of the runs")
-    parser.add_argument("--kept", metavar="FILE", help="finished runs, a line each, read and appended: those of docs/results "
-                        "count as done, so that a table goes on on another machine (default: OUT/runs.jsonl)")
-    for name, known in lists.items():
-        parser.add_argument("--" + name, type=lambda text: text.split(","), default=list(known),
-                            help="names between commas (default: all)")
-    parser.add_argument("--seeds", type=int, default=1000, help="most seeds of a row")
-    parser.add_argument("--jobs", type=int, default=2, help="single-threaded runs at a time")
-    parser.add_argument("--hours", type=float, default=6)
-    parser.add_argument("--docs", action="store_true", help="write the table of the finished runs to docs/RESULTS.md")
-
-
 def add_point_arguments(parser, name, lengths):
     """The arguments of a table of measured points by length, kept in docs/results/NAME.jsonl."""
     parser.add_argument("build", help="build directory with the tool")
@@ -116,50 +96,3 @@ def show_points(given, block, document):
     print(text)
     if given.docs:
         replace(os.path.join(DOCS, "PERFORMANCE.md"), block, text)
-
-
-def read_arguments(parser, lists):
-    """Reads them. given.train: what follows --, for every training."""
-    words = sys.argv[1:]
-    at = words.index("--") if "--" in words else len(words)
-    given = parser.parse_args(words[:at])
-    given.train = words[at + 1:]
-    for name, known in lists.items():
-        unknown = [each for each in getattr(given, name) if each not in known]
-        if unknown:
-            parser.error(f"--{name} has {unknown[0]}; there are {', '.join(known)}")
-    given.build, given.out = os.path.abspath(given.build), os.path.abspath(given.out)
-    given.data = given.data and os.path.abspath(given.data)
-    given.kept = given.kept or os.path.join(given.out, "runs.jsonl")
-    os.makedirs(given.out, exist_ok=True)
-    return given
-
-
-def run_all(left, train, finish, jobs, hours):
-    """Calls train(point) for the points of the list `left` in order, `jobs` at a time, and starts none later than `hours` from
-    now. finish(point, row), one call at a time, gets what train returns and says what is printed. A point whose training
-    fails is told on stderr and leaves the others alone. Returns the number of points that failed."""
-    ends, lock, failed, total = time.monotonic() + 3600 * hours, threading.Lock(), [], len(left)
-
-    def worker():
-        while True:
-            with lock:
-                if not left or time.monotonic() > ends:
-                    return
-                point = left.pop(0)
-            try:
-                row = train(*point)
-            except (RuntimeError, OSError, KeyError) as error:
-                with lock:
-                    failed.append(point)
-                    print(f"{' '.join(map(str, point))}: failed: {error}", file=sys.stderr, flush=True)
-                continue
-            with lock:
-                print(f"{total - len(left)}/{total} {finish(point, row)}", file=sys.stderr, flush=True)
-
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for job in [pool.submit(worker) for _ in range(jobs)]:
-            job.result()
-    if left:
-        print(f"{len(left)} runs are left after {hours:g} hours", file=sys.stderr)
-    return len(failed)

@@ -3,7 +3,7 @@
 # a failed run that leaves the others alone.
 # Planted and caught: every seed trained with the first; the horizon of the first row for all; a failed run that ends the others;
 # DLinear counted among the encoders; a run without a line that ended before.
-# Covers: bench/forecast.py bench/runs.py
+# Covers: bench/forecast.py bench/grid.py bench/runs.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
 

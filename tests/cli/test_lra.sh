@@ -3,7 +3,7 @@
 # start that trains only what is missing.
 # Planted and caught: a line written behind one that a crash cut; every seed trained with the first; a failed run that ends the
 # others; the mean of two tasks given as that of five; runs of --kept trained again.
-# Covers: bench/lra.py bench/lra_data.py bench/runs.py
+# Covers: bench/lra.py bench/lra_data.py bench/grid.py bench/runs.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
 script="$source_dir/bench/lra.py $build --out t --examples 80 --tasks listops,pathfinder"
