@@ -23,6 +23,8 @@ import tempfile
 import textwrap
 import time
 
+from environment import enter
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 PACKAGES = ["torch==2.13.0", "transformers==5.23.0", "numpy"]
@@ -326,12 +328,7 @@ def main():
     environment = asked.env or os.path.join(asked.build, "checkpoints-env")
     if asked.setup:
         return setup(environment)
-    python = os.path.join(environment, "bin", "python")
-    if not os.path.exists(python):
-        sys.exit(f"no {environment}: run bench/checkpoints.py --setup first")
-    if os.path.realpath(sys.prefix) != os.path.realpath(environment):
-        os.environ["TRANSFORMERS_OFFLINE"] = os.environ["HF_HUB_OFFLINE"] = os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
-        os.execv(python, [python, os.path.abspath(__file__)] + sys.argv[1:])
+    enter(environment, "bench/checkpoints.py --setup")
     sys.path.insert(0, HERE)
     import library as shared
     if asked.speed_child:

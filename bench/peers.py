@@ -23,6 +23,7 @@ import tempfile
 import time
 
 from contest import Contender, clock, compete, optional
+from environment import enter
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 HEADS, DIM = 12, 64
@@ -43,17 +44,6 @@ def setup(environment):
         subprocess.run([*pip, PACKAGES[0].partition("+")[0]], check=True)
     for package in PACKAGES[1:]:  # one at a time: what cannot be had is missing from the tables, no more
         subprocess.run([*pip, package])
-
-
-def enter(environment, threads):
-    """Starts this script again in the private environment, with its number of threads."""
-    python = os.path.join(environment, "bin", "python")
-    if not os.path.exists(python):
-        sys.exit(f"no {environment}: run bench/peers.py --setup first")
-    if os.path.realpath(sys.prefix) != os.path.realpath(environment):
-        os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(threads)
-        os.environ["TRANSFORMERS_OFFLINE"] = os.environ["HF_HUB_OFFLINE"] = "1"
-        os.execv(python, [python, os.path.abspath(sys.argv[0]), *sys.argv[1:]])
 
 
 # ---- attention -----------------------------------------------------------------------------------------------------
@@ -488,7 +478,7 @@ def main():
         with open(asked.tables) as file:
             results = json.load(file)
     else:
-        enter(environment, asked.threads)
+        enter(environment, "bench/peers.py --setup", asked.threads)
         results = measure(asked)
     text = tables.document(results)
     with open(os.path.join(asked.build, "peers.md"), "w") as file:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 from contest import Contender, clock, compete, reason
+from environment import enter
 from figures import median, row_of
 from page import Table, fill
 
@@ -163,8 +164,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
-    from peers import enter
-    enter(os.path.join(asked.build, "peers-env"), asked.threads)
+    enter(os.path.join(asked.build, "peers-env"), "bench/peers.py --setup", asked.threads)
     import torch
     import library
     import machine

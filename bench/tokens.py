@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from environment import enter
+
 VERSION = "tokenizers==0.23.3"
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -369,8 +371,7 @@ def main():
     if arguments.setup:
         here = os.path.dirname(os.path.abspath(__file__))
         return subprocess.run([os.path.join(here, "../tools/python_env.sh"), environment, sys.executable, VERSION]).returncode
-    if os.path.exists(environment) and not sys.prefix.startswith(os.path.abspath(environment)):
-        os.execv(os.path.join(environment, "bin", "python"), ["python", *sys.argv])
+    enter(environment, "bench/tokens.py BUILD --setup")
     if arguments.vectors:
         return print_vectors()
     if not arguments.texts:
