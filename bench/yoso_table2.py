@@ -8,8 +8,8 @@ expectation.
 
 --data: token files of `hashattn data mlm`, with an order. OPTIONS go to every training: --size tiny, --batch 32. A model
 that learned with softmax is evaluated with softmax only; one that learned with yoso or yoso-e with every other number of
-hashes, and "E", the expectation. A row has the validation perplexity of masked tokens and the accuracy of the order, means
-over seeds.
+hashes, and "E", the expectation. One table has the validation perplexity of masked tokens, one the accuracy of the order:
+mean, and standard deviation over seeds.
 
 Resume: run the same command again. A finished training has DIR/NAME/seedN/done.json, each evaluation a file beside it; a
 training that was stopped continues bit for bit. The table is written to DIR/table.md and to stdout."""
@@ -51,18 +51,24 @@ def evaluate(given, name, seed):
     return {way: once(os.path.join(place, way + ".json"), compute) for way, compute in ways.items()}
 
 
-def table(all_scores):
+def over_seeds(values):
+    """Mean, and standard deviation if there is more than one."""
+    return f"{statistics.mean(values):.1f}" + (f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else "")
+
+
+def table(all_scores, title, value_of):
     columns = ["softmax", *map(str, HASHES), "E"]
-    lines = ["| learned with | softmax | " + " | ".join(f"m {m}" for m in HASHES) + " | E |",
+    lines = [title + ":", "", "| learned with | softmax | " + " | ".join(f"m {m}" for m in HASHES) + " | E |",
              "|---|" + "---|" * len(columns)]
     for name, seeds in all_scores.items():
-        cells = []
-        for column in columns:
-            known = [scored[column] for scored in seeds if column in scored]
-            cells.append("" if not known else f"{statistics.mean(k['perplexity'] for k in known):.1f} "
-                         f"({100 * statistics.mean(k['order'] for k in known):.1f} %)")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        known = [[value_of(scored[column]) for scored in seeds if column in scored] for column in columns]
+        lines.append(f"| {name} | " + " | ".join(over_seeds(values) if values else "" for values in known) + " |")
     return "\n".join(lines)
+
+
+def document(all_scores):
+    return "\n\n".join([table(all_scores, "Perplexity of masked tokens", lambda scored: scored["perplexity"]),
+                        table(all_scores, "Accuracy of the order in per cent", lambda scored: 100 * scored["order"])])
 
 
 def main():
@@ -87,7 +93,7 @@ def main():
     for seed in range(1, given.seeds + 1):
         for name in names:
             done.setdefault(name, []).append(evaluate(given, name, seed))
-            text = table(done)
+            text = document(done)
             with open(os.path.join(given.out, "table.md"), "w") as file:
                 file.write(text + "\n")
     print(text)
