@@ -8,7 +8,8 @@ several mechanisms, on the usual split, as a table of mean squared errors on sta
 
 DIR has ETTh1.csv and ETTm1.csv. A finished run is a line of OUT/runs.jsonl, or of --kept FILE, such as
 docs/results/forecast.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. The first
-seed of all rows comes first. --hours H starts no run later than H hours after the start. --sets, --features, --horizons, --models and --seeds run a part. OPTIONS after -- go to every training.
+seed of all rows comes first. --hours H starts no run later than H hours after the start. --sets,
+--features, --horizons, --models and --seeds run a part. OPTIONS after -- go to every training.
 
 All models read the same 336 rows. DLinear is trained with the rate of its released code and reaches its published figure for
 ETTh1, 96 rows and all columns, 0.375. The steps of the encoders were chosen on the validation part of ETTh1, 96 rows. The

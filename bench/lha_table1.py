@@ -15,8 +15,8 @@ go to every training.
 The paper's rows have all heads hashed in all layers (10 x 16), half of them (5 x 16), all in half of the layers (10 x 8), or
 half in half (5 x 8). Here the four heads of two layers stand for these; the second layer is the half of the layers. Attention
 has one size: local heads with blocks of 8 see 20 keys in the mean, hashed heads with 32 buckets of 1,024 tokens at most 45
-earlier ones and 22 in the mean. "in the paper's way" follows the published code in everything; there later tokens influence
-which keys are seen."""
+earlier ones and 22 in the mean. "in the paper's way" has its mode, targets and membership, and no balancing; there later
+tokens influence which keys are seen."""
 
 import argparse
 import math
