@@ -3,7 +3,7 @@
 # suggestion, which a program of its own derives from the names.
 # Planted and caught: --isa or --quiet left out; every distance 0; a loop over one name too many; operands that are not kept;
 # flags of the library not found.
-# Covers: arguments.c suggest.c
+# Covers: arguments.c command_options.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
 # Whole numbers and numbers: all of the text is read, and both ends of a range belong to it.

@@ -4,7 +4,7 @@
 # switch that swallows the next word; write errors of stdout ignored; --precision ignored; an example with a wrong option
 # name; a heading of help for each option; the locale of the environment used; the choices of the first mechanism shown for
 # all that have an option of that name; a name suggested twice.
-# Covers: main.c tool.c arguments.c suggest.c
+# Covers: main.c tool.c arguments.c command_options.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
 says help_lists_commands "attend" --help

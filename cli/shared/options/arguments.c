@@ -1,247 +1,15 @@
-/* Parsing by one table. Options are --name value or --name=value, anywhere among the operands;
-   "--" ends them. SPDX-License-Identifier: Apache-2.0 */
+/* Options are --name value or --name=value, anywhere among the operands; "--" ends them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/arguments.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/shared/options/complete.h"
 #include "cli/shared/options/help.h"
 #include "cli/shared/options/suggest.h"
-#include "cli/shared/tool/ranks.h"
-
-/* Only this program fills the tables, so a full one is a bug. */
-static size_t next_place(size_t *count, size_t capacity)
-{
-    if (*count == capacity) {
-        fprintf(stderr, "hashattn: a table of %zu options is full\n", capacity);
-        abort();
-    }
-    return (*count)++;
-}
-
-static void add(struct options *options, struct option row)
-{
-    options->rows[next_place(&options->num_rows, MOST_OPTIONS)] = row;
-}
-
-void options_add_text(struct options *options, const char *name, const char **target, const char *argument,
-                      const char *help)
-{
-    add(options,
-        (struct option){
-            .name = name, .kind = OPTION_TEXT, .target = target, .argument = argument, .help = help});
-}
-
-void options_offer(struct options *options, const char *const *values)
-{
-    options->rows[options->num_rows - 1].values = values;
-}
-
-void options_add_count(struct options *options, const char *name, size_t *target, const char *argument,
-                       const char *help, double minimum, double maximum)
-{
-    add(options, (struct option){name, OPTION_COUNT, target, argument, help, minimum, maximum, NULL});
-}
-
-void options_add_number(struct options *options, const char *name, double *target, const char *argument,
-                        const char *help, double minimum, double maximum)
-{
-    add(options, (struct option){name, OPTION_NUMBER, target, argument, help, minimum, maximum, NULL});
-}
-
-void options_add_switch(struct options *options, const char *name, int *target, const char *help)
-{
-    add(options, (struct option){.name = name, .kind = OPTION_SWITCH, .target = target, .help = help});
-}
-
-void options_add_list(struct options *options, const char *name, struct text_list *target,
-                      const char *argument, const char *help)
-{
-    add(options,
-        (struct option){
-            .name = name, .kind = OPTION_LIST, .target = target, .argument = argument, .help = help});
-}
-
-void options_add_ranks(struct options *options)
-{
-    int rank, size;
-    ranks_place(&rank, &size);
-    options->common.joins = true;
-    options->common.quiet = rank > 0; /* rank 0 speaks for all */
-    options->common.comm_timeout = 600;
-    options_add_number(
-        options, "comm-timeout", &options->common.comm_timeout, "T",
-        "under mpirun: all ranks end if one does not answer for T seconds (default 600; 0: no limit)", 0,
-        1e9);
-}
-
-void options_add_split(struct options *options, const char **split, const char *help)
-{
-    static const char *const splits[] = {"train", "valid", "test", NULL};
-    options_add_text(options, "split", split, "NAME", help);
-    options_offer(options, splits);
-}
-
-void options_add_preset(struct options *options, const char **preset)
-{
-    static const char *const presets[] = {"lra", "lra-small", "bert", "lha-lm", "informer", NULL};
-    static const char *const sizes[] = {"tiny", "mini", "small", "base", NULL};
-    options_add_text(
-        options, "preset", preset, "NAME",
-        "lra: model and training as in the released Long Range Arena configurations; lra-small: its tasks in "
-        "minutes; bert: as in BERT's pretraining; lha-lm: LHA's released language model, with heads of local "
-        "and "
-        "lha; informer: Informer on ETTh1");
-    options_offer(options, presets);
-    options_add_text(
-        options, "size", &options->size, "NAME",
-        "layers, dim, heads and ffn: tiny (2 x 128), mini (4 x 256), small (4 x 512) or base (12 x "
-        "768), with heads of 64 and an ffn of 4 dim");
-    options_offer(options, sizes);
-}
-
-void options_begin(struct options *options, const struct command *command)
-{
-    *options = (struct options){.command = command, .common = {.isa = "auto"}};
-    struct common *common = &options->common;
-    options_add_count(options, "threads", &common->threads, "N",
-                      "number of threads (default: all processors)", 1, 1024);
-    options_add_text(options, "isa", &common->isa, "NAME",
-                     "instruction set from `hashattn info`, or auto (default)");
-    options_offer(options, hashattn_isa_names());
-    options_add_text(options, "precision", &common->precision, "NAME",
-                     "float32 or bf16, for matrix products and for the arrays of attend "
-                     "and bench (default float32; for a trained run: as in training)");
-    static const char *const precisions[] = {"float32", "bf16", NULL};
-    options_offer(options, precisions);
-    add(options, (struct option){.name = "seed",
-                                 .kind = OPTION_SEED,
-                                 .target = &common->seed,
-                                 .argument = "N",
-                                 .help = "random seed (default 0; for a trained run: as in training)"});
-    options_add_switch(options, "json", &common->json, "print the result as JSON on stdout");
-    options_add_switch(options, "quiet", &common->quiet, "print only errors on stderr");
-    options_add_switch(options, "help", &options->help, "print this help");
-}
-void options_dashed(const char *name, char dashed[OPTION_NAME])
-{
-    snprintf(dashed, OPTION_NAME, "%s", name);
-    for (char *c = dashed; *c != '\0'; c++)
-        *c = *c == '_' ? '-' : *c;
-}
-
-/* The command line has dashes instead of the library's underscores. */
-static bool same_name(const char *dashed, const char *name)
-{
-    for (; *dashed != '\0' && (*dashed == *name || (*dashed == '-' && *name == '_')); dashed++)
-        name++;
-    return *dashed == '\0' && *name == '\0';
-}
-
-/* Of two options of one type: both lists are NULL, or none is. */
-static bool same_choices(const char *const *a, const char *const *b)
-{
-    if (a == NULL)
-        return true;
-    while (*a != NULL && *b != NULL && strcmp(*a, *b) == 0)
-        a++, b++;
-    return *a == *b; /* NULL at the end of both */
-}
-
-bool options_same(const hashattn_option *a, const hashattn_option *b)
-{
-    return strcmp(a->name, b->name) == 0 && strcmp(a->owner, b->owner) == 0 && a->type == b->type &&
-           a->minimum == b->minimum && a->maximum == b->maximum && strcmp(a->preset, b->preset) == 0 &&
-           same_choices(a->choices, b->choices) && strcmp(a->help, b->help) == 0;
-}
-
-void options_add_library(struct options *options, const hashattn_option *row)
-{
-    bool of_mechanism = strcmp(row->owner, "attention") == 0;
-    for (size_t i = 0; i < options->num_library; i++)
-        if (of_mechanism ? options_same(&options->library[i], row)
-                         : strcmp(options->library[i].name, row->name) == 0)
-            return;
-    for (size_t i = 0; i < options->num_rows; i++)
-        if (same_name(options->rows[i].name, row->name))
-            return;
-    options->library[next_place(&options->num_library, MOST_LIBRARY)] = *row;
-}
-
-void options_add_mechanisms(struct options *options)
-{
-    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
-    hashattn_option row = {.struct_size = sizeof row};
-    for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
-        for (size_t j = 0; hashattn_mechanism_option(i, j, &row); j++)
-            options_add_library(options, &row);
-}
-
-static void add_task(struct options *options, size_t task, const char *owner)
-{
-    hashattn_option row = {.struct_size = sizeof row};
-    for (size_t i = 0; hashattn_task_option(task, i, &row); i++)
-        if (owner == NULL ? strcmp(row.owner, "data") != 0 : strcmp(owner, row.owner) == 0)
-            options_add_library(options, &row);
-}
-
-void options_add_tasks(struct options *options, const char *owner, const char *named)
-{
-    hashattn_task_info task = {.struct_size = sizeof task};
-    for (size_t i = 0; named != NULL && hashattn_task_get(i, &task); i++)
-        if (strcmp(task.name, named) == 0) {
-            add_task(options, i, owner);
-            options->task_sets = owner == NULL ? task.attention : NULL;
-            return;
-        }
-    for (size_t i = 0; hashattn_task_get(i, &task); i++)
-        add_task(options, i, owner);
-}
-
-hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,
-                                  hashattn_attention **attention)
-{
-    hashattn_status status = hashattn_attention_new(context, name, attention);
-    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
-        status = hashattn_attention_set(*attention, options->settings[i].name, options->settings[i].text);
-    return status;
-}
-
-hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
-                              const char *preset, const char *from, const char *mechanism,
-                              hashattn_setup **setup)
-{
-    hashattn_status status = hashattn_setup_new(context, task, setup);
-    if (status == HASHATTN_OK && preset != NULL)
-        status = hashattn_setup_preset(*setup, preset);
-    if (status == HASHATTN_OK && from != NULL)
-        status = hashattn_setup_from(*setup, from);
-    if (status == HASHATTN_OK && options->size != NULL)
-        status = hashattn_setup_size(*setup, options->size);
-    if (status == HASHATTN_OK && mechanism != NULL)
-        status = hashattn_setup_mechanism(*setup, mechanism);
-    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
-        status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
-    char seed[32];
-    snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->common.seed);
-    return status != HASHATTN_OK ? status : hashattn_setup_set(*setup, "seed", seed);
-}
-
-int options_fail(const struct options *options, const char *format, ...)
-{
-    char text[600];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return tool_fail(EXIT_USAGE, "%s (see hashattn %s --help)", text, options->command->name);
-}
-
-/* ---- parsing ------------------------------------------------------------------------------------------- */
 
 static size_t first_named(const struct options *options, const char *name)
 {
@@ -328,32 +96,6 @@ static int set_row(const struct options *options, const struct option *row, cons
     return EXIT_USAGE;
 }
 
-const struct option *options_find(const struct options *options, const char *name,
-                                  const hashattn_option **library, bool *negated)
-{
-    for (size_t i = 0; i < options->num_rows; i++)
-        if (strcmp(options->rows[i].name, name) == 0)
-            return &options->rows[i];
-    for (size_t i = 0; i < options->num_library && *library == NULL; i++) {
-        const hashattn_option *row = &options->library[i];
-        *negated = row->type == HASHATTN_OPTION_FLAG && strncmp(name, "no-", 3) == 0 &&
-                   same_name(name + 3, row->name);
-        if (*negated || same_name(name, row->name))
-            *library = row;
-    }
-    return NULL;
-}
-
-size_t options_scope(const char *name)
-{
-    hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
-    size_t size = strcspn(name, ".");
-    for (size_t i = 0; name[size] == '.' && hashattn_mechanism_get(i, &mechanism); i++)
-        if (strlen(mechanism.name) == size && strncmp(name, mechanism.name, size) == 0)
-            return size + 1;
-    return 0;
-}
-
 /* Parses one argument that begins with "--"; *used becomes 2 if the next one is its value. */
 static int parse_option(struct options *options, int left, char **argv, int *used)
 {
@@ -433,4 +175,35 @@ bool options_parse(struct options *options, int argc, char **argv, int *code)
     }
     *code = parse(options, argc, argv);
     return *code == EXIT_GOOD;
+}
+
+/* ---- what was given, for the library ---- */
+
+hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,
+                                  hashattn_attention **attention)
+{
+    hashattn_status status = hashattn_attention_new(context, name, attention);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_attention_set(*attention, options->settings[i].name, options->settings[i].text);
+    return status;
+}
+
+hashattn_status options_setup(const struct options *options, hashattn_context *context, const char *task,
+                              const char *preset, const char *from, const char *mechanism,
+                              hashattn_setup **setup)
+{
+    hashattn_status status = hashattn_setup_new(context, task, setup);
+    if (status == HASHATTN_OK && preset != NULL)
+        status = hashattn_setup_preset(*setup, preset);
+    if (status == HASHATTN_OK && from != NULL)
+        status = hashattn_setup_from(*setup, from);
+    if (status == HASHATTN_OK && options->size != NULL)
+        status = hashattn_setup_size(*setup, options->size);
+    if (status == HASHATTN_OK && mechanism != NULL)
+        status = hashattn_setup_mechanism(*setup, mechanism);
+    for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
+        status = hashattn_setup_set(*setup, options->settings[i].name, options->settings[i].text);
+    char seed[32];
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->common.seed);
+    return status != HASHATTN_OK ? status : hashattn_setup_set(*setup, "seed", seed);
 }

@@ -5,7 +5,7 @@
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H
 
-#include "cli/shared/options/arguments.h"
+#include "cli/shared/options/command_options.h"
 
 /* True if the last argument is --complete. */
 bool complete_wanted(int argc, char **argv);

@@ -183,3 +183,16 @@ bool lha_lists_agree(const struct lha_lists *lists, const struct grouped *groupe
     }
     return lists->ranks->status == HASHATTN_OK;
 }
+
+struct lha_lists_saved lha_lists_saved_on(const struct grouped *grouped, const struct problem_shape *shape,
+                                          void *block)
+{
+    struct lha_lists_saved saved;
+    struct arena arena = arena_on(block);
+    size_t lists = grouped_lists(grouped), places = grouped_places(grouped, shape->total_rows);
+    saved.queries = members_take(&arena, lists, places);
+    saved.keys = grouped->joint ? saved.queries : members_take(&arena, lists, places);
+    saved.rows = softmax_rows_take(&arena, shape->num_queries);
+    saved.bytes = arena.used;
+    return saved;
+}

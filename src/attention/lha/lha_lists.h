@@ -49,4 +49,13 @@ bool lha_lists_agree(const struct lha_lists *lists, const struct grouped *groupe
 /* lists->choice becomes the choice of grouped_whole for the whole sequence. */
 bool lha_lists_choose(const struct lha_lists *lists, const struct grouped *grouped, enum grouped_side side);
 
+/* What forward over shared rows leaves for backward and the loss: the lists, and numbers of softmax. */
+struct lha_lists_saved {
+    struct members queries, keys; /* of the whole sequence; joint: the same */
+    struct softmax_rows rows;     /* of this rank's queries */
+    size_t bytes;
+};
+struct lha_lists_saved lha_lists_saved_on(const struct grouped *grouped, const struct problem_shape *shape,
+                                          void *block);
+
 #endif

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "attention/lha/lha_ranks.h"
+#include "attention/lha/lha_lists.h"
 #include "base/random.h"
 #include "parts/groups/row_sample.h"
 #include "parts/groups/utility.h"
@@ -392,7 +392,7 @@ static void find_all_homes(const struct problem *problem, const struct grouped *
     bool released = options->grouping.mode == MODE_RELEASED;
     struct members queries, keys;
     if (shape->ranks > 1) {
-        struct lha_ranks_saved saved = lha_ranks_saved_on(grouped, shape, problem->saved);
+        struct lha_lists_saved saved = lha_lists_saved_on(grouped, shape, problem->saved);
         queries = saved.queries, keys = saved.keys;
     } else {
         struct grouped_saved saved = grouped_saved(grouped);

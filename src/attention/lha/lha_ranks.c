@@ -15,23 +15,10 @@ static size_t all_places(const struct grouped *grouped, const struct problem_sha
     return grouped_places(grouped, shape->total_rows);
 }
 
-struct lha_ranks_saved lha_ranks_saved_on(const struct grouped *grouped, const struct problem_shape *shape,
-                                          void *block)
-{
-    struct lha_ranks_saved saved;
-    struct arena arena = arena_on(block);
-    size_t lists = grouped_lists(grouped), places = all_places(grouped, shape);
-    saved.queries = members_take(&arena, lists, places);
-    saved.keys = grouped->joint ? saved.queries : members_take(&arena, lists, places);
-    saved.rows = softmax_rows_take(&arena, shape->num_queries);
-    saved.bytes = arena.used;
-    return saved;
-}
-
 size_t lha_ranks_saved_size(const void *options, const struct problem_shape *shape)
 {
     struct grouped grouped = in_groups(options, shape);
-    return lha_ranks_saved_on(&grouped, shape, NULL).bytes;
+    return lha_lists_saved_on(&grouped, shape, NULL).bytes;
 }
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
@@ -133,7 +120,7 @@ const char *lha_ranks_refuse(const void *options, const struct problem_shape *sh
 /* ---- forward and backward ------------------------------------------------------------------------------ */
 
 /* Makes the lists; `false` after a failure of the ranks. */
-static bool agree(const struct problem *problem, const struct lha_ranks_saved *saved)
+static bool agree(const struct problem *problem, const struct lha_lists_saved *saved)
 {
     const struct lha_options *options = problem->options;
     struct lha_scratch scratch = lha_scratch_on(options, &problem->shape, 0, problem->scratch);
@@ -155,7 +142,7 @@ static bool agree(const struct problem *problem, const struct lha_ranks_saved *s
 
 /* The trade, with the places of both sides. */
 static struct trade open(const struct problem *problem, const struct grouped *grouped,
-                         const struct lha_ranks_saved *saved, bool backward)
+                         const struct lha_lists_saved *saved, bool backward)
 {
     struct lha_scratch scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch);
     struct trade trade = trade_on(grouped, &problem->shape, backward, scratch.rest);
@@ -193,7 +180,7 @@ static struct group_attention in_owned(const struct problem *problem, const stru
 
 /* The same for what happens to the own rows. */
 static struct group_attention in_own(const struct problem *problem, const struct grouped *grouped,
-                                     const struct trade *trade, const struct lha_ranks_saved *saved)
+                                     const struct trade *trade, const struct lha_lists_saved *saved)
 {
     return (struct group_attention){
         .kernels = problem->kernels,
@@ -249,7 +236,7 @@ void lha_ranks_forward(const struct problem *problem, struct view out)
 {
     const struct lha_options *options = problem->options;
     struct grouped grouped = in_groups(&options->grouping, &problem->shape);
-    struct lha_ranks_saved saved = lha_ranks_saved_on(&grouped, &problem->shape, problem->saved);
+    struct lha_lists_saved saved = lha_lists_saved_on(&grouped, &problem->shape, problem->saved);
     if (!agree(problem, &saved)) {
         write_zeros(out);
         return;
@@ -326,7 +313,7 @@ void lha_ranks_backward(const struct problem *problem, struct view out, struct v
     if (problem->ranks->status != HASHATTN_OK) /* there may be no lists */
         return;
     struct grouped grouped = in_groups(&options->grouping, &problem->shape);
-    struct lha_ranks_saved saved = lha_ranks_saved_on(&grouped, &problem->shape, problem->saved);
+    struct lha_lists_saved saved = lha_lists_saved_on(&grouped, &problem->shape, problem->saved);
     struct trade trade = open(problem, &grouped, &saved, true);
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, width = d + d_v + 3;
     const struct group_attention owned = in_owned(problem, &grouped, &trade, width),

@@ -17,15 +17,6 @@
 #include "attention/lha/lha_hashes.h"
 #include "attention/lha/lha_lists.h"
 
-/* What forward leaves for backward and the loss. */
-struct lha_ranks_saved {
-    struct members queries, keys; /* of the whole sequence; joint: the same */
-    struct softmax_rows rows;     /* of this rank's queries */
-    size_t bytes;
-};
-struct lha_ranks_saved lha_ranks_saved_on(const struct grouped *grouped, const struct problem_shape *shape,
-                                          void *block);
-
 /* Slots of the facet. */
 const char *lha_ranks_refuse(const void *options, const struct problem_shape *shape);
 size_t lha_ranks_saved_size(const void *options, const struct problem_shape *shape);

@@ -75,16 +75,6 @@ static void turn_tiles(const struct kernels *kernels, float *to, const float *ro
                                  size_min(TILE, count - tile), cols);
 }
 
-struct seen group_seen(enum group_sight sight, const struct capacity *window, const uint32_t *queries,
-                       size_t place, size_t keys)
-{
-    if (sight == SIGHT_ALL || sight_is_by_token(sight))
-        return (struct seen){0, keys};
-    size_t end = place + 1,
-           most = sight == SIGHT_PAST ? end : capacity_of(window, (size_t)queries[place] + 1);
-    return (struct seen){end > most ? end - most : 0, end};
-}
-
 /* The range that any query at places first .. first + rows - 1 meets, starting at a whole tile. */
 static struct seen seen_by_block(const struct group_attention *a, const uint32_t *queries, size_t first,
                                  size_t rows, size_t keys, struct seen *each)

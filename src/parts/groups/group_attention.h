@@ -13,71 +13,8 @@
 #ifndef PARTS_GROUP_ATTENTION_H
 #define PARTS_GROUP_ATTENTION_H
 
-#include "parts/groups/members.h"
-#include "parts/rows/view.h"
+#include "parts/groups/group_problem.h"
 #include "parts/tiles/double_attention.h"
-#include "parts/tiles/softmax_rows.h"
-#include "parts/tiles/tile_products.h"
-#include "parts/tiles/weight_dropout.h"
-
-/* The keys of its group that a query meets. Unless it is all, queries and keys are the same tokens. For PAST
-   and WINDOW they are in the same lists. For OTHERS and EARLIER the lists are in any order and may differ,
-   and a query that meets nothing in any group meets its own key. */
-enum group_sight {
-    SIGHT_ALL,
-    SIGHT_PAST,   /* those up to its own position */
-    SIGHT_WINDOW, /* the last of those, as many as a group takes of the tokens up to the query (capacity_of):
-                     later tokens do not change the window */
-    SIGHT_OTHERS, /* other tokens */
-    SIGHT_EARLIER /* tokens before its own */
-};
-
-static inline bool sight_is_by_token(enum group_sight sight)
-{
-    return sight == SIGHT_OTHERS || sight == SIGHT_EARLIER;
-}
-
-/* true if a query meets a key of its group; both are numbers of tokens. For sights by token. */
-static inline bool sight_meets(enum group_sight sight, uint32_t query, uint32_t key)
-{
-    return sight == SIGHT_OTHERS ? key != query : key < query;
-}
-
-/* The keys first .. end - 1 of its group's list that the query at `place` of its own list, `queries`, meets;
-   the group has `keys` keys. With a sight by token, only some of them. */
-struct seen {
-    size_t first, end;
-};
-struct seen group_seen(enum group_sight sight, const struct capacity *window, const uint32_t *queries,
-                       size_t place, size_t keys);
-
-/* The memory depends on these. */
-struct group_sizes {
-    size_t num_queries, num_keys, dim, value_dim;
-    size_t query_places, key_places;   /* in all groups */
-    size_t longest_query, longest_key; /* places in one group */
-    enum precision precision;
-    bool norm; /* queries and keys are normed by plain_norm.h */
-    size_t workers;
-};
-
-struct group_attention {
-    const struct kernels *kernels;
-    struct pool *pool; /* NULL: none */
-    struct group_sizes sizes;
-    enum group_sight sight;
-    struct capacity window;        /* for SIGHT_WINDOW */
-    bool large;                    /* as in tile_attention.h */
-    struct weight_dropout dropout; /* of the weights; a pair has a draw in each group that it shares, by its
-                                      places in the lists of group first_list + .. Not with `large` */
-    size_t first_list;             /* number of the first group, which is not 0 if ranks share the groups */
-    struct view query, key, value;
-    struct members queries, keys;
-    /* The row of each place, if the views do not have a row per token (group_places_forward): then also of
-       `rows`, dout and delta. NULL: the token. */
-    const uint32_t *query_rows, *key_rows;
-    struct softmax_rows rows; /* (num_queries), for queries that meet a key: forward writes, backward reads */
-};
 
 /* Bytes of the scratch of each direction. */
 size_t group_forward_size(const struct group_sizes *sizes);

@@ -3,7 +3,8 @@
 #ifndef PARTS_GROUP_ATTENTION_DOUBLE_H
 #define PARTS_GROUP_ATTENTION_DOUBLE_H
 
-#include "parts/groups/group_attention.h"
+#include "parts/groups/group_problem.h"
+#include "parts/tiles/double_attention.h"
 
 /* Bytes of the scratch of either direction. */
 size_t group_in_double_size(const struct group_sizes *sizes);

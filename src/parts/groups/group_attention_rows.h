@@ -8,7 +8,8 @@
 
 #include <float.h>
 
-#include "parts/groups/group_attention.h"
+#include "parts/groups/group_problem.h"
+#include "parts/tiles/double_attention.h"
 
 /* Initial maximum of a row: finite, so that a tile of unseen keys changes nothing. */
 #define GROUP_LEAST (-FLT_MAX)

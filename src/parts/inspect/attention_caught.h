@@ -12,7 +12,7 @@
 #ifndef PARTS_ATTENTION_CAUGHT_H
 #define PARTS_ATTENTION_CAUGHT_H
 
-#include "parts/groups/group_attention.h"
+#include "parts/groups/group_problem.h"
 #include "parts/rows/view.h"
 
 /* A membership, and its results. */
