@@ -7,9 +7,9 @@ several mechanisms, on the usual split, as a table of mean squared errors on sta
     bench/forecast.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/RESULTS.md
 
 DIR has ETTh1.csv and ETTm1.csv. A finished run is a line of OUT/runs.jsonl, or of --kept FILE, such as
-docs/results/forecast.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. The first
-seed of all rows comes first. --hours H starts no run later than H hours after the start. --sets,
---features, --horizons, --models and --seeds run a part. OPTIONS after -- go to every training.
+docs/results/forecast.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. The first seed
+of all rows comes first. --hours H starts no run later than H hours after the start. --sets, --features, --horizons, --models
+and --seeds run a part. OPTIONS after -- go to every training.
 
 All models read the same 336 rows. DLinear is trained with the rate of its released code and reaches its published figure for
 ETTh1, 96 rows and all columns, 0.375. The steps of the encoders were chosen on the validation part of ETTh1, 96 rows. The
@@ -20,6 +20,7 @@ import argparse
 import os
 import statistics
 import sys
+import textwrap
 
 import grid
 import runs
@@ -53,6 +54,7 @@ MODELS = {
     "informer-probsparse": ((*INFORMER, "--attention", "probsparse/probsparse/probsparse/softmax", "--factor", 5), SEEDS),
 }
 LEARNED = [name for name in MODELS if name not in ("last", "seasonal", "dlinear")]
+PATCHES = [name for name in MODELS if name == "dlinear" or (name in LEARNED and not name.startswith("informer"))]
 
 LHA_PAPER = {
     ("ETTh1", "S"): {24: 0.060, 48: 0.088, 168: 0.158, 336: 0.219, 720: 0.265},
@@ -102,27 +104,41 @@ def cell(rows):
     return f"{statistics.mean(values):.3f}" + (f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else "")
 
 
+def table(names, kept, settings, last=()):
+    """A row for each setting with runs of these models; last: (name, function of the setting) of a last column."""
+    shown = [name for name in names if any(name in kept[setting] for setting in settings)]
+    lines = ["| " + " | ".join(["data", "horizon", *shown, *last[:1]]) + " |", "|---|---|" + "---|" * (len(shown) + len(last[:1]))]
+    for setting in settings:
+        if any(name in kept[setting] for name in shown):
+            data, features, horizon = setting
+            cells = [f"{data} {features}", str(horizon), *(cell(kept[setting].get(name, [])) for name in shown),
+                     *(ask(setting) for ask in last[1:])]
+            lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def paper(setting):
+    data, features, horizon = setting
+    theirs = LHA_PAPER.get((data, features), {}).get(horizon)
+    return "-" if theirs is None else f"{theirs:.3f}"
+
+
 def document(kept):
-    shown = [name for name in MODELS if any(row["model"] == name for row in kept.rows)]
-    lines = ["Test MSE on standardised values, mean and standard deviation over seeds:", "",
-             "| data | horizon | " + " | ".join(shown) + " | LHA paper |", "|---|---|" + "---|" * (len(shown) + 1)]
-    won = rows_with_both = 0
-    for data, horizons in SETS.items():
-        for features in FEATURES:
-            for horizon in horizons:
-                of = {name: [row for row in kept.rows if (row["data"], row["features"], row["horizon"], row["model"])
-                             == (data, features, horizon, name)] for name in MODELS}
-                if not any(of.values()):
-                    continue
-                theirs = LHA_PAPER.get((data, features), {}).get(horizon)
-                cells = [f"{data} {features}", str(horizon), *(cell(of[name]) for name in shown),
-                         "-" if theirs is None else f"{theirs:.3f}"]
-                lines.append("| " + " | ".join(cells) + " |")
-                means = [statistics.mean(row["mse"] for row in of[name]) for name in LEARNED if of[name]]
-                if means and of["dlinear"]:
-                    rows_with_both += 1
-                    won += min(means) <= statistics.mean(row["mse"] for row in of["dlinear"])
-    return "\n".join([*lines, "", f"The best learned model has at most the MSE of DLinear in {won} of {rows_with_both} rows."])
+    of = {(data, features, horizon): {} for data in SETS for features in FEATURES for horizon in SETS[data]}
+    for row in kept.rows:
+        of[row["data"], row["features"], row["horizon"]].setdefault(row["model"], []).append(row)
+    mean = lambda runs: statistics.mean(row["mse"] for row in runs)
+    others = [name for name in MODELS if name not in PATCHES]
+    lines = ["Test MSE on standardised values, mean and standard deviation over seeds. DLinear and encoders over patches:", "",
+             *table(PATCHES, of, of), "", "The other baselines, Informer's encoder and decoder, and the paper:", "",
+             *table(others, of, of, ("LHA paper", paper)), ""]
+    counts = []
+    for name in LEARNED:
+        both = [runs for runs in of.values() if name in runs and "dlinear" in runs]
+        if both:
+            won = sum(mean(runs[name]) <= mean(runs["dlinear"]) for runs in both)
+            counts.append(f"{name} in {won} of {len(both)}")
+    return "\n".join([*lines, *textwrap.wrap("Rows with at most the MSE of DLinear: " + ", ".join(counts) + ".", 118)])
 
 
 def read_arguments():
