@@ -58,8 +58,9 @@ def replace(path, name, text):
 
 
 def fill(path, tables, kind, partial=False):
-    """Merges the tables {name: Table} into the page; a table that is not given stays as it is. Raises ValueError if a
-    table's two marks do not each occur once; then nothing is written."""
+    """Merges the tables {name: Table} into the page; a table that is not given stays as it is. `machines` says what the
+    whole column ran on, so a partial run fills only its empty cells. Raises ValueError if a table's two marks do not each
+    occur once; then nothing is written."""
     with open(path) as file:
         page = file.read()
     for name, table in tables.items():
@@ -68,6 +69,9 @@ def fill(path, tables, kind, partial=False):
             raise ValueError(f"{path}: the marks '{begin}' and '{end}' must each occur once")
         head, rest = page.split(begin)
         old, tail = rest.split(end)
-        page = f"{head}{begin}\n{merge(parse(old, table.keys), table, kind, partial).text()}\n{end}{tail}"
+        weak, strong = parse(old, table.keys), table
+        if partial and name == "machines":
+            weak, strong = strong, weak
+        page = f"{head}{begin}\n{merge(weak, strong, kind, partial).text()}\n{end}{tail}"
     with open(path, "w") as file:
         file.write(page)

@@ -487,6 +487,9 @@ def main():
     if asked.docs:
         page.fill(os.path.join(HERE, "..", "docs", "PERFORMANCE.md"), tables.tables(results), results["machine"]["kind"],
                   partial=bool(asked.only))
+        if asked.only:
+            print("docs/PERFORMANCE.md: the text below the table of machines must say which commit these rows are of",
+                  file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
 # ratios of medians instead of medians of ratios; ours over theirs; a crossover at the length measured instead of
 # between two; upper bounds read as lower ones; figures of one work read from another; memory of a step and of the
 # process exchanged; missing contenders left out; text outside the marks touched; the aims of another kind of machine;
-# columns of other machines lost, moved or overwritten; a stale figure of this machine kept, or lost if only
-# some works ran; memory in kilobytes; rivals over the first mechanism instead of
-# their own.
+# columns of other machines lost, moved or overwritten; a stale figure of this machine kept, or lost if only some
+# works ran; the commit of a part put over the whole column; memory in kilobytes; rivals over the first mechanism
+# instead of their own.
 . "$(dirname "$0")/checks.sh"
 cat >made.py <<'P'
 import copy, math, os, sys
@@ -68,10 +68,10 @@ bare = dict(copy.deepcopy(run), rows=[], peak={}, lha_memory=[], stream={"seq_le
 text = tables.document(run)
 marks = "".join(f"text of {name}\n<!-- peers: {name} -->\nold\n<!-- peers: end of {name} -->\n" for name in made)
 
-def written(text, run):
+def written(text, run, partial=False):
     with open("page.md", "w") as file:
         file.write(text)
-    page.fill("page.md", tables.tables(run), run["machine"]["kind"])
+    page.fill("page.md", tables.tables(run), run["machine"]["kind"], partial)
     return open("page.md").read()
 
 first = written("before\n" + marks + "after\n", run)
@@ -93,11 +93,16 @@ old = page.Table(["work"], [(("forward",), {"Zen 5": "1", "Zen 3": "9"}), (("lay
 new = page.Table(["work"], [(("forward",), {"Zen 5": "4"}), (("layer",), {"Zen 5": "-"})])
 some, every = (dict(page.merge(old, new, "Zen 5", partial).rows) for partial in (True, False))
 layer = "BERT-base layer, forward"
+later = dict(copy.deepcopy(again), machine=dict(here, date="2026-02-02"))
+later["machine"]["versions"]["numpy"] = "3"
+part, whole = written(both, later, True), written(both, later)
 real = open(os.path.join(sys.argv[1], "docs", "PERFORMANCE.md")).read()
 zen4 = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "model name": "AMD EPYC"}
 good = [
     check("part_of_the_works", some == {("forward",): {"Zen 5": "4", "Zen 3": "9"}, ("layer",): {"Zen 5": "2"}, ("gone",): {"Zen 5": "3"}}
           and every == {("forward",): {"Zen 5": "4", "Zen 3": "9"}, ("layer",): {"Zen 5": "-"}}),
+    check("part_leaves_what_the_column_ran_on", "2026-01-01" in part and "2026-02-02" not in part and "| numpy | 3 |" in part
+          and "2026-02-02" in whole),
     check("median_of_ratios", of("forward, n 400") == [">= 32x / 15x / 25x", "2.0x (1.0x to 18.0x)"]),
     check("reached", of("forward, n 1600") == [">= 110x / 65x / 100x", "**150.0x (75.0x to 1350.0x)**"]),
     check("rate_over_copy", of("900 tokens from files") == ["<= 1.00 GiB", "2.00 GiB"]
