@@ -30,37 +30,38 @@ import runs
 
 SEEDS = 3
 COMMON = ("--vocabulary", "bpe", "--max-words", 4096, "--seq-len", 1024, "--layers", 2, "--dim", 128, "--heads", 4, "--ffn", 512,
-          "--batch", 8, "--dropout", 0, "--precision", "bf16", "--steps", 3600, "--eval-every", 300, "--positions", "layered",
-          "--relative")
-BLOCK = ("--block-size", 8)
-HASHED = (*BLOCK, "--num-buckets", 32)
+          "--batch", 8, "--dropout", 0, "--precision", "bf16", "--steps", 3600, "--eval-every", 300, "--positions",
+          "layered")
+LOCAL = ("--relative", "--block-size", 8)  # of rows with local heads
+HASHED = ("--num-buckets", 32)
 MLP, LINEAR = ("--hash", "mlp"), ("--hash", "linear")
 PAPER = ("--mode", "paper", "--balance", 0, "--targets", "features", "--membership", "whole")
 FORMS = {"10 x 16": "{0}*4", "5 x 16": "local*2,{0}*2", "10 x 8": "local*4/{0}*4", "5 x 8": "local*4/local*2,{0}*2"}
 
 
-def hybrid(form, mechanism, *options):
-    return FORMS[form].format(mechanism), options
+def heads(form, mechanism, *options):
+    attention = FORMS[form].format(mechanism)
+    return attention, (*LOCAL, *options) if "local" in attention else options
 
 
 # name: (--attention, options)
 MODELS = {
-    "local": ("local*4", BLOCK),
-    "softmax 5 x 8": hybrid("5 x 8", "softmax", *BLOCK),
-    "(f) lha mlp 5 x 8": hybrid("5 x 8", "lha", *HASHED, *MLP),
-    "lsh 5 x 8": hybrid("5 x 8", "lsh", *HASHED),
-    "random 5 x 8": hybrid("5 x 8", "random", *HASHED),
-    "(d) lha mlp 5 x 16": hybrid("5 x 16", "lha", *HASHED, *MLP),
-    "lsh 5 x 16": hybrid("5 x 16", "lsh", *HASHED),
-    "(e) lha mlp 10 x 8": hybrid("10 x 8", "lha", *HASHED, *MLP),
-    "lsh 10 x 8": hybrid("10 x 8", "lsh", *HASHED),
-    "(c) lha mlp 10 x 16": hybrid("10 x 16", "lha", *HASHED, *MLP),
-    "(b) lha linear 10 x 16": hybrid("10 x 16", "lha", *HASHED, *LINEAR),
-    "(a) random 10 x 16": hybrid("10 x 16", "random", *HASHED),
-    "lsh 10 x 16": hybrid("10 x 16", "lsh", *HASHED),
-    "local with blocks of 16": ("local*4", ("--block-size", 16)),
-    "(f) in the paper's way": hybrid("5 x 8", "lha", *HASHED, *MLP, *PAPER),
-    "(d) in the paper's way": hybrid("5 x 16", "lha", *HASHED, *MLP, *PAPER),
+    "local": ("local*4", LOCAL),
+    "softmax 5 x 8": heads("5 x 8", "softmax"),
+    "(f) lha mlp 5 x 8": heads("5 x 8", "lha", *HASHED, *MLP),
+    "lsh 5 x 8": heads("5 x 8", "lsh", *HASHED),
+    "random 5 x 8": heads("5 x 8", "random", *HASHED),
+    "(d) lha mlp 5 x 16": heads("5 x 16", "lha", *HASHED, *MLP),
+    "lsh 5 x 16": heads("5 x 16", "lsh", *HASHED),
+    "(e) lha mlp 10 x 8": heads("10 x 8", "lha", *HASHED, *MLP),
+    "lsh 10 x 8": heads("10 x 8", "lsh", *HASHED),
+    "(c) lha mlp 10 x 16": heads("10 x 16", "lha", *HASHED, *MLP),
+    "(b) lha linear 10 x 16": heads("10 x 16", "lha", *HASHED, *LINEAR),
+    "(a) random 10 x 16": heads("10 x 16", "random", *HASHED),
+    "lsh 10 x 16": heads("10 x 16", "lsh", *HASHED),
+    "local with blocks of 16": ("local*4", ("--relative", "--block-size", 16)),
+    "(f) in the paper's way": heads("5 x 8", "lha", *HASHED, *MLP, *PAPER),
+    "(d) in the paper's way": heads("5 x 16", "lha", *HASHED, *MLP, *PAPER),
 }
 POWER = ("local", "softmax 5 x 8")
 

@@ -2,7 +2,7 @@
 # The script of LHA's Table 1 in small: softmax and local with all seeds before any other row, a line per finished run, and
 # differences by seed.
 # Planted and caught: the first seed of all rows before the second of local; a difference of the wrong sign; seeds that only one
-# of two rows has in a difference; the options of one row for all.
+# of two rows has in a difference; the options of one row for all; those of local heads for rows without any.
 # Covers: bench/lha_table1.py bench/grid.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
@@ -52,4 +52,11 @@ import json
 test = {(row["model"], row["seed"]): row["test"] for row in map(json.loads, open("one.jsonl"))}
 found = test["softmax 5 x 8", 2] - test["local", 2]
 assert f"| softmax 5 x 8 − local | {found:+.2f} | {found:+.2f} |" in open("one.md").read(), found'
+
+# A row without local heads has none of their options.
+python3 $script --out all --seeds 1 -- $tiny >all.md 2>err || cat err
+holds every_row_trains python3 -c '
+import json
+found = {row["model"] for row in map(json.loads, open("all/runs.jsonl"))}
+assert len(found) == 16 and "(a) random 10 x 16" in found, sorted(found)'
 finish
