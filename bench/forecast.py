@@ -104,16 +104,37 @@ def cell(rows):
     return f"{statistics.mean(values):.3f}" + (f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else "")
 
 
-def table(names, kept, settings, last=()):
-    """A row for each setting with runs of these models; last: (name, function of the setting) of a last column."""
-    shown = [name for name in names if any(name in kept[setting] for setting in settings)]
+def table(names, of, last=()):
+    """of: {setting: {model: runs}}. A row for each setting with runs of these models; last: (name, function of the setting)
+    of a last column."""
+    shown = [name for name in names if any(name in models for models in of.values())]
     lines = ["| " + " | ".join(["data", "horizon", *shown, *last[:1]]) + " |", "|---|---|" + "---|" * (len(shown) + len(last[:1]))]
-    for setting in settings:
-        if any(name in kept[setting] for name in shown):
+    for setting, models in of.items():
+        if any(name in models for name in shown):
             data, features, horizon = setting
-            cells = [f"{data} {features}", str(horizon), *(cell(kept[setting].get(name, [])) for name in shown),
+            cells = [f"{data} {features}", str(horizon), *(cell(models.get(name, [])) for name in shown),
                      *(ask(setting) for ask in last[1:])]
             lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def beside_softmax(of):
+    """The mean over settings of the MSE relative to softmax with the same seeds, in per cent, and its standard error."""
+    lines = ["| model | M | S | all |", "|---|---|---|---|"]
+    for name in (name for name in PATCHES if name not in ("dlinear", "softmax")):
+        relative = {}
+        for setting, models in of.items():
+            ours, theirs = ({row["seed"]: row["mse"] for row in models.get(each, [])} for each in (name, "softmax"))
+            seeds = ours.keys() & theirs.keys()
+            if seeds:
+                relative[setting] = 100 * (sum(ours[seed] for seed in seeds) / sum(theirs[seed] for seed in seeds) - 1)
+        cells = []
+        for features in (("M",), ("S",), FEATURES):
+            values = [value for (_, each, _), value in relative.items() if each in features]
+            cells.append(f"{statistics.mean(values):+.1f} ({statistics.stdev(values) / len(values) ** 0.5:.1f})"
+                         if len(values) > 1 else "-")
+        if relative:
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return lines
 
 
@@ -130,8 +151,10 @@ def document(kept):
     mean = lambda runs: statistics.mean(row["mse"] for row in runs)
     others = [name for name in MODELS if name not in PATCHES]
     lines = ["Test MSE on standardised values, mean and standard deviation over seeds. DLinear and encoders over patches:", "",
-             *table(PATCHES, of, of), "", "The other baselines, Informer's encoder and decoder, and the paper:", "",
-             *table(others, of, of, ("LHA paper", paper)), ""]
+             *table(PATCHES, of), "", "The other baselines, Informer's encoder and decoder, and the paper:", "",
+             *table(others, of, ("LHA paper", paper)), "",
+             "MSE relative to `softmax` with the same seeds in per cent, mean and standard error over rows:", "",
+             *beside_softmax(of), ""]
     counts = []
     for name in LEARNED:
         both = [runs for runs in of.values() if name in runs and "dlinear" in runs]

@@ -71,10 +71,12 @@ THEIRS = {"local": 23.82, "local with blocks of 16": 22.89, "lsh 10 x 16": 24.64
           "(d) lha mlp 5 x 16": 22.79, "(e) lha mlp 10 x 8": 23.00, "(f) lha mlp 5 x 8": 22.84}
 
 # Each difference: the second is subtracted from the first, with the same seed.
-DIFFERENCES = (POWER[::-1], *((f"{each} 5 x 8", "local") for each in ("(f) lha mlp", "lsh", "random")),
+DIFFERENCES = (POWER[::-1], ("local with blocks of 16", "local"),
+               *((f"{each} 5 x 8", "local") for each in ("(f) lha mlp", "lsh", "random")),
                *((f"({letter}) lha mlp {form}", f"lsh {form}") for letter, form in
                  (("f", "5 x 8"), ("d", "5 x 16"), ("e", "10 x 8"), ("c", "10 x 16"))),
-               ("(f) lha mlp 5 x 8", "random 5 x 8"), ("(b) lha linear 10 x 16", "(a) random 10 x 16"),
+               ("(f) lha mlp 5 x 8", "random 5 x 8"), ("(c) lha mlp 10 x 16", "(b) lha linear 10 x 16"),
+               ("(b) lha linear 10 x 16", "(a) random 10 x 16"),
                ("(f) in the paper's way", "(f) lha mlp 5 x 8"), ("(d) in the paper's way", "(d) lha mlp 5 x 16"))
 
 
@@ -104,21 +106,23 @@ def told(row):
     return f"{row['model']}, seed {row['seed']}: {row['valid']:.2f} valid, {row['test']:.2f} test in {row['seconds']:.0f} s"
 
 
-def mean_text(values, sign=""):
+def mean_text(values):
     """"53.10 ± 0.21": mean and standard deviation."""
-    if not values:
-        return "-"
-    return f"{statistics.mean(values):{sign}.2f}" + (f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else "")
+    return f"{statistics.mean(values):.2f}" + (f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else "")
 
 
 def difference_line(kept, first, second):
-    """A row of the table of differences of test perplexity, or None if no seed has both."""
-    of = {name: {each["seed"]: each["test"] for each in kept.rows if each["model"] == name} for name in (first, second)}
-    found = [of[first][seed] - of[second][seed] for seed in sorted(set(of[first]) & set(of[second]))]
-    if not found:
+    """A row of the table of differences, or None if no seed has both."""
+    of = {name: {each["seed"]: each for each in kept.rows if each["model"] == name} for name in (first, second)}
+    seeds = sorted(set(of[first]) & set(of[second]))
+    if not seeds:
         return None
-    error = f" ({statistics.stdev(found) / math.sqrt(len(found)):.2f})" if len(found) > 1 else ""
-    return f"| {first} − {second} | {', '.join(f'{each:+.2f}' for each in found)} | {statistics.mean(found):+.2f}{error} |"
+    cells = []
+    for part in ("valid", "test"):
+        found = [of[first][seed][part] - of[second][seed][part] for seed in seeds]
+        error = f" ({statistics.stdev(found) / math.sqrt(len(found)):.2f})" if len(found) > 1 else ""
+        cells.append(f"{statistics.mean(found):+.2f}{error}")
+    return f"| {first} − {second} | {len(seeds)} | {' | '.join(cells)} |"
 
 
 def document(kept):
@@ -130,8 +134,8 @@ def document(kept):
             cells = [name, str(len(found)), mean_text([each["valid"] for each in found]), mean_text([each["test"] for each in found]),
                      f"{THEIRS[name]:.2f}" if name in THEIRS else "-"]
             lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "Differences of test perplexity with the same seed:", "",
-              "| difference | seeds 1 to 3 | mean (standard error) |", "|---|---|---|"]
+    lines += ["", "Mean difference with the same seeds (its standard error):", "",
+              "| difference | seeds | valid | test |", "|---|---|---|---|"]
     return "\n".join(lines + [line for pair in DIFFERENCES if (line := difference_line(kept, *pair))])
 
 

@@ -2,7 +2,8 @@
 # The script of the table of forecasts in small: a line per finished run, a second start that trains only what is missing, and
 # a failed run that leaves the others alone.
 # Planted and caught: every seed trained with the first; the horizon of the first row for all; a failed run that ends the others;
-# DLinear counted among the encoders; the models of one table in the other; a run without a line that ended before.
+# DLinear counted among the encoders; the models of one table in the other; seeds that only one model has in a ratio; a run
+# without a line that ended before.
 # Covers: bench/forecast.py bench/grid.py bench/runs.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
@@ -61,6 +62,14 @@ mkdir -p t/runs/ETTh1-S-24/lha/seed1
 python3 $script --horizons 24 --models lha,yoso --seeds 1 --jobs 1 -- $tiny >out 2>err && code=0 || code=$?
 holds failure_is_told grep -q "^ETTh1 S 24 lha 1: failed: " err
 holds others_run grep -q "ETTh1 S 24 yoso 1: mse" err
+python3 $script --horizons 96 --models yoso --seeds 1 --jobs 1 -- $tiny >beside.md 2>err || cat err
+holds relative_to_softmax_with_the_same_seeds python3 -c '
+import json, statistics
+rows = [json.loads(line) for line in open("t/runs.jsonl") if line.endswith("}\n")]  # one is cut
+mse = {(r["horizon"], r["model"], r["seed"]): r["mse"] for r in rows}
+values = [100 * (mse[h, "yoso", 1] / mse[h, "softmax", 1] - 1) for h in (24, 96)]
+cell = f"{statistics.mean(values):+.1f} ({statistics.stdev(values) / 2 ** 0.5:.1f})"
+assert f"| yoso | - | {cell} | {cell} |" in open("beside.md").read(), cell'
 holds failure_is_an_exit_code test "$code" = 1
 python3 $script --models softmex >out 2>err && failed unknown_model "exit code 0" || holds unknown_model grep -q "softmex; there are last, seasonal" err
 finish
