@@ -26,11 +26,14 @@ def cpuinfo(path="/proc/cpuinfo"):
 
 
 def kind_of(info):
-    """The processor's generation, which names its column in docs/PERFORMANCE.md; else its name, family and model."""
+    """The processor's generation, which names its column in docs/PERFORMANCE.md. A virtual machine may hide the model: with AMX
+    it is then "Intel AMX". Any other processor is named by its name, family and model."""
     family, model = int(info.get("cpu family", -1)), int(info.get("model", -1))
     for first, last, name in GENERATIONS.get((info.get("vendor_id"), family), []):
         if first <= model <= last:
             return name
+    if info.get("vendor_id") == "GenuineIntel" and "amx_tile" in info.get("flags", "").split():
+        return "Intel AMX"
     return f"{info.get('model name', platform.machine())}, family {family} model {model}".replace("|", "/")
 
 

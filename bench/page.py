@@ -3,7 +3,7 @@
 column of one kind and leaves the others, so that figures of two machines are never mixed. tests/cli/test_tables.sh checks
 it. Standard library only."""
 
-KINDS = ("Zen 5", "Zen 4", "Zen 3", "Granite Rapids", "Emerald Rapids", "Sapphire Rapids")
+KINDS = ("Zen 5", "Zen 4", "Zen 3", "Granite Rapids", "Emerald Rapids", "Sapphire Rapids", "Intel AMX")
 
 
 class Table:

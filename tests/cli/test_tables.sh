@@ -4,9 +4,9 @@
 # ratios of medians instead of medians of ratios; ours over theirs; a crossover at the length measured instead of
 # between two; upper bounds read as lower ones; figures of one work read from another; memory of a step and of the
 # process exchanged; missing contenders left out; text outside the marks touched; the aims of another kind of machine;
-# columns of other machines lost, moved or overwritten; a stale figure of this machine kept, or lost if only some
-# works ran; the commit of a part put over the whole column; memory in kilobytes; rivals over the first mechanism
-# instead of their own.
+# columns of other machines lost, moved or overwritten; AMX behind a hidden model not recognised; a stale figure of
+# this machine kept, or lost if only some works ran; the commit of a part put over the whole column; memory in
+# kilobytes; rivals over the first mechanism instead of their own.
 . "$(dirname "$0")/checks.sh"
 cat >made.py <<'P'
 import copy, math, os, sys
@@ -98,6 +98,7 @@ later["machine"]["versions"]["numpy"] = "3"
 part, whole = written(both, later, True), written(both, later)
 real = open(os.path.join(sys.argv[1], "docs", "PERFORMANCE.md")).read()
 zen4 = {"vendor_id": "AuthenticAMD", "cpu family": "25", "model": "17", "model name": "AMD EPYC"}
+hidden = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "167", "model name": "X"}
 good = [
     check("part_of_the_works", some == {("forward",): {"Zen 5": "4", "Zen 3": "9"}, ("layer",): {"Zen 5": "2"}, ("gone",): {"Zen 5": "3"}}
           and every == {("forward",): {"Zen 5": "4", "Zen 3": "9"}, ("layer",): {"Zen 5": "-"}}),
@@ -172,7 +173,9 @@ good = [
                                          "step memory", "approximation error"] for mark in ("", "end of "))),
     check("generations", machine.kind_of(zen4) == "Zen 4" and machine.kind_of(dict(zen4, model="1")) == "Zen 3"
           and machine.kind_of({**zen4, "cpu family": "26"}) == "Zen 5" and machine.kind_of(dict(zen4, model="200")) == "AMD EPYC, family 25 model 200"
-          and machine.kind_of({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "143"}) == "Sapphire Rapids" and machine.kind_of({}) != ""),
+          and machine.kind_of({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "143"}) == "Sapphire Rapids"
+          and machine.kind_of(dict(hidden, flags="sse2 amx_tile")) == "Intel AMX" and machine.kind_of(hidden) == "X, family 6 model 167"
+          and machine.kind_of(dict(hidden, model="143", flags="amx_tile")) == "Sapphire Rapids" and machine.kind_of({}) != ""),
     check("median_of_even", figures.spread([1.0, 3.0]) == "2.0x (1.0x to 3.0x)"),
 ]
 sys.exit(0 if all(good) else 1)
