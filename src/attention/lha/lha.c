@@ -10,12 +10,12 @@
    and k, and the hashes get none from the task's loss. They learn from their own loss, whose gradient goes
    only to their parameters: mean_i KL(psi_Q(i) || softmax z_i) + mean_j KL(psi_K(j) || softmax z_j), with psi
    the shares of a token's full attention that fall in each group: for a sample of S queries, drawn anew at
-   every call, for all queries, or estimated by features (parts/groups/utility.h). mode decides whether to
+   every call, for all queries, or estimated by features (parts/targets/utility.h). mode decides whether to
    follow the paper or its released code where they differ (table in docs/LHA.md). Random: the sample, once
    per head; the features, once per call. Saved: index lists and two floats per query. Cost: 2 (n_q + n_k) d B
    operations to hash, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs, which is n^1.5 for B
-   near sqrt(n); backward 2.5 times the latter; the loss 2 S n_k (4 d + 3 B), or 2 (n_q + n_k) R (B + 2 d) for
-   R features. Rows that ranks share: lha_ranks.h. SPDX-License-Identifier: Apache-2.0 */
+   near sqrt(n); backward 2.5 times the latter; the loss 2 S n_k (d + 2), or 2 (n_q + n_k) R (B + 2 d) for R
+   features. Rows that ranks share: lha_ranks.h. SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
 #include "attention/lha/lha_loss.h"
 #include "attention/lha/lha_ranks.h"

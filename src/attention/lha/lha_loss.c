@@ -6,13 +6,14 @@
 
 #include "attention/lha/lha_lists.h"
 #include "base/random.h"
-#include "parts/groups/row_sample.h"
-#include "parts/groups/utility.h"
+#include "parts/features/random_features.h"
 #include "parts/rows/plain_norm.h"
+#include "parts/targets/row_sample.h"
+#include "parts/targets/utility.h"
 
 /* Scratch of the loss, in addition to the kernels and the hidden units of lha_scratch. */
 struct loss_scratch {
-    float *query, *key; /* (n, d) each: normed rows, with mode released */
+    float *query, *key; /* (n, d) each: normed rows, with mode released; no queries if sampled */
     void *norm;         /* (workers, plain_norm_size) */
     struct homes query_homes, key_homes;
     uint32_t *sample; /* (S): the queries that have targets; of these: */
@@ -127,7 +128,7 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     size_t n_q = shape->num_queries, n_k = shape->num_keys, d = shape->head_dim;
     size_t all_q = rows_of_all(shape, n_q), all_k = rows_of_all(shape, n_k), most = size_max(all_q, all_k);
     if (options->grouping.mode == MODE_RELEASED) {
-        scratch.query = arena_take(&arena, size_product(n_q, d), sizeof(float));
+        scratch.query = arena_take(&arena, is_sampled(options) ? 0 : size_product(n_q, d), sizeof(float));
         scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
         scratch.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
@@ -279,12 +280,13 @@ static void find_homes(const struct grouped *grouped, const struct loss_scratch 
         homes_by_choice(homes, scratch->choice, n, grouped->rounds);
 }
 
+/* The rows as they attend: with mode released normed, in `normed`. */
 static struct view attending(const struct problem *problem, const struct loss_scratch *scratch,
                              struct view rows, float *normed)
 {
     struct plain_norm norm = {
         .kernels = problem->kernels, .pool = problem->pool, .x = rows, .scratch = scratch->norm};
-    if (normed == NULL)
+    if (scratch->norm == NULL)
         return rows;
     plain_norm_forward(&norm, normed);
     return view_of(normed, rows.rows, rows.cols);
@@ -344,8 +346,11 @@ static void take_sample(const struct problem *problem, const struct loss_scratch
                &first, &end);
     if (problem->shape.ranks > 1)
         comm_share(problem->ranks->comm, total, &row, &end_row);
-    row_sample_copy(own->attending + first * d, utility->query, row, d, own->sample + first, end - first);
     row_sample_copy(own->hashed + first * d, problem->query, row, d, own->sample + first, end - first);
+    struct view here = view_of(own->hashed + first * d, end - first, d),
+                attend = attending(problem, own, here, own->attending + first * d);
+    if (attend.data == here.data)
+        memcpy(own->attending + first * d, here.data, (end - first) * d * sizeof(float));
     if (sample->joint)
         row_sample_copy(own->paired + first * d, problem->key, row, d, own->sample + first, end - first);
     if (problem->shape.ranks > 1)
@@ -448,7 +453,8 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
         return 0;
     utility.kernels = problem->kernels;
     utility.pool = problem->pool;
-    utility.query = attending(problem, &own, problem->query, own.query);
+    if (!is_sampled(options))
+        utility.query = attending(problem, &own, problem->query, own.query);
     utility.key = attending(problem, &own, problem->key, own.key);
     utility.query_homes = is_sampled(options) ? own.query_homes : homes_here(problem, own.query_homes);
     utility.key_homes = homes_here(problem, own.key_homes);

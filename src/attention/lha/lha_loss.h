@@ -1,5 +1,5 @@
 /* The loss that trains the hash functions of lha (Sun et al. 2022, eqs. 11 to 19 and 25; docs/LHA.md 4): its
-   value and the gradients of their parameters. Targets come from parts/groups/utility.h, a tile of tokens at
+   value and the gradients of their parameters. Targets come from parts/targets/utility.h, a tile of tokens at
    a time; the tile's scores are recomputed: 2 d B operations per token, and as many for the gradient. Cost
    of the targets: see lha.c. Memory is linear in n. If ranks share the rows, each has the targets and the
    loss of its own rows, and the sum over the ranks is that of one process, as is the sum of the gradients. A

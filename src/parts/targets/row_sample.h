@@ -4,9 +4,8 @@
 #ifndef PARTS_ROW_SAMPLE_H
 #define PARTS_ROW_SAMPLE_H
 
-#include "parts/groups/group_attention.h"
-#include "parts/groups/utility.h"
 #include "parts/rows/view.h"
+#include "parts/targets/homes.h"
 
 /* rows (count), 1 <= count <= n < 2^32; if count = n, all rows in order. weights (count): the length of a
    row's stretch over n / count, so that sum weights[s] x[rows[s]] / count has the mean of x over all rows as

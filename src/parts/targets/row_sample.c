@@ -1,5 +1,5 @@
 /* See the header. SPDX-License-Identifier: Apache-2.0 */
-#include "parts/groups/row_sample.h"
+#include "parts/targets/row_sample.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
    row never drawn; rows of one sample for another; the homes of row s for those of the s-th row of the
    sample; weights of the next stretch.
    SPDX-License-Identifier: Apache-2.0 */
-#include "parts/groups/row_sample.h"
+#include "parts/targets/row_sample.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,48 @@
+/* What targets are computed from, and who receives them. utility.h has the formulas.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_UTILITY_PROBLEM_H
+#define PARTS_UTILITY_PROBLEM_H
+
+#include "base/pool.h"
+#include "parts/rows/view.h"
+#include "parts/targets/homes.h"
+
+/* Rows per tile, and rows per block with its own sums. */
+enum { UTILITY_ROWS = 64, UTILITY_BLOCK = 8 * UTILITY_ROWS };
+
+enum utility_side { UTILITY_QUERIES, UTILITY_KEYS };
+
+/* The keys are a span of a sequence whose other spans are elsewhere. Exact: all queries attend to the keys of
+   every span, and this one gives those from `first` to `end` to `take`. Estimated: the queries are a span
+   too. The functions work on x (n) of all spans. */
+struct utility_across {
+    size_t first, end;
+    void (*sum)(void *argument, float *x, size_t n);
+    void (*largest)(void *argument, float *x, size_t n);
+    void *argument;
+};
+
+struct utility {
+    const struct kernels *kernels;
+    struct pool *pool; /* NULL: none */
+    size_t workers;    /* its threads; >= 1 */
+    size_t num_queries, num_keys, dim, num_groups;
+    struct view query, key; /* the rows that attend */
+    struct homes query_homes, key_homes;
+    const float *query_weights; /* (num_queries) weight of each in psi_K; NULL: 1. Exact only */
+    size_t num_features;        /* R; 0: exact */
+    const float *directions;    /* (dim, features_directions(num_features, both_signs)) */
+    bool both_signs;
+    bool swapped, twice_scaled;
+    const struct utility_across *across; /* NULL: the whole sequence is here */
+    /* Receives psi (count, num_groups), adjacent, for rows first .. first + count - 1 of a side; each row is
+       up to a factor, psi >= 0, and all 0 in a row without mass. All queries come before all keys. Calls for
+       different slots < workers may run concurrently, those for one slot in sequence. After each block of
+       rows, whose boundaries do not depend on workers, `close` is called, slot by slot in order. */
+    void (*take)(void *argument, enum utility_side side, size_t first, size_t count, const float *psi,
+                 size_t slot);
+    void (*close)(void *argument, size_t slot);
+    void *argument;
+};
+
+#endif
