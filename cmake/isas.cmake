@@ -3,6 +3,7 @@ set(AVX512 "-mavx512f -mavx512vl -mavx512bw -mavx512dq -mavx2 -mfma -mprefer-vec
 set(ISAS "x86 avx2       -mavx2 -mfma"
          "x86 avx512     ${AVX512}"
          "x86 avx512bf16 -mavx512bf16 -mavx512vnni ${AVX512}"
+         "x86 amx        -mamx-tile -mamx-int8 -mamx-bf16 -mavx512vbmi2 -mavx512bf16 -mavx512vnni ${AVX512}"
          "aarch64 neon")
 
 # The architecture decides which of them are built, and which cpu_ARCHITECTURE.c reads the features of the processor.

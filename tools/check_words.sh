@@ -8,7 +8,7 @@ only() { # only PATTERN WHERE WHAT: WHAT, which matches PATTERN, occurs only in 
     [ -z "$found" ] || { echo "$3 outside of $2:"; echo "$found" | head -n 10; bad=1; }
 }
 only 'immintrin|cpuid\.h|arm_(neon|sve)\.h|__(AVX|SSE|FMA|ARM_|x86|aarch64)|_mm(256|512)?_|__m(128|256|512)|__builtin_(cpu|ia32)|__asm__' \
-    '^src/kernels/(vec_.*\.h|simd_(turn|share)_avx512\.h|cpu_.*\.c)$' 'instruction sets'
+    '^src/kernels/(vec_.*\.h|simd_(turn_avx512|share_avx512|[a-z0-9]+_amx)\.h|cpu_.*\.c)$' 'instruction sets'
 only 'dnnl' '^src/kernels/product\.[ch]$' 'oneDNN'
 only 'omp_|<omp\.h>' '^src/kernels/product\.c$' 'OpenMP'
 only '<jansson\.h>|json_t\b' '^src/io/json\.[ch]$' 'jansson'

@@ -1,13 +1,16 @@
 /* Linux: the affinity mask, and the first "model name" of /proc/cpuinfo, which AArch64 lacks. macOS: sysctl.
-   Elsewhere: the processors that are online. SPDX-License-Identifier: Apache-2.0 */
+   Elsewhere: the processors that are online. State is asked for on Linux on x86 only (Linux,
+   Documentation/arch/x86/xstate.rst). SPDX-License-Identifier: Apache-2.0 */
 #include "base/machine.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #if defined(__linux__)
 #include <sched.h>
+#include <sys/syscall.h>
 #elif defined(__APPLE__)
 #include <sys/sysctl.h>
 #endif
@@ -49,5 +52,19 @@ void machine_name(char *text, size_t size)
         snprintf(text, size, "%.*s", (int)length, name);
 #else
     (void)size;
+#endif
+}
+
+bool machine_grants_state(unsigned number)
+{
+#if defined(__linux__) && defined(SYS_arch_prctl)
+    enum { REQUEST_PERMISSION = 0x1023 };
+    int before = errno; /* a refusal is no error */
+    bool granted = syscall(SYS_arch_prctl, REQUEST_PERMISSION, number) == 0;
+    errno = before;
+    return granted;
+#else
+    (void)number;
+    return false;
 #endif
 }

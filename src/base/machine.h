@@ -2,6 +2,7 @@
 #ifndef BASE_MACHINE_H
 #define BASE_MACHINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Processors that this process may use, 1 to 1024. */
@@ -9,5 +10,11 @@ int machine_processors(void);
 
 /* Writes the model name of the processor to text, cut to size - 1 bytes; "" if it is unknown. size >= 1. */
 void machine_name(char *text, size_t size);
+
+/* Asks the system to let the threads of this process, also those to come, use component `number` of the
+   processor's state (a bit of XCR0 on x86) that it saves only for processes that asked. Returns false if it
+   refuses or knows no such request. Asking again is harmless, and a child process inherits the answer. From
+   then on the system refuses alternate signal stacks that are too small for that component. */
+bool machine_grants_state(unsigned number);
 
 #endif

@@ -18,10 +18,11 @@
 enum {
     LEAF1_ECX_OSXSAVE = 1 << 27, /* XGETBV is available */
     XCR0_YMM = 0x06,             /* SSE and AVX state */
-    XCR0_ZMM = 0xe0 | XCR0_YMM   /* plus masks, upper halves and the upper 16 registers */
+    XCR0_ZMM = 0xe0 | XCR0_YMM,  /* plus masks, upper halves and the upper 16 registers */
+    XCR0_TILES = 3 << 17         /* shapes and contents of tiles */
 };
 
-enum word { LEAF1_ECX, LEAF7_EBX, LEAF7_ECX, LEAF7_1_EAX, WORDS };
+enum word { LEAF1_ECX, LEAF7_EBX, LEAF7_ECX, LEAF7_EDX, LEAF7_1_EAX, WORDS };
 
 static const struct {
     uint32_t feature;
@@ -33,6 +34,8 @@ static const struct {
     {X86_AVX512F, LEAF7_EBX, 16, XCR0_ZMM},    {X86_AVX512DQ, LEAF7_EBX, 17, XCR0_ZMM},
     {X86_AVX512BW, LEAF7_EBX, 30, XCR0_ZMM},   {X86_AVX512VL, LEAF7_EBX, 31, XCR0_ZMM},
     {X86_AVX512VNNI, LEAF7_ECX, 11, XCR0_ZMM}, {X86_AVX512BF16, LEAF7_1_EAX, 5, XCR0_ZMM},
+    {X86_AVX512VBMI2, LEAF7_ECX, 6, XCR0_ZMM}, {X86_AMX_TILE, LEAF7_EDX, 24, XCR0_TILES},
+    {X86_AMX_INT8, LEAF7_EDX, 25, XCR0_TILES}, {X86_AMX_BF16, LEAF7_EDX, 22, XCR0_TILES},
 };
 
 static uint32_t xcr0(void)
@@ -47,7 +50,7 @@ uint64_t cpu_features(void)
     uint32_t words[WORDS] = {0}, eax, ebx, ecx, edx;
     if (!__get_cpuid(1, &eax, &ebx, &words[LEAF1_ECX], &edx) || !(words[LEAF1_ECX] & LEAF1_ECX_OSXSAVE))
         return 0;
-    if (__get_cpuid_count(7, 0, &eax, &words[LEAF7_EBX], &words[LEAF7_ECX], &edx) && eax >= 1)
+    if (__get_cpuid_count(7, 0, &eax, &words[LEAF7_EBX], &words[LEAF7_ECX], &words[LEAF7_EDX]) && eax >= 1)
         __get_cpuid_count(7, 1, &words[LEAF7_1_EAX], &ebx, &ecx, &edx);
     uint32_t saved = xcr0();
     uint64_t features = 0;

@@ -4,12 +4,14 @@
 #ifndef KERNELS_ISA_H
 #define KERNELS_ISA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "kernels/kernels.h"
 
 struct isa {
-    uint64_t needs; /* bits of cpu_features, all required; 0: runs everywhere */
+    uint64_t needs;        /* bits of cpu_features, all required; 0: runs everywhere */
+    bool (*granted)(void); /* asks the system for what it gives only on request; NULL: for nothing */
     struct kernels kernels;
 };
 

@@ -16,6 +16,7 @@ const struct isa isa_avx2 = {
             .hash.share = hash_share,
             .hash.unit = hash_unit,
             .hash.unit_backward = hash_unit_backward,
+            SIMD_SHORT_PRODUCTS,
             SIMD_SLOTS,
         },
 };

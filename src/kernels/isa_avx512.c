@@ -18,6 +18,7 @@ const struct isa isa_avx512 = {
             .hash.share = hash_share_avx512,
             .hash.unit = hash_unit_avx512,
             .hash.unit_backward = hash_unit_backward_avx512,
+            SIMD_SHORT_PRODUCTS,
             SIMD_SLOTS,
         },
 };

@@ -1,8 +1,8 @@
 /* Selects the table of slots; no other file does. A caller may name a table. The environment variable
    HASHATTN_ISA caps all requests, so that a test, valgrind or a user can run a narrower table. Nothing is
-   cached: a context asks once. KERNELS_ISAS is ISA(NAME) for each instruction set of this architecture except
-   ref, narrowest first (cmake/isas.cmake).
-   SPDX-License-Identifier: Apache-2.0 */
+   cached: a context asks once. The system is asked only for a table that is wanted and not above the cap.
+   KERNELS_ISAS is ISA(NAME) for each instruction set of this architecture except ref, narrowest first
+   (cmake/isas.cmake). SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/kernels.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static size_t isa_of(const char *name)
 
 static bool runs(const struct isa *isa, uint64_t features)
 {
-    return (isa->needs & ~features) == 0;
+    return (isa->needs & ~features) == 0 && (isa->granted == NULL || isa->granted());
 }
 
 const struct kernels *kernels_named(const char *name, const char **why)
@@ -60,10 +60,10 @@ const struct kernels *kernels_named(const char *name, const char **why)
     size_t wanted = isa_of(name);
     if (wanted == NUM_ISAS)
         *why = "the instruction set is not one of " ALLOWED;
-    else if (!runs(isas[wanted], features))
-        *why = "this processor or its operating system does not run that instruction set";
     else if (wanted > allowed)
         *why = "the environment variable HASHATTN_ISA forbids that instruction set";
+    else if (!runs(isas[wanted], features))
+        *why = "this processor or its operating system does not run that instruction set";
     else
         return &isas[wanted]->kernels;
     return NULL;

@@ -49,8 +49,8 @@ extern const char *const hash_projection_names[];
    unchanged. */
 enum hash_projection hash_projection_of(const struct kernels *kernels, enum hash_projection wanted);
 
-/* The table of the instruction set `name`: "ref", or one of this architecture ("avx2 avx512 avx512bf16" on
-   x86, "neon" on AArch64). NULL or "auto" selects the widest that runs here. The environment variable
+/* The table of the instruction set `name`: "ref", or one of this architecture ("avx2 avx512 avx512bf16
+   amx" on x86, "neon" on AArch64). NULL or "auto" selects the widest that runs here. The environment variable
    HASHATTN_ISA caps named requests too.
    Returns NULL if the name is unknown, the set is above the cap, or the processor or operating system cannot
    run it; *why is then a constant sentence. */

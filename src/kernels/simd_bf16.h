@@ -133,7 +133,7 @@ static void bf16_interleave(bf16 *out, size_t ld_out, const float *in, size_t ld
 }
 
 #define SIMD_BF16                                                                                            \
-    .bf16.how = DOT2_HOW, .bf16.product = bf16_product, .bf16.round = bf16_round, .bf16.widen = bf16_widen,  \
+    .bf16.how = DOT2_HOW, .bf16.round = bf16_round, .bf16.widen = bf16_widen,                                \
     .bf16.interleave = bf16_interleave
 
 #endif

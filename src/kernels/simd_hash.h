@@ -295,6 +295,6 @@ static void hash_codes_dp(void *codes, bool wide, enum hash_projection projectio
     v_flush_end(before);
 }
 
-#define SIMD_HASH .hash.codes = hash_codes, .hash.codes_dp = hash_codes_dp
+#define SIMD_HASH .hash.codes = hash_codes
 
 #endif

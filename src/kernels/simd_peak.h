@@ -43,6 +43,6 @@ static float peak_bf16_loop(size_t rounds)
     return v_sum(total);
 }
 
-#define SIMD_PEAK .peak.fused_loop = peak_fused_loop, .peak.bf16_loop = peak_bf16_loop
+#define SIMD_PEAK .peak.fused_loop = peak_fused_loop
 
 #endif

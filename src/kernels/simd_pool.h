@@ -200,6 +200,4 @@ static void hash_share(void *codes, bool wide, const void *pool, size_t n, size_
     }
 }
 
-#define SIMD_POOL .hash.codes_dense = hash_codes_dense
-
 #endif

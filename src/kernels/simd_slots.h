@@ -30,7 +30,12 @@
 
 #define SIMD_SLOTS                                                                                           \
     SIMD_BF16, SIMD_CARRY, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FEATURES, SIMD_FIXED, SIMD_FRAME,              \
-        SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK, SIMD_POOL,   \
-        SIMD_RANDOM, SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
+        SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK, SIMD_RANDOM, \
+        SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
+
+/* The products of 16-bit numbers and bytes, of every table without tiles. */
+#define SIMD_SHORT_PRODUCTS                                                                                  \
+    .hash.codes_dp = hash_codes_dp, .hash.codes_dense = hash_codes_dense, .bf16.product = bf16_product,      \
+    .peak.bf16_loop = peak_bf16_loop
 
 #endif

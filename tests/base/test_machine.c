@@ -1,8 +1,10 @@
 /* The processors, also of a process that is confined to one, and the name of the processor.
    Bugs planted and caught: the processors that are online in place of those allowed; the name with its
-   newline, or without its first letter; a buffer overrun by one. SPDX-License-Identifier: Apache-2.0 */
+   newline, or without its first letter; a buffer overrun by one; errno left as the refusal set it.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/machine.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +73,18 @@ static void the_name_is_cut(void **state)
     }
 }
 
+/* No processor has component 63 (Intel, Software Developer's Manual, volume 1, chapter 13.1). A refusal
+   changes nothing; asking twice gives one answer. */
+static void state_that_does_not_exist_is_refused(void **state)
+{
+    (void)state;
+    errno = ENOENT;
+    assert_false(machine_grants_state(63));
+    assert_int_equal(errno, ENOENT);
+    for (unsigned number = 0; number < 64; number++)
+        assert_int_equal(machine_grants_state(number), machine_grants_state(number));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +92,7 @@ int main(void)
         cmocka_unit_test(only_allowed_processors_count),
         cmocka_unit_test(the_name_is_that_of_the_system),
         cmocka_unit_test(the_name_is_cut),
+        cmocka_unit_test(state_that_does_not_exist_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /* EXACT slots give the same bits on every machine: a hash of each slot's results over many widths, on every
-   table, is a constant below. The constants were computed on x86-64; ref, avx2, avx512, avx512bf16 and neon
-   give them. The tests of the slots compare a table with the machine's own arithmetic; this one also sees a
-   difference between machines. A slot whose contract changes has a new constant, which the failure names.
-   Bugs planted and caught: the largest magnitude by an instruction that returns NaN; ties of bfloat16 rounded
-   up; neighbouring lanes added first in the squares of hash.pack_rows; denormals still flushed after bf16-dp.
-   SPDX-License-Identifier: Apache-2.0 */
+   table, is a constant below. The constants were computed on x86-64; ref, avx2, avx512, avx512bf16, amx and
+   neon give them. The tests of the slots compare a table with the machine's own arithmetic; this one also
+   sees a difference between machines. A slot whose contract changes has a new constant, which the failure
+   names. Bugs planted and caught: the largest magnitude by an instruction that returns NaN; ties of bfloat16
+   rounded up; neighbouring lanes added first in the squares of hash.pack_rows; denormals still flushed after
+   bf16-dp. SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>
 

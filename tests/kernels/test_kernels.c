@@ -70,7 +70,7 @@ static void what_runs_here_is_given(void **state)
         const struct kernels *kernels = kernels_named(kernels_names()[i], &why);
         if (kernels != NULL) {
             const struct isa *isa = (const void *)((const char *)kernels - offsetof(struct isa, kernels));
-            assert_true((isa->needs & ~features) == 0);
+            assert_true((isa->needs & ~features) == 0 && (isa->granted == NULL || isa->granted()));
             assert_ptr_equal(kernels, kernels_all()[running++]);
             widest = kernels;
         } else {
