@@ -8,6 +8,7 @@
 #include "kernels/vec_dot2_avx512bf16.h"
 #include "kernels/vec_tiles_amx.h"
 
+#include "kernels/simd_bf16_amx.h"
 #include "kernels/simd_hash_amx.h"
 #include "kernels/simd_share_avx512.h"
 #include "kernels/simd_slots.h"
@@ -32,8 +33,8 @@ const struct isa isa_amx = {
             .hash.unit_backward = hash_unit_backward_avx512,
             .hash.codes_dp = hash_codes_dp_amx,
             .hash.codes_dense = hash_codes_dense_amx,
-            .bf16.product = bf16_product,
-            .peak.bf16_loop = peak_bf16_loop,
+            .bf16.product = bf16_product_amx,
+            .peak.bf16_loop = peak_bf16_loop_amx,
             SIMD_SLOTS,
         },
 };

@@ -13,10 +13,9 @@ struct bf16_slots {
 
     /* c (rows, cols) = [add: c +] A B with bfloat16 operands and float32 sums. A is (rows, 2 * pairs), rows
        ld_a apart. B is (2 * pairs, cols), stored in pairs as bf16.interleave writes them: B(2k, j) is b[k *
-       ld_b + 2 * j] and B(2k + 1, j) follows it. Sums run over k in order, whatever the position of the row.
-       The two products of a pair may be added in any order. Denormal operands count as 0 if the instruction
-       treats them so. TOLERANT. Twice the rate of tiles.product if the instruction exists, otherwise near its
-       rate. */
+       ld_b + 2 * j] and B(2k + 1, j) follows it. The order of a sum depends on `pairs` alone. Denormal
+       operands count as 0 if the instruction treats them so. TOLERANT. Twice the rate of tiles.product if the
+       instruction exists (on Intel half), far more with tiles, otherwise near its rate. */
     void (*product)(float *c, size_t ld_c, const bf16 *a, size_t ld_a, const bf16 *b, size_t ld_b,
                     size_t rows, size_t cols, size_t pairs, bool add);
 

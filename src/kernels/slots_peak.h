@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-enum { FUSED_LOOP_OPERATIONS = 3840 };
+enum { FUSED_LOOP_OPERATIONS = 49152 }; /* three products of tiles of bfloat16, or of any vectors */
 
 struct peak_slots {
     /* Runs rounds * FUSED_LOOP_OPERATIONS floating-point operations (two per fused multiply-add) in

@@ -189,6 +189,8 @@ static void bf16_product_is_the_product(void **state)
 {
     (void)state;
     static const size_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 11, 12, 64};
+    /* Around tiles of 16 rows and 16 pairs, blocks of two tiles, and slabs of 128 pairs. */
+    static const size_t tall[] = {1, 15, 16, 17, 31, 32, 33, 49}, deep[] = {8, 15, 16, 17, 31, 33, 128, 150};
     FOR_EACH_TABLE(kernels)
     {
         for (size_t r = 0; r < 11; r++)
@@ -199,6 +201,10 @@ static void bf16_product_is_the_product(void **state)
         check_product(kernels, 5, 20, 0, true);
         check_product(kernels, 64, 64, 32, false);
         check_product(kernels, 70, 72, 100, true);
+        for (size_t d = 0; d < 8; d++)
+            for (size_t t = 0; t < 8; t++)
+                check_product(kernels, tall[t], widths[(3 * d + 5 * t) % NUM_WIDTHS], deep[d], (d + t) % 2);
+        check_product(kernels, 33, 300, 21, false); /* more columns than pass a block of rows at once */
     }
 }
 
