@@ -5,8 +5,8 @@ generated and real lines, vocabularies learned from the same text, and speed.
   bench/tokens.py BUILD --setup                 installs the reference library into BUILD/tokenizers-env
   bench/tokens.py BUILD [--lines N] [--seed S] [--vocab DIR]... TEXT...
 
-TEXT: files of real text, one paragraph a line. DIR: vocab.json with merges.txt, or vocab.txt. Without --vocab only
-vocabularies learned from TEXT are compared. Any difference is printed, and the exit code is 1."""
+TEXT: files of real text, one paragraph a line. DIR: vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt.
+Without --vocab only vocabularies learned from TEXT are compared. Any difference is printed, and the exit code is 1."""
 import argparse
 import ctypes
 import json
@@ -99,7 +99,8 @@ def reference_of(directory):
         t.add_special_tokens(["[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"])
         t.post_processor = processors.BertProcessing(("[SEP]", vocab["[SEP]"]), ("[CLS]", vocab["[CLS]"]))
         return t
-    vocab, merges = models.BPE.read_file(file("vocab.json"), file("merges.txt"))
+    names = ("vocab.json", "merges.txt") if os.path.exists(file("vocab.json")) else ("encoder.json", "vocab.bpe")
+    vocab, merges = models.BPE.read_file(*map(file, names))
     t = Tokenizer(models.BPE(vocab, merges))
     t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     t.decoder = decoders.ByteLevel()

@@ -57,8 +57,8 @@ HASHATTN_API hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pre
                                                         const hashattn_sequences *sequences, uint64_t seed,
                                                         const size_t *places, size_t num_places,
                                                         float *scores);
-/* ---- text: needs the tokenizer's files in the directory (tokenizer.json, vocab.json and merges.txt, or
- * vocab.txt); a run whose ids are bytes or words is REFUSED ---- */
+/* ---- text: needs the tokenizer's files in the directory (tokenizer.json, vocab.json and merges.txt,
+ * encoder.json and vocab.bpe, or vocab.txt); a run whose ids are bytes or words is REFUSED ---- */
 
 typedef struct hashattn_text_options {
     size_t struct_size;

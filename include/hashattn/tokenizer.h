@@ -12,8 +12,8 @@ extern "C" {
 
 typedef struct hashattn_tokenizer hashattn_tokenizer;
 
-/* Reads tokenizer.json from a directory, or vocab.json and merges.txt, or vocab.txt. BAD_FILE names the file
-   and the line or key of what is broken, missing or not supported. */
+/* Reads tokenizer.json from a directory, or vocab.json and merges.txt, or encoder.json and vocab.bpe, or
+   vocab.txt. BAD_FILE names the file and the line or key of what is broken, missing or not supported. */
 HASHATTN_API hashattn_status hashattn_tokenizer_load(hashattn_context *context, const char *directory,
                                                      hashattn_tokenizer **tokenizer);
 HASHATTN_API void hashattn_tokenizer_free(hashattn_tokenizer *tokenizer); /* NULL is allowed */

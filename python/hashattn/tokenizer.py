@@ -49,7 +49,8 @@ def _copied(pointer: Any, count: int, dtype: Any) -> npt.NDArray[Any]:
 class Tokenizer(ContextObject):
     """A byte-level BPE (GPT-2, RoBERTa) or WordPiece (BERT), read from a directory.
 
-    path: a directory with tokenizer.json, or vocab.json and merges.txt, or vocab.txt. `with` or `close` frees it.
+    path: a directory with tokenizer.json, or vocab.json and merges.txt, or encoder.json and vocab.bpe, or vocab.txt.
+    `with` or `close` frees it.
 
     BadFileError (an OSError): a file is missing, broken or needs what is not supported, with the line or key.
     """

@@ -35,6 +35,7 @@ static const struct {
 } formats[] = {
     {"tokenizer.json", tokenizer_read_json},
     {"vocab.json", tokenizer_read_bpe},
+    {"encoder.json", tokenizer_read_gpt2},
     {"vocab.txt", tokenizer_read_wordpiece},
 };
 enum { NUM_FORMATS = sizeof formats / sizeof formats[0] };
@@ -57,7 +58,8 @@ hashattn_status tokenizer_load(struct host *host, const char *directory, struct 
     *tokenizer = NULL;
     TRY(find_format(host, directory, &format));
     FAIL_IF(format == NUM_FORMATS, host, HASHATTN_BAD_FILE,
-            "%s: no tokenizer.json, vocab.json with merges.txt, or vocab.txt", directory);
+            "%s: no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt",
+            directory);
     return formats[format].read(host, directory, tokenizer);
 }
 

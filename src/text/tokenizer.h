@@ -16,9 +16,9 @@ enum { TOKENIZER_MOST_IDS = 1 << 20 };
 
 struct tokenizer;
 
-/* Reads tokenizer.json if the directory has one, otherwise vocab.json and merges.txt, otherwise vocab.txt.
-   BAD_FILE: a file is missing, broken or needs what is not supported here; the message names the file and
-   the line or key. */
+/* Reads tokenizer.json if the directory has one, otherwise vocab.json and merges.txt, otherwise encoder.json
+   and vocab.bpe, otherwise vocab.txt. BAD_FILE: a file is missing, broken or needs what is not supported
+   here; the message names the file and the line or key. */
 hashattn_status tokenizer_load(struct host *host, const char *directory, struct tokenizer **tokenizer);
 /* *is: true if the directory has a file of a tokenizer. */
 hashattn_status tokenizer_is_in(struct host *host, const char *directory, bool *is);

@@ -42,7 +42,7 @@ static hashattn_status add_special(struct host *host, struct tokenizer *tokenize
     return tokenizer_add(host, tokenizer, &token);
 }
 
-/* ---- vocab.json and merges.txt ------------------------------------------------------------------------ */
+/* ---- a vocabulary in JSON and merges ------------------------------------------------------------------ */
 
 static hashattn_status read_merge(struct host *host, struct piece line, struct tokenizer *tokenizer)
 {
@@ -102,20 +102,21 @@ static hashattn_status set_bpe(struct host *host, struct tokenizer *tokenizer)
     return HASHATTN_OK;
 }
 
-static hashattn_status read_bpe(struct host *host, const char *directory, struct tokenizer *tokenizer)
+static hashattn_status read_bpe(struct host *host, const char *directory, const char *vocabulary,
+                                const char *merges, struct tokenizer *tokenizer)
 {
     char path[FILE_PATH], *text;
     struct json *root;
     const struct json *object;
     size_t size;
-    TRY(file_join(host, directory, "vocab.json", path, sizeof path));
+    TRY(file_join(host, directory, vocabulary, path, sizeof path));
     TRY(json_read_file(host, path, &root));
     hashattn_status status = json_get_object(host, root, "", &object);
     if (status == HASHATTN_OK)
         status = vocabulary_from_json(host, object, &tokenizer->vocabulary);
     json_free(root);
     if (status == HASHATTN_OK) {
-        TRY(file_join(host, directory, "merges.txt", path, sizeof path));
+        TRY(file_join(host, directory, merges, path, sizeof path));
         TRY(file_read_regular(host, path, JSON_MAX_BYTES, &text, &size));
         status = merges_parse(host, text, size, tokenizer);
         memory_free(host, text);
@@ -127,18 +128,29 @@ static hashattn_status read_bpe(struct host *host, const char *directory, struct
     return status;
 }
 
-hashattn_status tokenizer_read_bpe(struct host *host, const char *directory, struct tokenizer **tokenizer)
+static hashattn_status new_bpe(struct host *host, const char *directory, const char *vocabulary,
+                               const char *merges, struct tokenizer **tokenizer)
 {
     struct tokenizer *made;
     *tokenizer = NULL;
     TRY(tokenizer_new(host, &made));
     made->kind = TOKENIZER_BYTE_BPE;
-    hashattn_status status = read_bpe(host, directory, made);
+    hashattn_status status = read_bpe(host, directory, vocabulary, merges, made);
     if (status != HASHATTN_OK)
         tokenizer_free(host, made);
     else
         *tokenizer = made;
     return status;
+}
+
+hashattn_status tokenizer_read_bpe(struct host *host, const char *directory, struct tokenizer **tokenizer)
+{
+    return new_bpe(host, directory, "vocab.json", "merges.txt", tokenizer);
+}
+
+hashattn_status tokenizer_read_gpt2(struct host *host, const char *directory, struct tokenizer **tokenizer)
+{
+    return new_bpe(host, directory, "encoder.json", "vocab.bpe", tokenizer);
 }
 
 /* ---- vocab.txt ---------------------------------------------------------------------------------------- */

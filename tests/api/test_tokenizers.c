@@ -97,7 +97,7 @@ static void bad_arguments_are_refused(void **state)
     check_call(context, hashattn_tokenizer_load(context, folder->path, NULL), HASHATTN_INVALID,
                "tokenizer is NULL");
     check_call(context, hashattn_tokenizer_load(context, folder->path, &none), HASHATTN_BAD_FILE,
-               "no tokenizer.json, vocab.json with merges.txt, or vocab.txt");
+               "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt");
     assert_int_equal(hashattn_tokenizer_encode(NULL, "x", 1, NULL, 0, NULL, &got), HASHATTN_INVALID);
     check_call(context, hashattn_tokenizer_encode(tokenizer, NULL, 1, NULL, 0, NULL, &got), HASHATTN_INVALID,
                "text is NULL");

@@ -34,7 +34,7 @@ run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --
 [ "$code" = 0 ] && grep -q '"\[CLS\]"' tokens/tokenizer.json && passed tokens_of_a_checkpoint || failed tokens_of_a_checkpoint "$(cat err)"
 run predict tokens mail/train.tsv
 [ "$code" = 0 ] && [ "$(wc -l <out)" = "$(wc -l <mail/train.tsv)" ] && passed predicts_with_its_tokens || failed predicts_with_its_tokens "$(cat err)"
-expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, or vocab.txt" train text --data mail --from "$source_dir/tests/models/checkpoints/yoso" --out no
+expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt" train text --data mail --from "$source_dir/tests/models/checkpoints/yoso" --out no
 expect no_model 3 "$work/mail has no config.json: it is neither a run nor a stored checkpoint" train text --data mail --from mail --out no
 expect no_part 2 "freeze: no parameter is called 'head'; the model has the parts trunk, all-but-own, embeddings, encoder.layer.0, layernorm, classifier" train text --data mail --tokens bytes --from lm --freeze head --out no
 expect steps_and_epochs 2 "training: steps is 5 and epochs 2; one of them determines the other" train text --data mail --steps 5 --epochs 2 --out no

@@ -3,7 +3,8 @@
 
    Planted and caught: a merge that is not in the vocabulary accepted; an id of a special token that is not
    checked; a template without its second text; settings that are not supported ignored; the content of an
-   added token written after normalization; the last line of vocab.txt lost; "##" kept by decoding.
+   added token written after normalization; the last line of vocab.txt lost; "##" kept by decoding; the
+   merges of encoder.json read from merges.txt.
    SPDX-License-Identifier: Apache-2.0 */
 #include "text/tokenizer_json.h"
 
@@ -128,7 +129,7 @@ static void bad_vocabulary_files_are_refused(void **state)
     struct tokenizer *tokenizer;
     struct host *host = &folder->host;
     check_status(host, tokenizer_load(host, folder->path, &tokenizer), HASHATTN_BAD_FILE,
-                 "no tokenizer.json, vocab.json with merges.txt, or vocab.txt");
+                 "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt");
     static const struct {
         const char *text, *message;
     } lists[] = {
@@ -160,6 +161,30 @@ static void bad_vocabulary_files_are_refused(void **state)
     }
     folder_put_text(folder, "merges.txt", "#version: 0.2\na b\n\n");
     check_status(host, tokenizer_load(host, folder->path, &tokenizer), HASHATTN_OK, NULL);
+    tokenizer_free(host, tokenizer);
+}
+
+/* GPT-2 was released with other names of the same files. If both are there, vocab.json is read. */
+static void first_names_of_gpt2_are_read(void **state)
+{
+    struct folder *folder = *state;
+    struct tokenizer *tokenizer;
+    struct host *host = &folder->host;
+    uint32_t id;
+    bool is;
+    folder_put_text(folder, "encoder.json", "{\"a\": 0, \"b\": 1, \"ab\": 2, \"<|endoftext|>\": 3}");
+    check_status(host, tokenizer_load(host, folder->path, &tokenizer), HASHATTN_BAD_FILE,
+                 "vocab.bpe: cannot open");
+    folder_put_text(folder, "vocab.bpe", "#version: 0.2\na b\n");
+    check_status(host, tokenizer_load(host, folder->path, &tokenizer), HASHATTN_OK, NULL);
+    check_status(host, tokenizer_is_in(host, folder->path, &is), HASHATTN_OK, NULL);
+    assert_true(is && tokenizer_num_ids(tokenizer) == 4);
+    assert_true(tokenizer_find(tokenizer, (struct piece){"<|endoftext|>", 13}, &id) && id == 3);
+    tokenizer_free(host, tokenizer);
+    folder_put_text(folder, "vocab.json", "{\"a\": 0, \"b\": 1}");
+    folder_put_text(folder, "merges.txt", "");
+    check_status(host, tokenizer_load(host, folder->path, &tokenizer), HASHATTN_OK, NULL);
+    assert_int_equal(tokenizer_num_ids(tokenizer), 2);
     tokenizer_free(host, tokenizer);
 }
 
@@ -313,8 +338,11 @@ static void settings_of_bert_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FOLDER(bad_files_are_refused),       FOLDER(bad_vocabulary_files_are_refused),
-        FOLDER(written_files_are_read_back), FOLDER(ids_are_decoded),
+        FOLDER(bad_files_are_refused),
+        FOLDER(bad_vocabulary_files_are_refused),
+        FOLDER(first_names_of_gpt2_are_read),
+        FOLDER(written_files_are_read_back),
+        FOLDER(ids_are_decoded),
         FOLDER(settings_of_bert_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -260,7 +260,7 @@ static void tokens_need_the_stored_tokenizer(void **state)
     folder_remove(folder, "vocab.txt");
     struct task_facts facts;
     check_status(&host, origin_facts(&host, &origin, &task_told, &told, "", &facts), HASHATTN_BAD_FILE,
-                 "no tokenizer.json, vocab.json with merges.txt, or vocab.txt");
+                 "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt");
     origin_close(&host, &origin);
 }
 
