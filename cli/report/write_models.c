@@ -1,6 +1,10 @@
-/* The table of models by tasks: what each reached, over its seeds. SPDX-License-Identifier: Apache-2.0 */
+/* The table of models by tasks: what each reached, over its seeds. Models stand in the order of their names,
+   where numbers count as numbers, so that rows do not depend on the order of the runs.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/report/report.h"
 #include "cli/shared/pictures/html.h"
@@ -60,10 +64,38 @@ static void write_head(FILE *page, const struct report_groups *groups)
     fputs("</thead><tbody>\n", page);
 }
 
-static void write_rows(FILE *page, const struct report_groups *groups, const struct cell *cells,
-                       const double *lows, const double *highs)
+struct row {
+    const char *name;
+    size_t model;
+};
+
+/* "num-buckets 8" comes before "num-buckets 16", "dropout 0.15" before "dropout 0.2". */
+static int compare_rows(const void *one, const void *other)
 {
-    for (size_t model = 0; model < groups->num_models; model++) {
+    const char *a = ((const struct row *)one)->name, *b = ((const struct row *)other)->name;
+    while (*a != '\0' && *b != '\0') {
+        if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+            char *after_a, *after_b;
+            double x = strtod(a, &after_a), y = strtod(b, &after_b);
+            if (x != y)
+                return x < y ? -1 : 1;
+            a = after_a;
+            b = after_b;
+        } else if (*a != *b) {
+            break;
+        } else {
+            a++;
+            b++;
+        }
+    }
+    return (unsigned char)*a - (unsigned char)*b;
+}
+
+static void write_rows(FILE *page, const struct report_groups *groups, const struct row *rows,
+                       const struct cell *cells, const double *lows, const double *highs)
+{
+    for (size_t i = 0; i < groups->num_models; i++) {
+        size_t model = rows[i].model;
         const struct cell *row = cells + model * groups->num_tasks;
         size_t found = 0;
         for (size_t task = 0; task < groups->num_tasks; task++)
@@ -87,7 +119,10 @@ bool report_write_models(FILE *page, const struct report_run *runs, size_t count
         return true;
     struct cell *cells = calloc(groups->num_models * tasks, sizeof *cells);
     double *ranges = calloc(2 * tasks, sizeof *ranges), *lows = ranges, *highs = ranges + tasks;
-    bool good = cells != NULL && ranges != NULL;
+    struct row *rows = calloc(groups->num_models, sizeof *rows);
+    bool good = cells != NULL && ranges != NULL && rows != NULL;
+    for (size_t model = 0; good && model < groups->num_models; model++)
+        rows[model] = (struct row){groups->models[model].name, model};
     for (size_t task = 0; good && task < tasks; task++) {
         lows[task] = INFINITY;
         highs[task] = -INFINITY;
@@ -99,9 +134,10 @@ bool report_write_models(FILE *page, const struct report_run *runs, size_t count
         }
     }
     if (good) {
+        qsort(rows, groups->num_models, sizeof *rows, compare_rows);
         fputs("<div class=\"heat named\">", page);
         write_head(page, groups);
-        write_rows(page, groups, cells, lows, highs);
+        write_rows(page, groups, rows, cells, lows, highs);
         fputs("</tbody>", page);
         html_table_end(page);
         fputs("</div>\n<p class=\"muted\">Best value on validation of finished runs, by the metric that "
@@ -113,5 +149,6 @@ bool report_write_models(FILE *page, const struct report_run *runs, size_t count
     }
     free(cells);
     free(ranges);
+    free(rows);
     return good;
 }

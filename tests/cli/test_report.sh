@@ -4,7 +4,8 @@
 # Planted and caught: labels written unescaped; an axis without a unit; the last line of a cut log ends the report; a null
 # value ends its curve; the columns of a comparison exchanged; runs of other tasks in a figure; a seed that makes a model of
 # its own; a usual option in a name, and none for a run that lacks it; an option that all runs of an attention have in a
-# name; one that only some of them have left out; a run that is not finished in a mean.
+# name; one that only some of them have left out; a run that is not finished in a mean; models in the order of the runs, and of
+# the letters of their numbers.
 # Covers: cmd_report.c heat.c draw_yoso.c read_run.c read_results.c run_command.c group_runs.c write_summary.c write_models.c
 # write_curves.c write_confusion.c draw_buckets.c html.c plot.c
 . "$(dirname "$0")/checks.sh"
@@ -254,6 +255,7 @@ for task in ("needle", "listops"):
     run(f"grid/{task}/plain/seed1", task, "softmax", 1, 0.75, window=0)
 run("grid/needle/exact/seed6", "needle", "softmax", 6, 0.99, last=20)
 run("grid/needle/more/seed1", "needle", "local", 1, 0.125)
+run("grid/needle/many/seed1", "needle", "local", 1, 0.625, options={"block_size": 16})
 run("grid/needle/most/seed1", "needle", "local", 1, 0.5, options={"block_size": 7})
 P
 run report grid/*/*/* --out grid.html
@@ -263,18 +265,19 @@ assert rows["model"] == ["listopsaccuracy", "needleaccuracy"], rows
 mean = "0.5300 ± 0.0158 (5)"
 assert rows["lha"] == [mean, mean] and rows["softmax"] == ["0.2500 ± 0.0000 (5)"] * 2, rows
 assert rows["softmax, default conv-window"] == ["0.7500"] * 2 and rows["local"] == ["-", "0.1250"], rows
-assert rows["local, block-size 7"] == ["-", "0.5000"], rows'
+assert rows["local, block-size 7"] == ["-", "0.5000"], rows
+assert [r[0].strip() for r in p.rows[1:7]] == ["lha", "local", "local, block-size 7", "local, block-size 16", "softmax", "softmax, default conv-window"], p.rows[:7]'
 page figures_by_tasks grid.html '
 captions = [f["caption"] for f in p.figures if f["class"] == "plot"]
 assert "needle: training loss over steps" in captions and "listops: training gradient norm over steps" in captions, captions
-assert "needle: training gradient norm over steps" not in captions, "14 runs have few figures"
+assert "needle: training gradient norm over steps" not in captions, "15 runs have few figures"
 losses = table("needle: validation loss over steps")
-assert len(losses) == 14 and all(n.startswith("needle/") for n in losses), list(losses)
+assert len(losses) == 15 and all(n.startswith("needle/") for n in losses), list(losses)
 legends = re.findall("<ul class=.legend marks.>.*?</ul>", raw)
-assert len(legends) == 1 and legends[0].count("<li") == 5, legends
-lines = re.findall(r"<g class=\"[^\"]*\" data-k=\"(\d+)\">", raw[raw.index("needle: validation loss over steps"):])[:14]
+assert len(legends) == 1 and legends[0].count("<li") == 6, legends
+lines = re.findall(r"<g class=\"[^\"]*\" data-k=\"(\d+)\">", raw[raw.index("needle: validation loss over steps"):])[:15]
 assert set(lines) == set(re.findall("data-k=.(\d+)", legends[0])), (lines, legends)'
-page matrices_are_folded grid.html 'assert raw.count("<details class=\"folded\"><summary>25 matrices</summary>") == 1'
+page matrices_are_folded grid.html 'assert raw.count("<details class=\"folded\"><summary>26 matrices</summary>") == 1'
 page few_matrices_are_not report.html 'assert "folded\"><summary>" not in raw'
 
 # ---- a comparison of two runs ----
