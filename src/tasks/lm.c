@@ -270,7 +270,8 @@ const struct task task_lm = {
                                              .attention = "local.relative=true local.block_size=128 "
                                                           "lha.num_buckets=4 " YOSO_BITS(6),
                                              .model = "activation=relu attention_biases=false norm=post "
-                                                      "positions=layered dropout=0.2 initial_std=0.02",
+                                                      "norm_epsilon=1e-6 positions=layered dropout=0.2 "
+                                                      "initial_std=0.02",
                                              .training = "schedule=cosine",
                                              .task = "vocabulary=words max_words=1048575 seq_len=1536"},
                                             {.name = NULL}},

@@ -142,7 +142,8 @@ static void presets_are_those_of_the_documents(void **state)
         {"lm",
          {"lha-lm", 20000, 32, 1000, 2000, 3.5e-4, 16, 410, 10, 2100, "mean", true,
           "local.relative=true local.block_size=128 lha.num_buckets=4 " YOSO_BITS(6),
-          "activation=relu attention_biases=false norm=post positions=layered dropout=0.2 initial_std=0.02",
+          "activation=relu attention_biases=false norm=post norm_epsilon=1e-6 positions=layered dropout=0.2 "
+          "initial_std=0.02",
           "schedule=cosine", "vocabulary=words max_words=1048575 seq_len=1536", "local,lha"}},
         {"mlm",
          {NULL, 2000, 32, 200, 200, 1e-3, 2, 128, 2, 512, "first", false, YOSO_BITS(7), BERT_MODEL,

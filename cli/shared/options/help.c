@@ -32,10 +32,11 @@ static void print_library_entry(const hashattn_option *row, struct page *page)
         snprintf(right + used, sizeof right - used, "%s%s", choice == row->choices ? ": " : ", ", *choice);
     }
     used = strlen(right);
-    bool told = row->type == HASHATTN_OPTION_CHOICE || row->type == HASHATTN_OPTION_TEXT ||
-                strcmp(row->preset, "true") == 0;
+    bool told = row->type == HASHATTN_OPTION_CHOICE || row->type == HASHATTN_OPTION_TEXT;
     if (told && row->preset[0] != '\0') /* the sentence tells what an empty text means */
         snprintf(right + used, sizeof right - used, " (default %s)", row->preset);
+    if (row->type == HASHATTN_OPTION_FLAG && strcmp(row->preset, "true") == 0)
+        snprintf(right + used, sizeof right - used, " (default true; --no-%s turns it off)", dashed);
     page_entry(page, OPTION_COLUMN, left, right);
 }
 
