@@ -61,10 +61,17 @@ void hashattn_model_free(hashattn_model *model)
     memory_free(host, model);
 }
 
+/* An option that is being changed. */
+struct change {
+    struct hashattn_model *model;
+    const char *name, *text;
+};
+
 /* Makes the model with the current options, if its parameters match those of the trained one. */
 static hashattn_status renew_net(struct host *host, void *owner)
 {
-    struct hashattn_model *model = owner;
+    const struct change *change = owner;
+    struct hashattn_model *model = change->model;
     struct model *net;
     TRY(model_new(host, &model->config.model, &net));
     const struct params *now = model_params(net), *trained = model_params(model->net);
@@ -74,8 +81,9 @@ static hashattn_status renew_net(struct host *host, void *owner)
         model->net = net;
     size_t wanted = params_count(now), have = params_count(trained);
     model_free(host, unused);
-    FAIL_IF(!same, host, HASHATTN_INVALID, "the option needs %zu parameters, the trained model has %zu",
-            wanted, have);
+    FAIL_IF(!same, host, HASHATTN_INVALID,
+            "with %.60s %.60s the model has %zu parameters, the trained one has %zu", change->name,
+            change->text, wanted, have);
     return HASHATTN_OK;
 }
 
@@ -86,7 +94,8 @@ hashattn_status hashattn_model_set(hashattn_model *model, const char *name, cons
     struct host *host = &model->context->host;
     FAIL_IF(name == NULL || text == NULL, host, HASHATTN_INVALID, "%s is NULL",
             name == NULL ? "the name of the option" : "the text of the option");
-    return head_plan_change(host, &model->config.model.plan, name, text, renew_net, model);
+    struct change change = {model, name, text};
+    return head_plan_change(host, &model->config.model.plan, name, text, renew_net, &change);
 }
 
 void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info)
