@@ -96,6 +96,9 @@ static void report_differences(const struct wanted *wanted, const hashattn_model
                    of->difference, of->standard_error, of->z, of->p);
         }
         printf("z is positive if the run is better; p, one-tail: how likely such a z is by chance\n");
+        if (info->forecasts)
+            printf("windows overlap, so examples depend on each other: the errors are too small, z is too "
+                   "large\n");
         return;
     }
     struct json_out json = json_out_to(stdout);

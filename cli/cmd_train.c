@@ -222,6 +222,11 @@ static int work(struct train *train, const struct options *options, hashattn_con
     train->rank = is.rank;
     if (is.rank > 0)
         train->watched.max_seconds = 0; /* rank 0 keeps the time */
+    if (train->draw != NULL) {          /* a path that cannot be written is found before the training */
+        int code = forecast_picture_check(context, train->draw);
+        if (code != EXIT_GOOD)
+            return code;
+    }
     if (train->resume == NULL) {
         status = options_setup(options, context, options->operands[0], train->preset, train->from,
                                train->mechanism, &setup);

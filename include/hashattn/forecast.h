@@ -22,6 +22,10 @@ typedef struct hashattn_forecast {
     const double *values;       /* (horizon, num_columns) the forecast */
     const double *truth;        /* (horizon, num_columns) what the file has; NULL after its end */
     const void *dates;          /* for hashattn_forecast_date */
+    const char *date_column;    /* its name in the file */
+    /* (num_columns) standard deviations of the training part, 1 for a constant column; values are computed to
+       about seven digits of these */
+    const double *deviations;
 } hashattn_forecast;
 /* Return non-zero to stop with INTERRUPTED. */
 typedef int hashattn_forecast_callback(void *user, const hashattn_forecast *forecast);

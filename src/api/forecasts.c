@@ -11,6 +11,8 @@ struct bridge {
     hashattn_forecast_callback *callback;
     void *user;
     const char **names; /* of the columns of the facts */
+    double *deviations; /* of the same */
+    char date_column[OPTION_TEXT_SIZE];
 };
 
 static bool tell(void *user, const struct forecast_window *window)
@@ -26,7 +28,9 @@ static bool tell(void *user, const struct forecast_window *window)
                                         .read = window->read,
                                         .values = window->forecast,
                                         .truth = window->truth,
-                                        .dates = window};
+                                        .dates = window,
+                                        .date_column = bridge->date_column,
+                                        .deviations = bridge->deviations + window->first_column};
     return bridge->callback(bridge->user, &forecast) != 0;
 }
 
@@ -35,6 +39,24 @@ int hashattn_forecast_date(const hashattn_forecast *forecast, size_t step, char 
     _Static_assert((int)HASHATTN_DATE_TEXT == (int)DATE_TEXT, "the public room for a date is that of io");
     const struct forecast_window *window = forecast->dates;
     return calendar_date(window->calendar, window->row + step, text);
+}
+
+static hashattn_status bridge_fill(struct host *host, const struct run_config *config, struct bridge *bridge)
+{
+    const struct option_row *date = option_find(config->task->options, "date_column");
+    const struct task_facts *facts = &config->facts;
+    void *block;
+    if (date != NULL)
+        option_text(date, config->task_options, bridge->date_column, sizeof bridge->date_column);
+    TRY(memory_new(host, facts->num_columns, sizeof *bridge->names, "names of columns", &block));
+    bridge->names = block;
+    TRY(memory_new(host, facts->num_columns, sizeof *bridge->deviations, "deviations of columns", &block));
+    bridge->deviations = block;
+    for (size_t i = 0; i < facts->num_columns; i++) {
+        bridge->names[i] = facts->columns[i].name;
+        bridge->deviations[i] = facts->columns[i].deviation;
+    }
+    return HASHATTN_OK;
 }
 
 hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data, const char *split,
@@ -47,16 +69,14 @@ hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data,
     enum split which = SPLIT_COUNT;
     struct bridge bridge = {.callback = callback, .user = user};
     const struct train_setup setup = model_setup(model);
-    void *block;
     FAIL_IF(callback == NULL, host, HASHATTN_INVALID, "callback is NULL");
     if (split != NULL)
         TRY(model_split(host, split, &which));
-    TRY(memory_new(host, config->facts.num_columns, sizeof *bridge.names, "names of columns", &block));
-    bridge.names = block;
-    for (size_t i = 0; i < config->facts.num_columns; i++)
-        bridge.names[i] = config->facts.columns[i].name;
-    hashattn_status status = forecast_visit(host, &setup, config, model->net, model->values,
-                                            data == NULL ? config->data : data, which, seed, tell, &bridge);
-    memory_free(host, block);
+    hashattn_status status = bridge_fill(host, config, &bridge);
+    if (status == HASHATTN_OK)
+        status = forecast_visit(host, &setup, config, model->net, model->values,
+                                data == NULL ? config->data : data, which, seed, tell, &bridge);
+    memory_free(host, (void *)bridge.names);
+    memory_free(host, bridge.deviations);
     return status;
 }

@@ -209,8 +209,8 @@ struct task {
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
     /* (optional) As `load`, of a task whose data sets are windows; SPLIT_COUNT: the one window that ends with
-       the file. *calendar: the dates of the file; *first: its row that is time 0 of the windows. Without it
-       nothing is forecast. */
+       the file. *calendar: the dates of the file; *first: its row that is time 0 of the windows. Such a task
+       has an option date_column. Without load_dated nothing is forecast. */
     hashattn_status (*load_dated)(struct host *host, const void *options, const struct task_facts *facts,
                                   const char *directory, enum split split, struct dataset *dataset,
                                   struct calendar *calendar, size_t *first);

@@ -138,6 +138,18 @@ static hashattn_status put_attention(struct host *host, struct json *root, const
     return HASHATTN_OK;
 }
 
+/* Objectives that read the input itself have no attention, whatever the plan is. */
+static hashattn_status put_plan(struct host *host, struct json *root, const struct model_config *model)
+{
+    struct head_plan none;
+    if (model->num_objectives == 0 || !model->objectives[0].objective->bare)
+        return put_attention(host, root, &model->plan);
+    TRY(head_plan_new(host, "none", &none));
+    hashattn_status status = put_attention(host, root, &none);
+    head_plan_free(host, &none);
+    return status;
+}
+
 static hashattn_status put_config(struct host *host, struct json *root, const struct run_config *config)
 {
     struct json *task;
@@ -149,7 +161,7 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(put_options(host, task, "options", config->task->options, config->task_options));
     TRY(run_facts_put(host, task, &config->facts));
     TRY(put_options(host, root, "model", model_options, &config->model));
-    TRY(put_attention(host, root, &config->model.plan));
+    TRY(put_plan(host, root, &config->model));
     TRY(put_options(host, root, "training", train_rows, &config->training));
     if (config->freeze[0] != '\0')
         TRY(json_put_string(host, root, "freeze", config->freeze));

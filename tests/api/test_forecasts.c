@@ -3,6 +3,7 @@
    Planted and caught: the split taken for the end of the file; another file ignored; the names of all columns
    for that of the target; dates from the first row that was read for those of the forecast; a callback that
    cannot stop. SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,6 +48,8 @@ static int see(void *user, const hashattn_forecast *forecast)
     assert_true(forecast->struct_size == sizeof *forecast && forecast->window == seen->windows);
     assert_true(forecast->num_columns == 1 && forecast->num_read == 5 && forecast->horizon == 2);
     assert_string_equal(forecast->columns[0], "b");
+    assert_string_equal(forecast->date_column, "date");
+    check_near(forecast->deviations[0], 10 * sqrt(399 / 12.0), 1e-9, "20 numbers 10 apart");
     seen->last = forecast->read[4];
     for (int h = 0; h < 2; h++) {
         check_near(forecast->values[h], seen->last, 1e-3, "the last value");

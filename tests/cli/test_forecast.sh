@@ -1,7 +1,8 @@
 #!/bin/sh
 # The task forecast on a made table: every model is trained and evaluated by the same commands, figures of the baselines are
 # those of a plain formula, runs resume bit for bit, and bad files are refused with row and column.
-# Planted and caught: the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
+# Planted and caught: seven digits for a column of large numbers; the word date for the name of its column; attention of a
+# baseline; a picture that is tried after the training; numbers beyond float32; the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
 # standardised by the whole file; the date of the last row for the first forecast; errors of the first column for all; the picture
 # of the first window; layers of the decoder counted from 0; shares of keys of the queries; rows of the decoder not counted; the
 # decoder's layers of a stored model forgotten.
@@ -59,6 +60,7 @@ holds models_beat_the_last_value sh -c 'python3 -c "
 import json
 mse = {m: json.load(open(m + \".json\"))[\"mse\"] for m in (\"encoder\", \"dlinear\", \"last\", \"seasonal\")}
 assert mse[\"encoder\"] < mse[\"last\"] / 2 and mse[\"dlinear\"] < mse[\"last\"], mse"'
+holds baselines_have_no_attention json last/config.json 'd["attention"] == {"name": "none", "options": {}}'
 holds baselines_have_no_parameters json last.json 'd["num_params"] == 0'
 holds linear_maps_only json dlinear.json 'd["num_params"] == 2 * 49 * 12'
 holds columns_are_kept json encoder/config.json '[c["name"] for c in d["task"]["facts"]["columns"]] == ["load", "heat", "fixed"]'
@@ -155,6 +157,23 @@ run train forecast --data quoted.csv --model last --steps 1 --eval-every 1 --out
 run predict odd quoted.csv --quiet
 holds names_are_quoted sh -c 'head -n 1 out | grep -qxF "date,\"a \"\"b\"\", c\",heat,fixed"'
 
+# As many digits as a column has: the last ones of large numbers are kept.
+python3 -c '
+import datetime
+print("when,count")
+for t in range(200):
+    print(f"{datetime.date(2020, 1, 1) + datetime.timedelta(t)},{1234567890 + t % 7 / 4}")' >large.csv
+run train forecast --data large.csv --date-column when --model last --seq-len 14 --horizon 3 --steps 1 --eval-every 1 --out large --quiet --threads 1
+run predict large large.csv --quiet
+holds large_numbers_keep_their_digits sh -c '[ "$(tail -n 1 out)" = "2020-07-21,1234567890.75" ] || { cat out; exit 1; }'
+holds dates_keep_their_name sh -c 'head -n 1 out | grep -qx when,count'
+sed '40s/,.*/,1e200/' large.csv >huge.csv
+expect huge_numbers 3 "huge.csv: row 39: column 'count' is 1e+200, too large to standardise; up to 1e150 are allowed" train forecast --data huge.csv --date-column when --model last --seq-len 14 --horizon 3 --out no --quiet
+
+sed '190s/,.*/,1e200/' large.csv >late.csv
+expect huge_numbers_of_later_parts 3 "late.csv: row 189: column 'count' is 1e+200, more than 1e+18 deviations of the training part from its mean" eval large --data late.csv
+expect huge_numbers_to_predict_from 3 "row 189: column 'count' is 1e+200" predict large late.csv
+
 # Errors in the units of the file.
 run eval last --units --json --threads 1
 cp out units.json
@@ -173,6 +192,8 @@ says errors_as_words "in the units of the file" eval last --units
 run train needle --data needles --attention none --layers 1 --dim 16 --heads 2 --ffn 16 --steps 1 --eval-every 1 --out needle --quiet
 expect only_forecasts_have_units 2 "needle does not forecast" eval needle --units
 expect units_alone 2 "--units and --draw are of one run, --against compares two" eval last --units --against seasonal
+run eval dlinear --against last --json --threads 1
+says windows_depend_on_each_other "windows overlap" eval dlinear --against last --threads 1
 run eval dlinear --against last --json --threads 1
 holds models_are_compared json out 'd["metrics"]["mse"]["difference"] < 0 and d["metrics"]["mse"]["z"] > 0'
 
@@ -193,6 +214,8 @@ P
 run train forecast --data table.csv --model last --steps 1 --eval-every 1 --out drawn --draw trained.svg $tiny
 holds train_draws grep -q "forecast of 12 rows from 2020-01-23 20:00:00 on" trained.svg
 expect only_forecasts_are_drawn 2 "--draw draws forecasts, needle makes none" train needle --data needles --out bad --draw bad.svg
+expect pictures_are_tried_first 4 "nowhere/p.svg" train forecast --data table.csv --model last --steps 1 --eval-every 1 --out untrained --draw nowhere/p.svg $tiny
+holds no_run_without_its_picture test ! -e untrained
 expect picture_not_writable 4 "nowhere/p.svg" eval last --draw nowhere/p.svg
 
 # A run that was stopped and resumed is the uninterrupted one.
@@ -203,7 +226,7 @@ holds resumed_bits cmp part/model.safetensors encoder/model.safetensors
 # A directory with one CSV file is that file; S reads nothing but its target.
 mkdir folder
 sed '300s/,7$/,oops/' table.csv >folder/one.csv
-expect bad_cell 3 "folder/one.csv: line 300, row 299: column 'fixed' is 'oops', a number is needed" \
+expect bad_cell 3 "folder/one.csv: line 300, row 299: column 'fixed' is 'oops', a finite number is needed" \
     train forecast --data folder --steps 2 --out bad $tiny
 run train forecast --data folder --features S --target load --steps 2 --eval-every 2 --out single $tiny
 holds other_columns_may_hold_anything test "$code" = 0

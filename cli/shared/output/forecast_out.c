@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { DIGITS = 7, MOST_DIGITS = 17 };
+
 /* A field of CSV, in quotes if it needs them. */
 static void csv_text(FILE *to, const char *text)
 {
@@ -21,10 +23,18 @@ static void csv_text(FILE *to, const char *text)
     putc('"', to);
 }
 
+/* Seven digits of the deviation: fewer would be lost, more are noise. So 1234567.89 keeps its cents in a
+   column that varies by 1. */
+static int digits_of(double value, double deviation)
+{
+    double larger = log10(fabs(value) / deviation);
+    return !(larger >= 1) ? DIGITS : larger > MOST_DIGITS - DIGITS ? MOST_DIGITS : DIGITS + (int)larger;
+}
+
 void forecast_csv(FILE *to, const hashattn_forecast *forecast)
 {
     char date[HASHATTN_DATE_TEXT];
-    fputs("date", to);
+    csv_text(to, forecast->date_column);
     for (size_t c = 0; c < forecast->num_columns; c++) {
         putc(',', to);
         csv_text(to, forecast->columns[c]);
@@ -33,8 +43,10 @@ void forecast_csv(FILE *to, const hashattn_forecast *forecast)
     for (size_t h = 0; h < forecast->horizon; h++) {
         hashattn_forecast_date(forecast, forecast->num_read + h, date);
         fputs(date, to);
-        for (size_t c = 0; c < forecast->num_columns; c++)
-            fprintf(to, ",%.7g", forecast->values[h * forecast->num_columns + c]);
+        for (size_t c = 0; c < forecast->num_columns; c++) {
+            double value = forecast->values[h * forecast->num_columns + c];
+            fprintf(to, ",%.*g", digits_of(value, forecast->deviations[c]), value);
+        }
         putc('\n', to);
     }
 }

@@ -8,7 +8,8 @@
 #include "cli/shared/output/json_out.h"
 #include "hashattn/hashattn.h"
 
-/* CSV: a header with the names of the columns, then the date and the values of every row of the forecast. */
+/* CSV: a header with the names of the columns of the file, then the date and the values of every row of the
+ * forecast. */
 void forecast_csv(FILE *to, const hashattn_forecast *forecast);
 
 /* Errors per column in the units of the file, over windows and horizon. */

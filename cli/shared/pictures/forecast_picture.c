@@ -57,6 +57,18 @@ void forecast_picture_free(struct forecast_picture *picture)
     *picture = (struct forecast_picture){.text = NULL};
 }
 
+int forecast_picture_check(hashattn_context *context, const char *path)
+{
+    hashattn_description is = {.struct_size = sizeof is};
+    hashattn_file *file = NULL;
+    hashattn_context_describe(context, &is);
+    if (is.rank > 0)
+        return EXIT_GOOD;
+    hashattn_status status = hashattn_file_begin(context, path, &file);
+    hashattn_file_drop(file);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(context, status);
+}
+
 int forecast_picture_save(struct forecast_picture *picture, hashattn_context *context, const char *path)
 {
     hashattn_description is = {.struct_size = sizeof is};

@@ -14,6 +14,8 @@ struct forecast_picture {
    horizons of what was read, the truth and the forecast. */
 int forecast_picture_keep(void *picture, const hashattn_forecast *forecast);
 void forecast_picture_free(struct forecast_picture *picture);
+/* Whether the file can be written, which creates nothing. An exit code, as below. */
+int forecast_picture_check(hashattn_context *context, const char *path);
 /* Writes the file in one step; of several ranks only the first does. An exit code, with the message
    printed. */
 int forecast_picture_save(struct forecast_picture *picture, hashattn_context *context, const char *path);

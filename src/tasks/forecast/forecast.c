@@ -20,6 +20,7 @@ enum model { MODEL_ENCODER, MODEL_DLINEAR, MODEL_LAST, MODEL_SEASONAL, MODEL_INF
 enum input { INPUT_PATCHES, INPUT_JOINT };
 enum { LEVEL_AUTO = LEVEL_SEASONAL + 1 };
 enum cut { CUT_SHARES, CUT_MONTHS };
+#define MOST_DEVIATIONS 1e18 /* of a value from the mean, so that its square is a float */
 
 static const char *const features[] = {"S", "M", "MS", NULL};
 static const char *const models[] = {"encoder", "dlinear", "last", "seasonal", "informer", NULL};
@@ -288,8 +289,12 @@ static hashattn_status fill_dataset(struct host *host, const struct windows *lik
     for (size_t c = 0; c < windows->columns; c++)
         for (size_t t = 0; t < windows->times; t++) {
             double value = series->values[(first + t) * windows->columns + c];
-            windows->values[c * windows->times + t] =
-                (float)((value - facts->columns[c].mean) / facts->columns[c].deviation);
+            double standard = (value - facts->columns[c].mean) / facts->columns[c].deviation;
+            FAIL_IF(
+                !(fabs(standard) <= MOST_DEVIATIONS), host, HASHATTN_BAD_FILE,
+                "row %zu: column '%.60s' is %g, more than %g deviations of the training part from its mean",
+                first + t + 1, facts->columns[c].name, value, MOST_DEVIATIONS);
+            windows->values[c * windows->times + t] = (float)standard;
         }
     TRY(memory_new(host, size_sum(dataset->count, 1), sizeof *dataset->offsets, "offsets of examples",
                    &block));
@@ -371,6 +376,17 @@ static void measure(const struct series *series, size_t column, size_t n, struct
     result->deviation = constant || !(deviation > 0) ? 1 : deviation;
 }
 
+/* The row of the largest number of a column among the first n. */
+static size_t row_of_largest(const struct series *series, size_t column, size_t n)
+{
+    size_t found = 0;
+    for (size_t t = 1; t < n; t++)
+        if (fabs(series->values[t * series->columns + column]) >
+            fabs(series->values[found * series->columns + column]))
+            found = t;
+    return found;
+}
+
 static hashattn_status take_columns(struct host *host, struct series *series, size_t n,
                                     struct task_facts *facts)
 {
@@ -382,9 +398,12 @@ static hashattn_status take_columns(struct host *host, struct series *series, si
         measure(series, c, n, &facts->columns[c]);
         facts->columns[c].name = series->names[c];
         series->names[c] = NULL;
-        FAIL_IF(!isfinite(facts->columns[c].deviation) || !isfinite(facts->columns[c].mean), host,
-                HASHATTN_BAD_FILE, "the values of column '%.60s' are too large to standardise",
-                facts->columns[c].name);
+        if (isfinite(facts->columns[c].deviation) && isfinite(facts->columns[c].mean))
+            continue;
+        size_t row = row_of_largest(series, c, n);
+        return host_fail(host, HASHATTN_BAD_FILE,
+                         "row %zu: column '%.60s' is %g, too large to standardise; up to 1e150 are allowed",
+                         row + 1, facts->columns[c].name, series->values[row * series->columns + c]);
     }
     return HASHATTN_OK;
 }

@@ -38,7 +38,8 @@ static hashattn_status find_column(struct host *host, const struct csv *csv, con
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ",
                                      piece_shown(csv->fields[i], shown));
     }
-    FAIL_IF(found == 0, host, HASHATTN_BAD_FILE, "no column '%.60s'%s; there are: %s", name, option, list);
+    FAIL_IF(found == 0, host, HASHATTN_BAD_FILE, "no column '%.60s'%s; there are: %s%s", name, option, list,
+            used < sizeof list ? "" : "...");
     FAIL_IF(found > 1, host, HASHATTN_BAD_FILE, "%zu columns are called '%.60s'", found, name);
     return HASHATTN_OK;
 }
@@ -124,7 +125,8 @@ static hashattn_status read_row(struct host *host, struct reading *reading)
     for (size_t c = 0; c < series->columns; c++) {
         struct piece cell = csv->fields[reading->fields[c]];
         FAIL_IF(!decimal_read(cell, &row[c]), host, HASHATTN_BAD_FILE,
-                "column '%.60s' is '%s', a number is needed", series->names[c], piece_shown(cell, shown));
+                "column '%.60s' is '%s', a finite number is needed", series->names[c],
+                piece_shown(cell, shown));
     }
     series->times++;
     return HASHATTN_OK;
@@ -161,7 +163,8 @@ hashattn_status series_read(struct host *host, const char *path, const struct se
         status = read_rows(host, &reading);
     c_locale_end(locale);
     if (status == HASHATTN_OK && series->times < 2)
-        status = host_fail(host, HASHATTN_BAD_FILE, "%zu rows, at least 2 are needed", series->times);
+        status = host_fail(host, HASHATTN_BAD_FILE, "the file has %s, at least 2 rows are needed",
+                           series->times == 0 ? "no row" : "1 row");
     if (status == HASHATTN_BAD_FILE)
         host_prefix(host, path);
     csv_close(host, &reading.csv);

@@ -71,12 +71,12 @@ static void bad_files_are_refused(void **state)
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         char text[200], part[200];
         snprintf(text, sizeof text, "date,a,b\n2020-01-01,1,2\n\n2020-01-02,\"%s\",4\n", cells[i]);
-        snprintf(part, sizeof part, "line 4, row 2: column 'a' is '%s', a number is needed", cells[i]);
+        snprintf(part, sizeof part, "line 4, row 2: column 'a' is '%s', a finite number is needed", cells[i]);
         check_refused(folder, text, part);
     }
     check_refused(folder, "", "the file is empty");
-    check_refused(folder, "date,a,b\n", "0 rows, at least 2 are needed");
-    check_refused(folder, "date,a,b\n2020-01-01,1,2\n", "1 rows, at least 2");
+    check_refused(folder, "date,a,b\n", "the file has no row, at least 2 rows are needed");
+    check_refused(folder, "date,a,b\n2020-01-01,1,2\n", "the file has 1 row, at least 2 rows");
     check_refused(folder, "day,a,b\n", "line 1: no column 'date' (--date-column); there are: day, a, b");
     check_refused(folder, "date,a,c\n", "line 1: no column 'b' (--target); there are: date, a, c");
     check_refused(folder, "date,a,b,b\n", "2 columns are called 'b'");
