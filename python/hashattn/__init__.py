@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .run import Comparison as Comparison
     from .run import Difference as Difference
     from .run import Evaluation as Evaluation
+    from .run import Forecast as Forecast
     from .run import Prediction as Prediction
     from .run import Run as Run
     from .run import evaluate as evaluate
@@ -63,7 +64,7 @@ _HOMES = {
     "options": ("Mechanism", "Option", "Task", "instruction_sets", "mechanisms", "tasks"),
     "pretrained": ("Guess", "Pretrained", "TokenVectors"),
     "progress": ("Progress",),
-    "run": ("Comparison", "Difference", "Evaluation", "Prediction", "Run", "evaluate", "predict"),
+    "run": ("Comparison", "Difference", "Evaluation", "Forecast", "Prediction", "Run", "evaluate", "predict"),
     "stream": ("Stream",),
     "tokenizer": ("Encoding", "Tokenizer"),
     "training": ("Prepared", "generate", "prepare", "resume", "train"),

@@ -109,6 +109,13 @@ class Comparison(Sized):
                 ("count", c_size_t)]
 
 
+class Forecast(Sized):
+    _fields_ = [("struct_size", c_size_t), ("window", c_size_t), ("num_windows", c_size_t), ("num_columns", c_size_t),
+                ("num_read", c_size_t), ("horizon", c_size_t), ("columns", POINTER(c_char_p)),
+                ("read", POINTER(c_double)), ("values", POINTER(c_double)), ("truth", POINTER(c_double)),
+                ("dates", c_void_p), ("date_column", c_char_p), ("deviations", POINTER(c_double))]
+
+
 class TaskInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("generates", c_int),
                 ("predicts", c_int), ("has_lra", c_int), ("attention", c_char_p),
@@ -185,7 +192,10 @@ EMBEDDING_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Embedding))
 GUESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Guess))
 PROGRESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Progress))
 EVALUATION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
+FORECAST_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Forecast))
 PREDICTION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t, POINTER(c_float))
+
+DATE_TEXT = 24  # HASHATTN_DATE_TEXT
 
 _HANDLE = c_void_p
 _NEW = POINTER(c_void_p)
@@ -248,6 +258,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "model_evaluate": (c_int, [_HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Evaluation)]),
     "model_compare": (c_int, [_HANDLE, _HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Comparison)]),
     "model_predict_file": (c_int, [_HANDLE, c_char_p, c_uint64, PREDICTION_CALLBACK, c_void_p, POINTER(c_size_t)]),
+    "model_forecast": (c_int, [_HANDLE, c_char_p, c_char_p, c_uint64, FORECAST_CALLBACK, c_void_p]),
+    "forecast_date": (c_int, [POINTER(Forecast), c_size_t, c_char_p]),
     "tokenizer_load": (c_int, [_HANDLE, c_char_p, _NEW]),
     "tokenizer_free": (None, [_HANDLE]),
     "tokenizer_num_ids": (c_size_t, [_HANDLE]),

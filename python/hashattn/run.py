@@ -11,6 +11,8 @@ import os
 from ctypes import byref
 from typing import Any, Callable, Mapping, NamedTuple
 
+import numpy as np
+
 from . import _library
 from .arrays import seed_of
 from .context import Context, ContextObject, ObjectHandle
@@ -58,6 +60,14 @@ class Prediction(NamedTuple):
     label: str | None  #: None: the model predicts a score
     probabilities: dict[str, float]  #: of every label
     score: float | None = None  #: of a model that predicts scores
+
+
+class Forecast(NamedTuple):
+    """The rows that follow a table, in its units."""
+
+    dates: tuple[str, ...]  #: of the rows, in the style of the table; empty after the year 9999
+    columns: tuple[str, ...]  #: that are forecast
+    values: np.ndarray  #: (rows, columns)
 
 
 class Run(ContextObject):
@@ -181,6 +191,30 @@ class Run(ContextObject):
         function = _library.functions().model_predict_file
         self._watched(progress, lambda pointer: function(pointer, encoded, number, callback, None, None))
         return found
+
+    def forecast(self, path: Any = None, *, seed: int | None = None, progress: Watcher = True) -> Forecast:
+        """Forecasts the rows after the end of a table, a CSV file with the columns of the training.
+
+        path: None = the table of the training. Other arguments as of `evaluate`. RefusedError: the task does not
+        forecast.
+        """
+        encoded, number = None if path is None else path_of("path", path), self.seed if seed is None else seed_of(seed)
+        found: list[Forecast] = []
+        library = _library.functions()
+
+        def take(user: Any, forecast: Any) -> int:
+            of, text, dates = forecast.contents, ctypes.create_string_buffer(_library.DATE_TEXT), []
+            for step in range(of.num_read, of.num_read + of.horizon):
+                library.forecast_date(forecast, step, text)
+                dates.append(text.value.decode())
+            values = np.array(of.values[:of.horizon * of.num_columns]).reshape(of.horizon, of.num_columns)
+            columns = tuple(_library.text(name) for name in of.columns[:of.num_columns])
+            found.append(Forecast(tuple(dates), columns, values))
+            return 0
+
+        callback = _library.FORECAST_CALLBACK(take)
+        self._watched(progress, lambda pointer: library.model_forecast(pointer, encoded, None, number, callback, None))
+        return found[0]
 
     def _watched(self, progress: Watcher, call: Callable[[int], int]) -> None:
         """Runs `call`, which returns a status, and reports its progress."""

@@ -297,7 +297,8 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
     FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "callback");
     FAIL_IF(config->task->stream_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
-            "%s has no files of documents to predict; eval reports its metrics", config->task->name);
+            "%s has no files of documents to predict; %s", config->task->name,
+            config->task->load_dated != NULL ? "it forecasts tables" : "eval reports its metrics");
     struct comm *comm = &model->context->comm;
     bool shared_input = comm_size(comm) > 1 && strcmp(path, "-") == 0;
     TRY(comm_agree(host, comm,

@@ -21,7 +21,7 @@ STRUCTS = {
     "problem": _library.Problem, "stream_options": _library.StreamOptions, "chunk": _library.Chunk,
     "metric": _library.Metric, "metrics": _library.Metrics, "model_info": _library.ModelInfo,
     "evaluation": _library.Evaluation, "difference": _library.Difference, "comparison": _library.Comparison,
-    "task_info": _library.TaskInfo, "progress": _library.Progress,
+    "task_info": _library.TaskInfo, "forecast": _library.Forecast, "progress": _library.Progress,
     "encode_options": _library.EncodeOptions, "encoding": _library.Encoding, "learn_options": _library.LearnOptions,
     "sources": _library.Sources, "prepared": _library.Prepared,
     "pretrained_info": _library.PretrainedInfo, "sequences": _library.Sequences,

@@ -1,7 +1,8 @@
 """train, resume, evaluate, predict and Run: the bits and numbers of the tool, progress, stops, Ctrl-C.
 
 Planted and caught: Ctrl-C lost in a callback; no handler for it; an exception of the progress function swallowed;
-labels in the wrong order; options set before the mechanism; options that are text left at their defaults.
+labels in the wrong order; options set before the mechanism; options that are text left at their defaults;
+dates of the rows that were read for those of the forecast.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -140,6 +141,24 @@ def test_predictions(text_run, tmp_path):
         assert run.predict(documents, progress=False) == found and run.labels == ("high", "low")
     with pytest.raises(ValueError, match="closed"):
         run.predict(documents)
+
+
+def test_forecasts(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("when,a,b\n" + "".join(f"2020-01-{day:02d},{day},{day % 7}\n" for day in range(1, 32)))
+    run = hashattn.train("forecast", table, tmp_path / "run", progress=False, model="last", date_column="when", seq_len=5,
+                         horizon=3, features="S", target="a", steps=1, eval_every=1)
+    found = run.forecast(progress=False)
+    assert found.dates == ("2020-02-01", "2020-02-02", "2020-02-03") and found.columns == ("a",)
+    assert found.values.shape == (3, 1) and found.values == pytest.approx(31)
+    theirs = [line.split(",") for line in run_tool("predict", tmp_path / "run", table).splitlines()]
+    assert theirs[0] == ["when", "a"] and [row[0] for row in theirs[1:]] == list(found.dates)
+    table.write_text("".join(table.read_text().splitlines(True)[:21]))
+    assert run.forecast(table, progress=False).values == pytest.approx(20)
+    with pytest.raises(hashattn.RefusedError, match="it forecasts tables"):
+        run.predict(table, progress=False)
+    with pytest.raises(OSError, match="none.csv"):
+        run.forecast("none.csv", progress=False)
 
 
 def test_a_stop_and_resume_change_nothing(needles, tmp_path):
