@@ -1,6 +1,6 @@
 /* `data`: makes the train, valid and test files of one task, from nothing (needle, listops, pathfinder) or
-   from texts (mlm). It stops at the first SIGINT without leaving a file. SPDX-License-Identifier: Apache-2.0
- */
+   from texts (mlm). It stops at the first SIGINT without leaving a file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "cli/shared/options/arguments.h"

@@ -1,5 +1,6 @@
 /* `embed`: documents to vectors by a stored model, as one .npy array. With one vector per token, the
-   offsets of the documents are a second array beside it. SPDX-License-Identifier: Apache-2.0 */
+   offsets of the documents are a second array beside it.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

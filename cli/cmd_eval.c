@@ -1,5 +1,6 @@
 /* `eval`: the metrics of a trained run on one split of a data set, or their differences from those of another
-   run. SPDX-License-Identifier: Apache-2.0 */
+   run.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/forecast_out.h"
 #include "cli/shared/output/json_out.h"

@@ -1,4 +1,5 @@
-/* `export`: a run as a directory that the transformers library opens. SPDX-License-Identifier: Apache-2.0 */
+/* `export`: a run as a directory that the transformers library opens.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 

@@ -1,5 +1,6 @@
 /* `info`: the build, the machine, mechanisms and tasks. With --attention: the options of one mechanism, and
-   its tensors for the given options. SPDX-License-Identifier: Apache-2.0 */
+   its tensors for the given options.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* `predict`: one JSON line per document of a file, in order, with its label and the probabilities of all
    labels, or with its score; or the rows that follow a table, as CSV with dates. The file of --out appears
-   only when it is complete. SPDX-License-Identifier: Apache-2.0 */
+   only when it is complete.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "cli/shared/options/arguments.h"

@@ -1,6 +1,7 @@
 /* The tool hashattn: finds the command and runs it. Data goes to stdout, messages go to stderr. Exit codes:
    0 success, 1 the work failed, 2 usage error, 3 bad input file, 4 out of memory or disk space, 130
-   interrupted after saving. SPDX-License-Identifier: Apache-2.0 */
+   interrupted after saving.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "cli/shared/options/complete.h"

@@ -1,5 +1,6 @@
 /* One stream per head and sequence. Rows are read from the files while the previous chunk is computed, and
-   written in the order of the output file. SPDX-License-Identifier: Apache-2.0 */
+   written in the order of the output file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/attend/attend_chunks.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* `attend --chunk`: reads and writes the arrays in chunks, head by head, so that memory does not depend on
-   their length. SPDX-License-Identifier: Apache-2.0 */
+   their length.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_ATTEND_CHUNKS_H
 #define CLI_ATTEND_CHUNKS_H
 

@@ -1,5 +1,6 @@
 /* `attend` under mpirun: ranks share the rows of every sequence. Each reads its span of the arrays and writes
-   its rows to files of its own. SPDX-License-Identifier: Apache-2.0 */
+   its rows to files of its own.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Reads the arrays of `attend` and checks that their shapes agree. SPDX-License-Identifier: Apache-2.0 */
+/* Reads the arrays of `attend` and checks that their shapes agree.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,8 @@
 /* `attend`: runs any mechanism on arrays from .npy files, (n, d), (heads, n, d) or (batch, heads, n, d), with
    gradients if the gradient of the output is given. Hashing is as in evaluation: the same for every batch
    element. Under mpirun, ranks share the rows of every sequence: each reads its span of the arrays and writes
-   its rows to files of its own. SPDX-License-Identifier: Apache-2.0 */
+   its rows to files of its own.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* What all kinds of bench share. SPDX-License-Identifier: Apache-2.0 */
+/* What all kinds of bench share.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/bench.h"
 
 #include <math.h>

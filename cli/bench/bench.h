@@ -1,6 +1,7 @@
 /* What all kinds of `bench` share: clock and medians, inputs, and the error of sampled outputs. A kind is a
    command of its own, with its own options and example: one file bench_NAME.c with one exported row, and one
-   line in the table of cmd_bench.c. SPDX-License-Identifier: Apache-2.0 */
+   line in the table of cmd_bench.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 

@@ -1,5 +1,6 @@
 /* `bench attention`: one mechanism on generated inputs: median times, memory, the angle of its output to the
-   exact expectation, and the number of colliding pairs. SPDX-License-Identifier: Apache-2.0 */
+   exact expectation, and the number of colliding pairs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* `bench error`: the angle between sampled and exact attention for all given lengths, numbers of hashes and
    bits, next to the prediction of the model in docs/MATH.md. At most 256 evenly spaced queries attend to all
    keys, so the exact side costs n and not n^2. A seed determines inputs and hashing; with given arrays only
-   hashing. SPDX-License-Identifier: Apache-2.0 */
+   hashing.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>

@@ -3,7 +3,8 @@
    takes the same time per token on every rank. Nothing is measured here. Bytes are those that a rank sends,
    exactly those of the program but for cache lines; see docs/guide/9-several-machines.md. The model leaves
    out what it cannot know: ranks that wait for a slower one, memory that ranks of one machine share, and the
-   processor time that messages take. SPDX-License-Identifier: Apache-2.0 */
+   processor time that messages take.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_CLUSTER_MODEL_H
 #define CLI_CLUSTER_MODEL_H
 

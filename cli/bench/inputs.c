@@ -1,4 +1,5 @@
-/* Arrays for benchmarks. SPDX-License-Identifier: Apache-2.0 */
+/* Arrays for benchmarks.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/inputs.h"
 
 #include <math.h>

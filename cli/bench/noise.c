@@ -1,4 +1,5 @@
-/* The model of the error. SPDX-License-Identifier: Apache-2.0 */
+/* The model of the error.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/noise.h"
 
 #include <math.h>

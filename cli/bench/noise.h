@@ -1,6 +1,7 @@
 /* Predicts the angle between sampled attention and its expectation by a model that takes collisions of
    different keys as independent events (docs/MATH.md, "The error of sampling"). `bench error` compares it
-   with measurements; `bench suggest` inverts it. SPDX-License-Identifier: Apache-2.0 */
+   with measurements; `bench suggest` inverts it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_NOISE_H
 #define CLI_NOISE_H
 

@@ -1,4 +1,5 @@
-/* Collects the reports of memberships: sums and growing arrays. SPDX-License-Identifier: Apache-2.0 */
+/* Collects the reports of memberships: sums and growing arrays.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/inspect/findings.h"
 
 #include <stdlib.h>

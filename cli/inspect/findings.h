@@ -1,5 +1,6 @@
 /* The results of `inspect`: sums over sequences for each head and membership, and every single bucket for the
-   histograms. SPDX-License-Identifier: Apache-2.0 */
+   histograms.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_FINDINGS_H
 #define CLI_FINDINGS_H
 

@@ -1,6 +1,7 @@
 /* The plots of `inspect`: figures 1, 2 and 6 of Sun, Yang and Yoo (2022), as gnuplot scripts that include
    their data, so that users can redraw them with other colours or sizes. If gnuplot is installed, it draws
-   them at once. SPDX-License-Identifier: Apache-2.0 */
+   them at once.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

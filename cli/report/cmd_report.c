@@ -1,5 +1,6 @@
 /* `report`: runs and results as one HTML page that loads nothing. A run that cannot be read gets a row that
-   says why; a file of results that cannot be read is an error. SPDX-License-Identifier: Apache-2.0 */
+   says why; a file of results that cannot be read is an error.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -1,5 +1,6 @@
 /* The pictures of an `inspect` record: what the buckets of each head capture of full attention, and the sizes
-   of the buckets of the first layer. SPDX-License-Identifier: Apache-2.0 */
+   of the buckets of the first layer.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

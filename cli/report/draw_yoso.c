@@ -1,8 +1,8 @@
 /* Figures 1, 2 and 6 of Zeng et al. (2021), You only sample (almost) once, from made inputs: the output of
    attention on the sphere, as a map; the weights and their derivatives; attention matrices, which are the
    outputs for the values of an identity matrix. Weights of softmax are exp(tau (x - 1)) of the cosine x, as
-   in the paper: rows are scaled so that the score q.k / sqrt(d) is tau x. SPDX-License-Identifier: Apache-2.0
- */
+   in the paper: rows are scaled so that the score q.k / sqrt(d) is tau x.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

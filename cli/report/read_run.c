@@ -1,5 +1,6 @@
 /* Reads a run for the page: its settings, and the log as curves. A log of a million lines is some 200 MB and
-   takes seconds. SPDX-License-Identifier: Apache-2.0 */
+   takes seconds.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

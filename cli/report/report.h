@@ -121,7 +121,7 @@ void results_free(struct results *results);
 void results_draw_buckets(const hashattn_value *record, const char *name, struct results *results);
 
 /* Writes figures 1, 2 and 6 of the YOSO paper from made inputs. Returns an exit code, with the message
- * printed. */
+   printed. */
 int report_write_yoso(FILE *page, hashattn_context *context, size_t *figures);
 
 /* ---- the page ---- */

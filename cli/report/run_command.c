@@ -1,5 +1,6 @@
 /* The command that repeats a run, from its config.json. Options are set in a fresh setup of the same task and
-   mechanism; those that change it are written. SPDX-License-Identifier: Apache-2.0 */
+   mechanism; those that change it are written.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "cli/report/report.h"

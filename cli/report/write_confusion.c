@@ -1,4 +1,5 @@
-/* Confusion matrices, which are tables with coloured cells. SPDX-License-Identifier: Apache-2.0 */
+/* Confusion matrices, which are tables with coloured cells.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
 #include "cli/report/report.h"

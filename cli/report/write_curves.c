@@ -1,4 +1,5 @@
-/* The curves of the runs. SPDX-License-Identifier: Apache-2.0 */
+/* The curves of the runs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* The table of the runs: a row each. SPDX-License-Identifier: Apache-2.0 */
+/* The table of the runs: a row each.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

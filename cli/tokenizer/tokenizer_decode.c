@@ -1,5 +1,6 @@
 /* `tokenizer decode`: one line of text per JSON line of ids, as `tokenizer encode` writes them. A line feed
-   in a text is written as it is. SPDX-License-Identifier: Apache-2.0 */
+   in a text is written as it is.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* `tokenizer encode`: one JSON line of ids per line of text. SPDX-License-Identifier: Apache-2.0 */
+/* `tokenizer encode`: one JSON line of ids per line of text.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "cli/tokenizer/tokenizer_kinds.h"

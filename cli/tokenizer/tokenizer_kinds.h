@@ -1,5 +1,6 @@
 /* What the kinds of `tokenizer` share. A kind is a command of its own: one file with one exported row, and
-   one line in the table of cmd_tokenizer.c. SPDX-License-Identifier: Apache-2.0 */
+   one line in the table of cmd_tokenizer.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_TOKENIZER_KINDS_H
 #define CLI_TOKENIZER_KINDS_H
 

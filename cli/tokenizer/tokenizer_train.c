@@ -1,4 +1,5 @@
-/* `tokenizer train`: learns a byte-level BPE from text files. SPDX-License-Identifier: Apache-2.0 */
+/* `tokenizer train`: learns a byte-level BPE from text files.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/progress.h"
 #include "cli/tokenizer/tokenizer_kinds.h"

@@ -1,4 +1,5 @@
-/* All of hashattn. SPDX-License-Identifier: Apache-2.0 */
+/* All of hashattn.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_HASHATTN_H
 #define HASHATTN_HASHATTN_H
 

@@ -1,4 +1,5 @@
-/* Arrays in NumPy's .npy format, and files of arbitrary bytes. SPDX-License-Identifier: Apache-2.0 */
+/* Arrays in NumPy's .npy format, and files of arbitrary bytes.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_IO_H
 #define HASHATTN_IO_H
 

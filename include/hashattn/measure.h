@@ -1,5 +1,6 @@
 /* Measures the cost of a layer and of a training step on this machine, and where the time goes.
-   (hashattn_measure_peak, the machine's limit, is in attention.h.) SPDX-License-Identifier: Apache-2.0 */
+   (hashattn_measure_peak, the machine's limit, is in attention.h.)
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_MEASURE_H
 #define HASHATTN_MEASURE_H
 

@@ -1,4 +1,5 @@
-/* Trained models: evaluate them on a data set, predict documents. SPDX-License-Identifier: Apache-2.0 */
+/* Trained models: evaluate them on a data set, predict documents.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_MODEL_H
 #define HASHATTN_MODEL_H
 

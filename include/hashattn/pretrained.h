@@ -1,5 +1,6 @@
 /* Stored models that read text: checkpoints of the transformers library (encoders of type yoso, bert and
-   roberta) and runs of hashattn, with any mechanism. SPDX-License-Identifier: Apache-2.0 */
+   roberta) and runs of hashattn, with any mechanism.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_PRETRAINED_H
 #define HASHATTN_PRETRAINED_H
 

@@ -1,5 +1,6 @@
 /* JSON records: the log and the settings of a run, and the results that the tool and bench/ write. A file
-   holds one object, or one object per line. SPDX-License-Identifier: Apache-2.0 */
+   holds one object, or one object per line.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_RECORD_H
 #define HASHATTN_RECORD_H
 

@@ -1,5 +1,6 @@
 /* All results a hashattn call can return. Values never change. A failed call also leaves a message with the
-   numbers in its context (hashattn_context_message). SPDX-License-Identifier: Apache-2.0 */
+   numbers in its context (hashattn_context_message).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_STATUS_H
 #define HASHATTN_STATUS_H
 

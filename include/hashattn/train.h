@@ -1,6 +1,7 @@
 /* Training, as the tool's `data` and `train` do it. A setup holds a task, a mechanism and all options. A run
    is a directory (config.json, model.safetensors, last.safetensors, optimizer.safetensors, trainer.json,
-   log.jsonl). SPDX-License-Identifier: Apache-2.0 */
+   log.jsonl).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_TRAIN_H
 #define HASHATTN_TRAIN_H
 

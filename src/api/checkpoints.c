@@ -1,5 +1,6 @@
 /* Stored checkpoints, and runs in their place. The weights are prepared at the first forward pass, so that
-   options can be set before. SPDX-License-Identifier: Apache-2.0 */
+   options can be set before.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/checkpoints.h"
 
 #include <string.h>

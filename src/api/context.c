@@ -1,5 +1,6 @@
 /* A context: the host, the pool and the table of kernels that a program's calls share. The instruction set is
-   detected once, here. SPDX-License-Identifier: Apache-2.0 */
+   detected once, here.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Files of arbitrary bytes for the public header. SPDX-License-Identifier: Apache-2.0 */
+/* Files of arbitrary bytes for the public header.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/handles.h"
 #include "base/file_writer.h"
 #include "base/memory.h"

@@ -1,4 +1,5 @@
-/* Forecasts of a trained model. SPDX-License-Identifier: Apache-2.0 */
+/* Forecasts of a trained model.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "api/models.h"

@@ -1,5 +1,6 @@
 /* Introspection: lists of mechanisms, their options and tensors; and a mechanism with its options as an
-   object. SPDX-License-Identifier: Apache-2.0 */
+   object.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/introspect.h"
 
 #include <stdbool.h>

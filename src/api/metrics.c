@@ -1,4 +1,5 @@
-/* Joins names and values. SPDX-License-Identifier: Apache-2.0 */
+/* Joins names and values.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/metrics.h"
 
 #include <math.h>

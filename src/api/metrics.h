@@ -1,4 +1,5 @@
-/* A model's metrics in the form of the public header. SPDX-License-Identifier: Apache-2.0 */
+/* A model's metrics in the form of the public header.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_METRICS_H
 #define API_METRICS_H
 

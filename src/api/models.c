@@ -1,5 +1,5 @@
 /* Trained models: load a run, evaluate a split, compare two runs on it, predict a file.
- * SPDX-License-Identifier: Apache-2.0 */
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "api/models.h"

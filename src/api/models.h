@@ -1,4 +1,5 @@
-/* The struct behind hashattn_model, for the files of this floor only. SPDX-License-Identifier: Apache-2.0 */
+/* The struct behind hashattn_model, for the files of this floor only.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_MODELS_H
 #define API_MODELS_H
 

@@ -1,5 +1,6 @@
 /* Checks layouts, then makes one pass over the rows of every array on the pool. A sum of squares detects NaN
-   and infinity: it is finite if and only if every number is. SPDX-License-Identifier: Apache-2.0 */
+   and infinity: it is finite if and only if every number is.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/operands.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Checks the arrays of a call: layouts, masks and numbers; messages state the limits. `call` already has its
    sizes, offsets, mask and element type. Checking numbers is one pass over every input, on the pool, at
-   memory speed: 0.7 ms for 12 heads of 4,096 x 64. SPDX-License-Identifier: Apache-2.0 */
+   memory speed: 0.7 ms for 12 heads of 4,096 x 64.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_OPERANDS_H
 #define API_OPERANDS_H
 

@@ -1,7 +1,8 @@
 /* The public operator: checks a problem and its arrays (operands.h) with the limits in the messages, converts
    it to offsets and passes it down in one call. If the mechanism checks rows for NaN and infinity while
    reading them, forward leaves that to it. For equal lengths the offsets are made at the start of the scratch
-   block. SPDX-License-Identifier: Apache-2.0 */
+   block.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Draws or reads a tensor (heads, rows, cols) for each of the mechanism's rows, and stores them head by head
-   for the driver; copies them from and to memory in that layout. SPDX-License-Identifier: Apache-2.0 */
+   for the driver; copies them from and to memory in that layout.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/own_params.h"
 
 #include <math.h>

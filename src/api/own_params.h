@@ -1,5 +1,6 @@
 /* A mechanism's own learned parameters, for the operator: a handle holds those of its heads, drawn from a
-   seed or read from a file. SPDX-License-Identifier: Apache-2.0 */
+   seed or read from a file.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_OWN_PARAMS_H
 #define API_OWN_PARAMS_H
 

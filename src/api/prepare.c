@@ -1,4 +1,5 @@
-/* Data from texts: converts the public structs to those of the tasks. SPDX-License-Identifier: Apache-2.0 */
+/* Data from texts: converts the public structs to those of the tasks.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/setup.h"
 #include "api/versions.h"
 #include "base/file.h"

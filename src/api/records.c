@@ -1,5 +1,6 @@
 /* JSON records for the public header: a file in memory, parsed record by record. A log of 10^5 lines takes
-   about a second. SPDX-License-Identifier: Apache-2.0 */
+   about a second.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "hashattn/record.h"
 
 #include <stdbool.h>

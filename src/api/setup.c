@@ -1,5 +1,6 @@
 /* Everything that determines a run, by name: a task, a mechanism, and the options in the rows of four owners.
-   Presets come from the tables of the tasks. SPDX-License-Identifier: Apache-2.0 */
+   Presets come from the tables of the tasks.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/setup.h"
 
 #include <assert.h>

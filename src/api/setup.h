@@ -1,4 +1,5 @@
-/* The struct of a setup, for the files of this floor. SPDX-License-Identifier: Apache-2.0 */
+/* The struct of a setup, for the files of this floor.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_SETUP_H
 #define API_SETUP_H
 

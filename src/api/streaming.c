@@ -2,7 +2,8 @@
    attention/driver/stream.h. If there are at least as many heads as threads, heads run in parallel; otherwise
    one after another, each on all threads. One of the threads fetches the next chunk of a source and then
    helps with the current one, because a further thread would compete for a processor. Cost beyond the
-   mechanism: one pass over each chunk to find NaN. SPDX-License-Identifier: Apache-2.0 */
+   mechanism: one pass over each chunk to find NaN.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>

@@ -15,8 +15,7 @@ void hashattn_text_options_default(hashattn_text_options *options)
         *options = own;
 }
 
-/* ---- embedding ------------------------------------------------------------------------------------------
- */
+/* ---- embedding ----------------------------------------------------------------------------------------- */
 
 enum vectors_of { VECTORS_MEAN, VECTORS_FIRST, VECTORS_ALL };
 
@@ -132,8 +131,7 @@ done:
     return status;
 }
 
-/* ---- masked tokens --------------------------------------------------------------------------------------
- */
+/* ---- masked tokens ------------------------------------------------------------------------------------- */
 
 /* The logarithm of the sum of exp. */
 static double log_sum(const float *scores, size_t count)

@@ -1,4 +1,5 @@
-/* Tokenizers for the public header. SPDX-License-Identifier: Apache-2.0 */
+/* Tokenizers for the public header.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "hashattn/tokenizer.h"
 
 #include <string.h>

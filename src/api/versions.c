@@ -1,4 +1,5 @@
-/* Copies structs that grow from and to callers. SPDX-License-Identifier: Apache-2.0 */
+/* Copies structs that grow from and to callers.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/versions.h"
 
 #include <string.h>

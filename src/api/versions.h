@@ -1,6 +1,7 @@
 /* Structs that grow: every public struct begins with struct_size, the size that its caller was compiled with,
    and new fields are added only at the end. So an older caller's struct is a prefix of ours, and ours is a
-   prefix of a newer caller's. SPDX-License-Identifier: Apache-2.0 */
+   prefix of a newer caller's.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_VERSIONS_H
 #define API_VERSIONS_H
 

@@ -11,7 +11,8 @@
    attention. In cross attention, block b of queries is aligned with block b of keys.
    Cost: 2 n s (3 + 4 G + r) (d + d_v) operations and n s (3 + 4 G + r) exponentials forward, 2.5 times that
    backward. Memory: copies of the keys and values of the random blocks, n r (d + d_v) floats, twice that
-   backward. Saved: two floats per query, and the random blocks. SPDX-License-Identifier: Apache-2.0 */
+   backward. Saved: two floats per query, and the random blocks.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_patterns.h"
 #include "base/memory.h"
 #include "base/random.h"

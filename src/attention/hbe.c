@@ -6,7 +6,8 @@
    An empty bucket gives g_h = 0. Both sums are unbiased estimates of those over all keys; their ratio is
    biased (docs/MATH.md, section 8.1). A query with empty buckets only gives 0. At most m keys have a weight.
    Cost: hashing, and 2 m (d + d_v) operations per query: linear in n. Random: the planes, and the drawn keys.
-   Forward only: nothing is saved. SPDX-License-Identifier: Apache-2.0 */
+   Forward only: nothing is saved.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_samples.h"
 
 static const char *refuse(const void *options, const struct problem_shape *shape)

@@ -1,5 +1,6 @@
 /* Builds the problem of parts/features/feature_attention.h for the mechanisms that differ only in their map,
-   and the functions of a mechanism that follow from it. SPDX-License-Identifier: Apache-2.0 */
+   and the functions of a mechanism that follow from it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_IN_FEATURES_H
 #define ATTENTION_IN_FEATURES_H
 

@@ -1,5 +1,6 @@
 /* Builds the problem of parts/patterns/pattern_attention.h for the mechanisms that differ only in their
-   pattern: longformer, bigbird and sparse. SPDX-License-Identifier: Apache-2.0 */
+   pattern: longformer, bigbird and sparse.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_IN_PATTERNS_H
 #define ATTENTION_IN_PATTERNS_H
 

@@ -1,5 +1,6 @@
 /* What mechanisms that sample keys from hash tables share: their options, sizes and preparation, from
-   parts/sampling/sampled_attention.h. SPDX-License-Identifier: Apache-2.0 */
+   parts/sampling/sampled_attention.h.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_IN_SAMPLES_H
 #define ATTENTION_IN_SAMPLES_H
 

@@ -3,7 +3,8 @@
    (parts/features/feature_attention.h). As in the published code, 1e-6 is added to the denominator and
    nothing is scaled by sqrt(d). Cost: 4 n d d_v operations and n d exponentials on each side forward, three
    times that backward. Nothing is random. Saved: one float per query and d (d_v + 1) floats per
-   1,024 rows. A stream's state is d (d_v + 1) floats. SPDX-License-Identifier: Apache-2.0 */
+   1,024 rows. A stream's state is d (d_v + 1) floats.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_features.h"
 
 static void elu_forward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,

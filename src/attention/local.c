@@ -12,7 +12,8 @@
    d and the cost of making them. Nothing is random. Saved: two floats per query.
    If ranks share the rows, a rank copies its keys and values between h = 2 s - 1 (causal: 3 s - 1, before
    only) of either neighbour, from which it gets them and to which their gradients return: 4 h (d + d_v) bytes
-   to a neighbour forward, twice that backward. SPDX-License-Identifier: Apache-2.0 */
+   to a neighbour forward, twice that backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/mechanism.h"
@@ -281,8 +282,7 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
     return attention;
 }
 
-/* ---- rows that ranks share ------------------------------------------------------------------------------
- */
+/* ---- rows that ranks share ----------------------------------------------------------------------------- */
 
 /* Index in the sequence of the first row here. */
 static size_t first_row(const struct problem *problem)
@@ -356,8 +356,7 @@ static const char *refuse_shared(const void *options, const struct problem_shape
     return NULL;
 }
 
-/* ---- slots ----------------------------------------------------------------------------------------------
- */
+/* ---- slots --------------------------------------------------------------------------------------------- */
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {

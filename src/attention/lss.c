@@ -8,7 +8,8 @@
    A query without a collision gives 0. The YOSO paper prints 1 / |S| and c instead of P: 1 / |S| cancels in
    the ratio, and only P makes the sums unbiased. Cost: hashing, and 2 (d + d_v) operations per key of S,
    which is about n m / 2^tau keys of independent vectors: linear in n only if tau grows with log n. Random:
-   the planes. Forward only: nothing is saved. SPDX-License-Identifier: Apache-2.0 */
+   the planes. Forward only: nothing is saved.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_samples.h"
 
 static const char *refuse(const void *options, const struct problem_shape *shape)

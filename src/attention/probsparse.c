@@ -13,7 +13,8 @@
    worst. The others get the mean of the values that they see; the released code gives them the sum. Random:
    the sample, per 64 queries and head. The choice has no gradient. Saved: the list of queries, and two floats
    for each. Cost: 2 n_q U d operations to measure, then 2 u n_k (d + d_v) forward, 2.5 times that backward,
-   and n d_v sums: n log n. SPDX-License-Identifier: Apache-2.0 */
+   and n d_v sums: n log n.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
@@ -190,8 +191,8 @@ static void draw(const struct sample *sample, size_t first, size_t count, uint32
     }
 }
 
-/* m.columns = the sampled keys and, last, their sum, transposed. Keys beyond the last are seen by no query.
- */
+/* m.columns = the sampled keys and, last, their sum, transposed. Keys beyond the last are seen by no
+   query. */
 static void take_keys(const struct problem *problem, const struct measuring *m, const uint32_t *drawn,
                       size_t count)
 {

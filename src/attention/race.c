@@ -13,7 +13,8 @@
 
    Random: W, once per call for all heads. Saved: one float per query, and T 2^P (d_v + 1) floats per 1,024
    rows. A stream's state is T 2^P (d_v + 1) floats. 1e-30 is added to the denominator: a query all of whose
-   keys are at corners of weight 0 gives 0. SPDX-License-Identifier: Apache-2.0 */
+   keys are at corners of weight 0 gives 0.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/in_features.h"

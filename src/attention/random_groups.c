@@ -3,7 +3,8 @@
    queries and keys, or one score for both in joint and causal problems; the rest is as in lha
    (parts/groups/grouped.h). Random: the scores, once per head and call. Saved: index lists and two floats
    per query. Cost: (n_q + n_k) B normals, then 2 (d + d_v) operations per pair in a group, about 2 / B of
-   all pairs. SPDX-License-Identifier: Apache-2.0 */
+   all pairs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_groups.h"
 #include "base/random.h"
 

@@ -17,7 +17,8 @@
    level 0 also has the queries before. The R of a level begins that of the next. Hashes have no gradient.
    Random: R per round and head. Saved: lists of tokens, up to 3 n per round (causal 7 n), and two floats per
    query. Cost: n d B operations per round to hash, then 2 chunk_size n pairs of 2 (d + d_v) operations, 2.5
-   times that backward. SPDX-License-Identifier: Apache-2.0 */
+   times that backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

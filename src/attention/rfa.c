@@ -17,7 +17,8 @@
    Cost: 4 n D d operations for projections, 2 n D sines and cosines and 8 n D d_v operations for sums and
    outputs forward (with a gate, 64 exponentials per query), about three times that backward. Random: W.
    Saved: one float per query and 2 D (d_v + 1) floats per 1,024 rows. A stream's state is 2 D (d_v + 1)
-   floats and their level. SPDX-License-Identifier: Apache-2.0 */
+   floats and their level.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
@@ -106,8 +107,7 @@ static struct feature_map map_of(const void *options, const struct problem_shape
                                 .backward = rfa_backward};
 }
 
-/* ---- learned: sigma (d), and of the gate w (d) and b (1) -------------------------------------------------
- */
+/* ---- learned: sigma (d), and of the gate w (d) and b (1) ----------------------------------------------- */
 
 static void sigma_shape(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols)
 {
@@ -379,8 +379,7 @@ static void prepare(const struct preparation *p)
     p->kernels->tiles.transpose(directions.down, count, directions.across, dim, count, dim);
 }
 
-/* ---- streaming: a gate's level goes on from that of the state -------------------------------------------
- */
+/* ---- streaming: a gate's level goes on from that of the state ------------------------------------------ */
 
 static struct feature_state state_at(const struct kernels *kernels, const void *options,
                                      const struct problem_shape *shape, const struct directions *directions,

@@ -17,7 +17,8 @@
    start of the centroids, standard normals (released: normed as well). Saved: the clusters, the nearest
    centroid of each vector, and per query and cluster d_v + 2 floats (causal: 2). Cost: 2 (n_q + n_k) d B
    operations to route and the selection of the best (parts/groups/topk.h), then w n_q pairs of 2 (d + d_v)
-   operations, 2.5 times that backward: n^1.5 for B near sqrt(n). SPDX-License-Identifier: Apache-2.0 */
+   operations, 2.5 times that backward: n^1.5 for B near sqrt(n).
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/mechanism.h"
@@ -26,8 +27,8 @@
 #include "parts/rows/bounded.h"
 #include "parts/rows/plain_norm.h"
 
-/* Share of the loss of centroids in the training loss, as in lha. With Adam it does not change their steps.
- */
+/* Share of the loss of centroids in the training loss, as in lha. With Adam it does not change their
+   steps. */
 #define CENTROID_SHARE 0.05
 
 struct routing_options {

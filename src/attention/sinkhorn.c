@@ -12,7 +12,8 @@
    for each block of the longest length, so longer sequences are refused. Cost, with N = n / b blocks: 4 n b
    (d + d_v) operations for attention, 2 n N (d + d_v) for sorting and 14 N^2 exponentials forward, three
    times that backward. Memory: twice the keys and values, and N^2 floats. Nothing is random. Saved: two
-   floats per query, the scores, and 14 floats per block. SPDX-License-Identifier: Apache-2.0 */
+   floats per query, the scores, and 14 floats per block.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/mechanism.h"

@@ -12,7 +12,8 @@
    to its caller. Clusters depend on all tokens, so there is no causal form. Clusters have no gradient.
    Random: a direction per round and head. Saved: the clusters, rounds (n_q + n_k) numbers, and two floats per
    query. Cost: per round 2 d (n_q + n_k) operations, a radix sort of both sides, and cluster_size n_q pairs
-   of 2 (d + d_v) operations, 2.5 times that backward. SPDX-License-Identifier: Apache-2.0 */
+   of 2 (d + d_v) operations, 2.5 times that backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

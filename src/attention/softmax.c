@@ -5,7 +5,8 @@
    Attention), and every rank meets its queries with the keys that visit it. Outputs of several groups of keys
    are merged by the logarithms of their sums. In backward the gradients of keys and values travel with them.
    A rank of R sends (R - 1) N (d + d_v) floats forward, N = n / R rounded up, and (2 R - 1) N (d + d_v)
-   backward. SPDX-License-Identifier: Apache-2.0 */
+   backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "attention/mechanism.h"

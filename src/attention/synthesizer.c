@@ -238,7 +238,7 @@ static void make_rows(const struct problem *problem, const struct scratch *s)
 }
 
 /* From the gradients of the joint rows. s->query holds the rows; the gradient of its dense columns is
- * overwritten. */
+   overwritten. */
 static void rows_backward(const struct problem *problem, const struct scratch *s,
                           const struct problem_gradients *gradients)
 {

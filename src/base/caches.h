@@ -1,4 +1,5 @@
-/* The data caches of the processor, for reports of bugs and benches. SPDX-License-Identifier: Apache-2.0 */
+/* The data caches of the processor, for reports of bugs and benches.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_CACHES_H
 #define BASE_CACHES_H
 

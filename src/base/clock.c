@@ -1,4 +1,5 @@
-/* Wraps clock_gettime and getrusage. SPDX-License-Identifier: Apache-2.0 */
+/* Wraps clock_gettime and getrusage.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
 #include <sys/resource.h>

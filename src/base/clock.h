@@ -1,4 +1,5 @@
-/* Time and memory of this process, for rates, progress and benches. SPDX-License-Identifier: Apache-2.0 */
+/* Time and memory of this process, for rates, progress and benches.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

@@ -1,4 +1,5 @@
-/* mmap. SPDX-License-Identifier: Apache-2.0 */
+/* mmap.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_map.h"
 
 #include <errno.h>

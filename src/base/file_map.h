@@ -1,6 +1,7 @@
 /* Files mapped into memory for reading: pages are read when they are first used, and shared between
    processes. A file that another program shortens while it is mapped ends the process with SIGBUS at the next
-   read, so only files that are replaced as a whole should be mapped. SPDX-License-Identifier: Apache-2.0 */
+   read, so only files that are replaced as a whole should be mapped.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FILE_MAP_H
 #define BASE_FILE_MAP_H
 

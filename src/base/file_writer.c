@@ -1,5 +1,6 @@
 /* Writers with POSIX calls and a stream of the C library. Each costs one fsync of the file and one of its
-   directory: milliseconds, a few times a minute. SPDX-License-Identifier: Apache-2.0 */
+   directory: milliseconds, a few times a minute.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
 #include <dirent.h>

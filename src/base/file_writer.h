@@ -3,7 +3,8 @@
    fsyncs it, renames it and fsyncs the directory. Errors stick: later writes do nothing, and commit reports
    the first error. Messages name the path and the system's reason; a failed write, fsync or rename is
    NO_DISK. Do not move a writer between opening and commit or abandon: it is in its host's list of unfinished
-   writers. SPDX-License-Identifier: Apache-2.0 */
+   writers.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FILE_WRITER_H
 #define BASE_FILE_WRITER_H
 

@@ -2,7 +2,8 @@
    times over hundreds of MiB, and with pages of 4 KiB page-table walks take part of the time. Measured with
    one thread on a virtual machine, old and new in turn: a training step of LRA size took 0.97 of the time
    (0.95 under load), one layer of BERT-base size 0.93 to 0.97, attention without a model, whose blocks are
-   smaller, the same. If the system has no huge pages, nothing changes. SPDX-License-Identifier: Apache-2.0 */
+   smaller, the same. If the system has no huge pages, nothing changes.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/host.h"
 
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* The allocator and the message of a failure, passed to every function that can fail or allocate. There is
    one host per context. Only the calling thread uses it; units of work on other threads neither fail nor
-   allocate, except encoders, which have hosts of their own. SPDX-License-Identifier: Apache-2.0 */
+   allocate, except encoders, which have hosts of their own.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_HOST_H
 #define BASE_HOST_H
 

@@ -1,4 +1,5 @@
-/* What the machine offers this process. SPDX-License-Identifier: Apache-2.0 */
+/* What the machine offers this process.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_MACHINE_H
 #define BASE_MACHINE_H
 

@@ -1,6 +1,7 @@
 /* Blocks of memory with checked sizes and 64-byte alignment, and an arena that divides a caller's block. Run
    on a NULL block, the same arena code computes the size needed, so a size function and the code that uses
-   the memory are one function and cannot disagree. SPDX-License-Identifier: Apache-2.0 */
+   the memory are one function and cannot disagree.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 

@@ -1,6 +1,7 @@
 /* Options as typed rows: name, type, default, range and one sentence of help. The command line, config.json,
    --help and all range checks use the same rows. A row holds the offset of a field in a plain struct, so code
-   that uses an option reads a field. SPDX-License-Identifier: Apache-2.0 */
+   that uses an option reads a field.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 

@@ -1,7 +1,8 @@
 /* A fixed pool of POSIX threads that runs a function for the indices 0 .. count-1. Any thread may run any
    index. The work of an index must not depend on its thread, so that results do not depend on the number of
    threads. The pool sleeps between runs and has no global state; in a forked child the calling thread does
-   all work. SPDX-License-Identifier: Apache-2.0 */
+   all work.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
 

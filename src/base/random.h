@@ -2,7 +2,8 @@
    There is no shared state, so neither the order of work nor the number of threads changes them. A key has 64
    bits. Keys are derived from keys, (parent, purpose, index) -> key, so that every use of randomness has a
    name: seed -> step -> layer -> sample -> head. Normals use our own logarithm and sine (no libm), so a seed
-   gives the same bits on every machine. SPDX-License-Identifier: Apache-2.0 */
+   gives the same bits on every machine.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

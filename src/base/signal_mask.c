@@ -1,4 +1,5 @@
-/* Masks of the calling thread: one system call each. SPDX-License-Identifier: Apache-2.0 */
+/* Masks of the calling thread: one system call each.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/signal_mask.h"
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* One loop for each kind of initial value. SPDX-License-Identifier: Apache-2.0 */
+/* One loop for each kind of initial value.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/start.h"
 
 #include "base/random.h"

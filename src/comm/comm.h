@@ -2,7 +2,8 @@
    order. With one rank nothing is sent. A struct comm * that is NULL means one rank too.
    A wait for a rank that does not answer ends after the communicator's timeout: its `end` is called with a
    sentence that names the rank. A failure of one rank becomes the failure of all by comm_agree. So no rank
-   waits for another that has given up. SPDX-License-Identifier: Apache-2.0 */
+   waits for another that has given up.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
 

@@ -1,5 +1,6 @@
 /* A share of the elements is a range of cache lines. Shorts are packed before they are sent, and widened
-   before they are added. SPDX-License-Identifier: Apache-2.0 */
+   before they are added.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm_sum.h"
 
 #include <string.h>

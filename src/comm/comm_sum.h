@@ -4,7 +4,8 @@
    sends the result to all. With R ranks whose shares are single nodes, each sends 2 (R - 1) / R arrays of n
    floats, the least that any all-reduce needs (Patarasuk and Yuan 2009), or of half as many bytes with
    TREE_BF16. A range of elements can be summed before others are known, and several ranges can be under way
-   (sum_stream.h). SPDX-License-Identifier: Apache-2.0 */
+   (sum_stream.h).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef COMM_COMM_SUM_H
 #define COMM_COMM_SUM_H
 
@@ -21,8 +22,8 @@ struct comm_sum {
     float *const *nodes;           /* arrays of tree_nodes of this rank's share of the leaves; overwritten */
     float *sum;                    /* the same on all ranks; it may be nodes[0] */
 };
-/* Elements [first, first + n) on their way, in `room`: sum_range_room bytes, for itself alone until the end.
- */
+/* Elements [first, first + n) on their way, in `room`: sum_range_room bytes, for itself alone until the
+   end. */
 struct sum_range {
     size_t first, n;
     void *room;

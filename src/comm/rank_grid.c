@@ -1,4 +1,5 @@
-/* See the header. SPDX-License-Identifier: Apache-2.0 */
+/* See the header.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "comm/rank_grid.h"
 
 hashattn_status rank_grid_open(struct host *host, struct comm *comm, int64_t sequence_parallel,

@@ -1,7 +1,8 @@
 /* The ranks that hold the rows of one sequence together, each a contiguous span of them (comm_share_of). A
    pass of a model cannot fail, so the first failure is kept in `status`: after it nothing is sent, and zeros
    take the place of what would have arrived. Whoever runs a pass looks at the status after it. Every function
-   is collective. SPDX-License-Identifier: Apache-2.0 */
+   is collective.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef COMM_ROW_RANKS_H
 #define COMM_ROW_RANKS_H
 

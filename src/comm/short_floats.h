@@ -1,5 +1,6 @@
 /* bfloat16, the upper 16 bits of a float: rounded to nearest, ties to even. Plain loops, which compilers turn
-   into vectors; sums of messages are limited by memory. SPDX-License-Identifier: Apache-2.0 */
+   into vectors; sums of messages are limited by memory.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef COMM_SHORT_FLOATS_H
 #define COMM_SHORT_FLOATS_H
 

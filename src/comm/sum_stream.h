@@ -3,7 +3,8 @@
    same on all ranks, and so is the order of their steps: range k begins, range k - 2 turns, range k - 4 ends.
    So a rank waits in it only if the network is two ranges behind. The bits are those of comm_sum, because
    elements do not depend on each other. Messages move only in calls of MPI, hence the polls. After a failure
-   nothing is sent. SPDX-License-Identifier: Apache-2.0 */
+   nothing is sent.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef COMM_SUM_STREAM_H
 #define COMM_SUM_STREAM_H
 

@@ -1,4 +1,5 @@
-/* Nodes are found by descending from the root: a few steps each. SPDX-License-Identifier: Apache-2.0 */
+/* Nodes are found by descending from the root: a few steps each.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "comm/sum_tree.h"
 
 #include <assert.h>

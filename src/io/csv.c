@@ -1,4 +1,5 @@
-/* A state machine over the bytes of blocks; a record may span blocks. SPDX-License-Identifier: Apache-2.0 */
+/* A state machine over the bytes of blocks; a record may span blocks.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/csv.h"
 
 #include <stdio.h>

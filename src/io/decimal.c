@@ -1,4 +1,5 @@
-/* strtod on a copy that ends in NUL. SPDX-License-Identifier: Apache-2.0 */
+/* strtod on a copy that ends in NUL.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/decimal.h"
 
 #include <math.h>

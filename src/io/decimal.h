@@ -1,4 +1,5 @@
-/* Decimal numbers in files. SPDX-License-Identifier: Apache-2.0 */
+/* Decimal numbers in files.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_DECIMAL_H
 #define IO_DECIMAL_H
 

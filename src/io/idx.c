@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* The sizes in the header must give the size of the file exactly, so that a truncated file is never used.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/idx.h"
 
 #include <assert.h>

@@ -1,6 +1,7 @@
 /* idx files, the format of MNIST: a magic number with type and rank, the sizes, then the elements in C order;
    all numbers are big-endian. Only unsigned bytes are read. Source: the format's description on the page of
-   MNIST (LeCun, Cortes and Burges 1998). SPDX-License-Identifier: Apache-2.0 */
+   MNIST (LeCun, Cortes and Burges 1998).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_IDX_H
 #define IO_IDX_H
 

@@ -1,6 +1,7 @@
 /* The only file that uses jansson. A `struct json` is a json_t. A value costs about 100 bytes; JSON is used
    for configurations, headers and log lines, never per token. jansson allocates with malloc, not from the
-   host; a failure is NO_MEMORY here too. SPDX-License-Identifier: Apache-2.0 */
+   host; a failure is NO_MEMORY here too.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* JSON as trees of values: parsed with limits, read by key path, built, and written as text. Only json.c
    includes the JSON library's header. A key path is "training.steps" or "labels.3" (members by name, elements
-   by number); every message names it. SPDX-License-Identifier: Apache-2.0 */
+   by number); every message names it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_JSON_H
 #define IO_JSON_H
 

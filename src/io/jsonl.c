@@ -1,4 +1,5 @@
-/* Parses each line as JSON: a few microseconds per line. SPDX-License-Identifier: Apache-2.0 */
+/* Parses each line as JSON: a few microseconds per line.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/jsonl.h"
 
 static bool is_blank(struct piece line)

@@ -1,4 +1,5 @@
-/* JSONL: one JSON object on every line. Blank lines are skipped. SPDX-License-Identifier: Apache-2.0 */
+/* JSONL: one JSON object on every line. Blank lines are skipped.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_JSONL_H
 #define IO_JSONL_H
 

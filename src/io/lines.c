@@ -1,4 +1,5 @@
-/* One memchr per line and per field. SPDX-License-Identifier: Apache-2.0 */
+/* One memchr per line and per field.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/lines.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* The header of an .npy file is a Python dictionary with three known keys. The parser accepts exactly that,
    within the header's stated length. Cost: one pass over the header and one move of the data to the front of
-   their block. SPDX-License-Identifier: Apache-2.0 */
+   their block.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy.h"
 
 #include <math.h>

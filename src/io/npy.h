@@ -1,6 +1,7 @@
 /* NumPy's .npy files: one array of numbers with its type and shape. Reads format versions 1 to 3 in C order,
    little endian, rank 0 to 4, with the types below; the message for anything else names it. Writes version
-   1.0. Source: the format's description, NEP 1 and numpy.lib.format. SPDX-License-Identifier: Apache-2.0 */
+   1.0. Source: the format's description, NEP 1 and numpy.lib.format.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_NPY_H
 #define IO_NPY_H
 

@@ -1,5 +1,6 @@
 /* The parser of whole files reads the header, given the size of the file; each part is then one positioned
-   read. SPDX-License-Identifier: Apache-2.0 */
+   read.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy_parts.h"
 
 #include <errno.h>

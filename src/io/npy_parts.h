@@ -1,5 +1,6 @@
 /* Reads parts of .npy files larger than memory, in any order. Needs a seekable file, not a pipe. (npy_begin
-   writes in parts.) SPDX-License-Identifier: Apache-2.0 */
+   writes in parts.)
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_NPY_PARTS_H
 #define IO_NPY_PARTS_H
 

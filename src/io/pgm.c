@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* One pass over the bytes; each pixel costs a division, because the largest value of a file need not be 255.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/pgm.h"
 
 #include <stdint.h>

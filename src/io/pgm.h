@@ -2,7 +2,8 @@
    A header has the magic number, width, height and the largest value, separated by white space, with comments
    from '#' to the end of the line. Values are scaled to 0..255. Two bytes per value are not read. Memory:
    nothing is allocated; a picture of more than PGM_PIXELS is refused before a pixel is read, whatever its
-   header promises. Source: the format's description, pgm(5). SPDX-License-Identifier: Apache-2.0 */
+   header promises. Source: the format's description, pgm(5).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_PGM_H
 #define IO_PGM_H
 

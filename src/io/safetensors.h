@@ -1,6 +1,7 @@
 /* safetensors: named arrays with a few words of metadata in one file. An 8-byte length, a JSON header, then
    the arrays without gaps. A file is checked by the rules of the format before anything in it is used.
-   Source: the README of huggingface/safetensors, "Format". SPDX-License-Identifier: Apache-2.0 */
+   Source: the README of huggingface/safetensors, "Format".
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_SAFETENSORS_H
 #define IO_SAFETENSORS_H
 

@@ -1,4 +1,5 @@
-/* Conversion by bits. SPDX-License-Identifier: Apache-2.0 */
+/* Conversion by bits.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/tensor_floats.h"
 
 #include <assert.h>

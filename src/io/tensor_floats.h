@@ -1,5 +1,5 @@
-/* Tensors of the floating-point types that checkpoints have, as float32. SPDX-License-Identifier: Apache-2.0
- */
+/* Tensors of the floating-point types that checkpoints have, as float32.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_TENSOR_FLOATS_H
 #define IO_TENSOR_FLOATS_H
 

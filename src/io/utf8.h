@@ -1,5 +1,5 @@
-/* Checks that text is UTF-8, and properties of characters. SPDX-License-Identifier: Apache-2.0
- */
+/* Checks that text is UTF-8, and properties of characters.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_UTF8_H
 #define IO_UTF8_H
 

@@ -1,4 +1,5 @@
-/* One file or the files of an index. SPDX-License-Identifier: Apache-2.0 */
+/* One file or the files of an index.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/weight_files.h"
 
 #include <stdio.h>
@@ -31,8 +32,7 @@ const struct tensor *weight_files_find(const struct weight_files *weights, const
     return NULL;
 }
 
-/* ---- the files of an index ------------------------------------------------------------------------------
- */
+/* ---- the files of an index ----------------------------------------------------------------------------- */
 
 /* The distinct names of files in the order of the index; they belong to its tree. */
 struct shard_names {
@@ -113,8 +113,7 @@ static hashattn_status open_index(struct host *host, const char *directory, cons
     return status;
 }
 
-/* ---- what the directory has -----------------------------------------------------------------------------
- */
+/* ---- what the directory has ---------------------------------------------------------------------------- */
 
 static hashattn_status fail_without_files(struct host *host, const char *directory)
 {

@@ -1,4 +1,5 @@
-/* Feature maps as plain loops in double. SPDX-License-Identifier: Apache-2.0 */
+/* Feature maps as plain loops in double.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_REF_FEATURES_H
 #define KERNELS_REF_FEATURES_H
 

@@ -1,5 +1,6 @@
 /* Feature maps, a vector at a time. Bound by arithmetic: about 15 operations per vector of elu, 30 per vector
-   of sines and cosines. SPDX-License-Identifier: Apache-2.0 */
+   of sines and cosines.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_FEATURES_H
 #define KERNELS_SIMD_FEATURES_H
 

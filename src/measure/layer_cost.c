@@ -1,4 +1,5 @@
-/* Times one block of a trunk (models/trunk.h). SPDX-License-Identifier: Apache-2.0 */
+/* Times one block of a trunk (models/trunk.h).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "measure/layer_cost.h"
 
 #include <math.h>

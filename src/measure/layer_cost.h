@@ -1,5 +1,6 @@
 /* The cost of one layer of a model: the median time of repeated real passes, and the rate of the product
-   library by itself on the same products. SPDX-License-Identifier: Apache-2.0 */
+   library by itself on the same products.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MEASURE_LAYER_COST_H
 #define MEASURE_LAYER_COST_H
 

@@ -1,4 +1,5 @@
-/* The median of times. SPDX-License-Identifier: Apache-2.0 */
+/* The median of times.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MEASURE_MEDIAN_H
 #define MEASURE_MEDIAN_H
 

@@ -1,6 +1,7 @@
 /* The limits of the machine, which ratios are measured against. All threads of the pool compute products at
    the same time, each its own, so shared clocks and caches count as in real work. Memory is one loop over
-   arrays larger than any cache, a slice per thread. SPDX-License-Identifier: Apache-2.0 */
+   arrays larger than any cache, a slice per thread.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MEASURE_PEAK_H
 #define MEASURE_PEAK_H
 

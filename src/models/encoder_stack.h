@@ -1,7 +1,8 @@
 /* The encoder of a model: a trunk. If it distils (Informer; Zhou et al. 2021), it is a trunk of one block for
    each layer, and before each but the first a layer that halves the rows of every sequence (nn/distil.h). So
    a trunk has the same rows in all its blocks, and the decoder reads the rows of the last one. Memory: that
-   of its trunks and of the layers between them. SPDX-License-Identifier: Apache-2.0 */
+   of its trunks and of the layers between them.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_ENCODER_STACK_H
 #define MODELS_ENCODER_STACK_H
 
@@ -39,8 +40,8 @@ struct encoder_stack_pass {
     void *memory; /* encoder_stack_memory_size bytes; the size functions ignore it */
 };
 /* REFUSED, with the numbers, if a mechanism cannot handle a sequence, or if a sequence is too short to be
-   halved so often. Ranks that share sequences are for the objective to refuse, which reads all decoded rows.
- */
+   halved so often. Ranks that share sequences are for the objective to refuse, which reads all decoded
+   rows. */
 hashattn_status encoder_stack_check(struct host *host, const struct encoder_stack_pass *pass);
 /* The rows that leave the last block. */
 struct rows encoder_stack_last(const struct encoder_stack_pass *pass);

@@ -1,4 +1,5 @@
-/* Reads a plan, and finds its options by name. SPDX-License-Identifier: Apache-2.0 */
+/* Reads a plan, and finds its options by name.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/head_plan.h"
 
 #include <assert.h>

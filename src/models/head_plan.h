@@ -2,7 +2,8 @@
    the last list applies to all further layers. LIST is "NAME*HEADS,NAME*HEADS,...", the heads of a layer in
    order. Names without a number share the remaining heads equally: "lha" is lha everywhere, "local*5,lha*5"
    both in every layer, "local/local,lha" gives the first layer a list of its own. A mechanism has one set of
-   options in all layers. SPDX-License-Identifier: Apache-2.0 */
+   options in all layers.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_HEAD_PLAN_H
 #define MODELS_HEAD_PLAN_H
 

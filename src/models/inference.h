@@ -31,8 +31,8 @@ struct inference_input {
 hashattn_status inference_check(struct host *host, const struct inference *inference,
                                 const struct inference_input *input);
 
-/* Called per batch with sequences [first, first + n) and the rows of them, (rows, dim). Return true to stop.
- */
+/* Called per batch with sequences [first, first + n) and the rows of them, (rows, dim). Return true to
+   stop. */
 typedef bool inference_rows_callback(void *user, size_t first, size_t n, const float *rows);
 /* After a check. INTERRUPTED if the callback asked to stop. */
 hashattn_status inference_rows(struct host *host, const struct inference *inference,

@@ -1,4 +1,5 @@
-/* The three kinds of input. SPDX-License-Identifier: Apache-2.0 */
+/* The three kinds of input.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/input.h"
 
 #include <assert.h>

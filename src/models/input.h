@@ -1,6 +1,7 @@
 /* The input of the trunk: ids, looked up in an embedding table; float rows, through one dense layer
    ("embeddings.projection"); or rows that already have the width of the trunk. Segments and positions are
-   added (nn/embed.h), except in the last case. SPDX-License-Identifier: Apache-2.0 */
+   added (nn/embed.h), except in the last case.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_INPUT_H
 #define MODELS_INPUT_H
 

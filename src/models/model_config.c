@@ -1,4 +1,5 @@
-/* The options of a model, and their checks. SPDX-License-Identifier: Apache-2.0 */
+/* The options of a model, and their checks.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/model_config.h"
 
 #include "nn/block.h"

@@ -1,5 +1,6 @@
 /* Everything that determines the shape of a model's parameters and the meaning of its forward pass: the
-   "model" section of config.json, and what follows from the data. SPDX-License-Identifier: Apache-2.0 */
+   "model" section of config.json, and what follows from the data.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_MODEL_CONFIG_H
 #define MODELS_MODEL_CONFIG_H
 

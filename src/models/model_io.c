@@ -1,4 +1,5 @@
-/* One tensor per row and block. SPDX-License-Identifier: Apache-2.0 */
+/* One tensor per row and block.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/model_io.h"
 
 #include <assert.h>

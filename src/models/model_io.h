@@ -2,7 +2,8 @@
    blocks with the same description, distinguished by a prefix of the names. Reading is strict: the file must
    have exactly the tensors of the description (by the names of the block's name map, and besides them only
    those that the map ignores), float32, with the same shapes, all finite. Otherwise it is BAD_FILE, and the
-   message names the tensor and what was found. SPDX-License-Identifier: Apache-2.0 */
+   message names the tensor and what was found.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_MODEL_IO_H
 #define MODELS_MODEL_IO_H
 

@@ -1,11 +1,12 @@
-/* The first rule that matches counts. SPDX-License-Identifier: Apache-2.0 */
+/* The first rule that matches counts.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/name_map.h"
 
 #include <stdio.h>
 #include <string.h>
 
 /* True if `name` is `pattern`, with digits in place of `*`: *digits and *count are where they are in the
- * name. */
+   name. */
 static bool matches(const char *pattern, const char *name, const char **digits, size_t *count)
 {
     const char *star = strchr(pattern, '*');

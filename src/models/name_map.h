@@ -1,5 +1,6 @@
 /* Names of tensors in the files of other programs. A checkpoint with other names than ours needs a table of
-   rules and no code: model_save and model_load translate with it. SPDX-License-Identifier: Apache-2.0 */
+   rules and no code: model_save and model_load translate with it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_NAME_MAP_H
 #define MODELS_NAME_MAP_H
 

@@ -1,4 +1,5 @@
-/* Finds, checks and copies tensors by the rules of pretrained_names.c. SPDX-License-Identifier: Apache-2.0 */
+/* Finds, checks and copies tensors by the rules of pretrained_names.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained.h"
 
 #include <assert.h>
@@ -14,8 +15,7 @@
 
 enum { THEIR_NAME = PARAM_NAME + 32 };
 
-/* ---- names ----------------------------------------------------------------------------------------------
- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 /* Older files call the gain and bias of a norm gamma and beta. Returns false if `name` is of no norm. */
 static bool older_name(const char *name, char older[THEIR_NAME])
@@ -55,8 +55,7 @@ const struct tensor *pretrained_find(const struct pretrained *pretrained, const 
     return find_row(pretrained, row, theirs, file);
 }
 
-/* ---- opening --------------------------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------------------------------------- */
 
 /* The output's table is that of the words if the file has it twice with the same values or once. */
 static hashattn_status check_tied(struct host *host, const struct pretrained *pretrained, const char *copy,
@@ -128,8 +127,7 @@ void pretrained_close(struct host *host, struct pretrained *pretrained)
     memset(pretrained, 0, sizeof *pretrained);
 }
 
-/* ---- checking -------------------------------------------------------------------------------------------
- */
+/* ---- checking ------------------------------------------------------------------------------------------ */
 
 /* A list of what is wrong, as much as fits in a message. */
 struct complaints {
@@ -212,8 +210,7 @@ hashattn_status pretrained_check(struct host *host, const struct pretrained *pre
     return HASHATTN_OK;
 }
 
-/* ---- loading --------------------------------------------------------------------------------------------
- */
+/* ---- loading ------------------------------------------------------------------------------------------- */
 
 /* Index of the first value that is not finite; count if all are. */
 static size_t first_bad(const float *values, size_t count)
@@ -351,8 +348,7 @@ hashattn_status pretrained_lay(struct host *host, const struct pretrained *pretr
     return status;
 }
 
-/* ---- saving ---------------------------------------------------------------------------------------------
- */
+/* ---- saving -------------------------------------------------------------------------------------------- */
 
 /* True for tensors that are neither part of the model nor computed from it. */
 static bool is_carried(const struct pretrained *pretrained, const struct params *params, const char *name)

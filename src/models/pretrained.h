@@ -1,6 +1,7 @@
 /* A stored checkpoint of the transformers library: config.json and the weights of an encoder, mapped into
    memory. A model with its config computes what that library computes. If the files have the output for
-   masked tokens, the model has the objective masked_tokens. SPDX-License-Identifier: Apache-2.0 */
+   masked tokens, the model has the objective masked_tokens.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_PRETRAINED_H
 #define MODELS_PRETRAINED_H
 

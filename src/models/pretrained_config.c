@@ -1,5 +1,6 @@
 /* A table of the numbers, then what needs a rule. Keys that are absent have the defaults of the library's
-   configuration classes. SPDX-License-Identifier: Apache-2.0 */
+   configuration classes.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained_config.h"
 
 #include <math.h>
@@ -11,8 +12,7 @@
 #include "io/json.h"
 #include "nn/block.h"
 
-/* ---- the numbers ----------------------------------------------------------------------------------------
- */
+/* ---- the numbers --------------------------------------------------------------------------------------- */
 
 enum { MOST_POSITIONS = 1 << 28, HADAMARD_LEAST = 32 };
 
@@ -68,8 +68,7 @@ static hashattn_status get_bool(struct host *host, const struct json *root, cons
     return is_default(root, key) ? HASHATTN_OK : json_get_bool(host, root, key, value);
 }
 
-/* ---- what is supported ----------------------------------------------------------------------------------
- */
+/* ---- what is supported --------------------------------------------------------------------------------- */
 
 static hashattn_status get_type(struct host *host, const struct json *root, enum pretrained_type *type)
 {
@@ -114,8 +113,7 @@ static hashattn_status check_supported(struct host *host, const struct json *roo
     return HASHATTN_OK;
 }
 
-/* ---- reading --------------------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 /* The table of positions has unused rows at its start: of RoBERTa up to the padding's id, of YOSO always two.
    RoBERTa counts them in max_position_embeddings, YOSO does not. */
@@ -256,8 +254,7 @@ hashattn_status pretrained_config_read(struct host *host, const char *directory,
     return status;
 }
 
-/* ---- writing --------------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* Settings of a model that a file has no place for, as "norm is pre (post is needed)". */
 struct obstacles {

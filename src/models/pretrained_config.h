@@ -32,8 +32,8 @@ void pretrained_config_free(struct host *host, struct pretrained_config *config)
    in it. */
 hashattn_status pretrained_config_check(struct host *host, enum pretrained_type type,
                                         const struct model_config *model);
-/* The same check, then writes config.json to the directory, for a model of this config with its objectives.
- */
+/* The same check, then writes config.json to the directory, for a model of this config with its
+   objectives. */
 hashattn_status pretrained_config_write(struct host *host, const char *directory, enum pretrained_type type,
                                         const struct model_config *model, struct json *others);
 

@@ -1,6 +1,7 @@
 /* A model of our own as a checkpoint of the transformers library: an encoder with softmax becomes a file of
    type bert, with yoso or yoso-e one of type yoso. Written are the trunk and, if the model has one, the
-   output for masked tokens; other objectives have no place there. SPDX-License-Identifier: Apache-2.0 */
+   output for masked tokens; other objectives have no place there.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_PRETRAINED_EXPORT_H
 #define MODELS_PRETRAINED_EXPORT_H
 

@@ -2,7 +2,8 @@
    segments and positions keep their names behind the prefix, as all of a block but its query, key, value and
    convolution. Ignored are tensors that follow from others or belong to heads that are not read: position_ids
    of older files, the decoder (the table of words again), BERT's pooler and next-sentence output,
-   classifiers. SPDX-License-Identifier: Apache-2.0 */
+   classifiers.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained_names.h"
 
 #define LAYER "encoder.layer.*."

@@ -1,7 +1,8 @@
 /* Runs the trunk. Forward alternates between stages, which work on tiles of rows, and mixings of the whole
    batch; backward passes through the same in reverse. A tile goes from the end of one block to the beginning
    of the next while it is in cache. In training every block has its own activations; in evaluation all blocks
-   share one set, and rows are overwritten in place. SPDX-License-Identifier: Apache-2.0 */
+   share one set, and rows are overwritten in place.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/trunk.h"
 
 #include <assert.h>

@@ -4,7 +4,8 @@
    blocks, with its norm of the embedding instead of the last one. There is no padding: a batch is offsets
    into rows.
    Memory in training, floats per row and block: 6 dim + ffn (post-LN: 7 dim + ffn), plus what attention
-   saves, plus 5 dim once. SPDX-License-Identifier: Apache-2.0 */
+   saves, plus 5 dim once.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_TRUNK_H
 #define MODELS_TRUNK_H
 

@@ -1,4 +1,5 @@
-/* What a trunk consists of: its parameters, by name and shape. SPDX-License-Identifier: Apache-2.0 */
+/* What a trunk consists of: its parameters, by name and shape.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
 #include "base/memory.h"

@@ -1,4 +1,5 @@
-/* The two residual branches, tile by tile. SPDX-License-Identifier: Apache-2.0 */
+/* The two residual branches, tile by tile.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/block.h"
 
 #include <stdio.h>

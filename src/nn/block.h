@@ -3,7 +3,8 @@
    is cut where rows interact: `enter` (LN and the layers before attention) and `leave` (everything after it)
    work on one tile of rows, so that the leave of one block and the enter of the next run on a tile while it
    is in cache; `mix` works on the whole batch between them. Backward recomputes normalised rows instead of
-   storing them. SPDX-License-Identifier: Apache-2.0 */
+   storing them.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_BLOCK_H
 #define NN_BLOCK_H
 

@@ -1,6 +1,7 @@
 /* A unit of work is a head of a sequence. Backward for x is the forward slot with the filter reversed. The
    gradient of each tap is a sum of dot products of rows `t - taps / 2` apart, in double, per unit; the units
-   of a head are added in the order of the sequences. SPDX-License-Identifier: Apache-2.0 */
+   of a head are added in the order of the sequences.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/convolution.h"
 
 #include <assert.h>

@@ -2,7 +2,8 @@
    the sequence and is shared by the head's columns; outside a sequence values are zeros. It is applied to the
    values and added to the output of attention, after attention's own normalisation. Starts from
    U(+-1/sqrt(taps)). Cost: n taps dim forward, twice that backward. (Zeng et al. 2021, section 4; reference:
-   released code, conv_window.) SPDX-License-Identifier: Apache-2.0 */
+   released code, conv_window.)
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_CONVOLUTION_H
 #define NN_CONVOLUTION_H
 

@@ -2,7 +2,8 @@
    the default of PyTorch's Linear. Cost: 2 n in out operations forward and twice that backward, all in
    products. With precision bf16 only the operands of products are rounded to bfloat16; W, its gradient, sums
    and the bias stay float32. The rounded weights, and large float32 weights too, are packed once for all
-   passes with the same values (params_lay). SPDX-License-Identifier: Apache-2.0 */
+   passes with the same values (params_lay).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_DENSE_H
 #define NN_DENSE_H
 

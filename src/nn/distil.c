@@ -1,6 +1,7 @@
 /* The convolution is a dense layer on rows that are gathered in threes, tile by tile. Its gradient is
    scattered the other way round: every row collects from the three that read it, so no two workers add to one
-   row. SPDX-License-Identifier: Apache-2.0 */
+   row.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/distil.h"
 
 #include <assert.h>

@@ -35,8 +35,8 @@ struct distil_pass {
 };
 size_t distil_memory_size(const struct distil *distil, const struct distil_pass *pass);
 
-/* Writes y (padded halved rows, dim), zeros after the last row, from x (padded rows, dim). Runs on the pool.
- */
+/* Writes y (padded halved rows, dim), zeros after the last row, from x (padded rows, dim). Runs on the
+   pool. */
 void distil_forward(const struct distil *distil, const struct distil_pass *pass, float *y, const float *x);
 /* Writes dx, zeros after the last row; adds the gradients of the parameters to gradients (one block, as
    values). x and y are those of forward. */

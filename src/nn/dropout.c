@@ -1,5 +1,6 @@
 /* The key of a sequence at a site is derived from its sample id. Block b of a row holds the draws of its
-   columns 8 b .. 8 b + 7. SPDX-License-Identifier: Apache-2.0 */
+   columns 8 b .. 8 b + 7.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dropout.h"
 
 #include <assert.h>

@@ -1,7 +1,8 @@
 /* Dropout (Srivastava et al. 2014), inverted: kept elements are scaled by 1 / (1 - rate). No mask is stored.
    A 16-bit draw of Philox at (key of the site, sample, row in its sequence, column) decides about each
    element, so backward repeats the draws, and neither packing nor threads change them. Eight draws per Philox
-   block. SPDX-License-Identifier: Apache-2.0 */
+   block.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_DROPOUT_H
 #define NN_DROPOUT_H
 

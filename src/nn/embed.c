@@ -1,4 +1,5 @@
-/* Sums of table rows. SPDX-License-Identifier: Apache-2.0 */
+/* Sums of table rows.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/embed.h"
 
 #include <assert.h>

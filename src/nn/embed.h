@@ -10,7 +10,8 @@
    a text of order 2 (tests/cli/test_lm.sh) perplexity after 600 steps was 2.14 instead of 1.95. Rare
    words may have narrower tables (nn/word_tails.h). Forward works on a tile of rows. Backward works on the
    whole batch and is cut by columns, because every row touches each column once whatever its id, and rows are
-   added in order. SPDX-License-Identifier: Apache-2.0 */
+   added in order.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_EMBED_H
 #define NN_EMBED_H
 

@@ -1,4 +1,5 @@
-/* Linear, GELU or ReLU, dropout, Linear. SPDX-License-Identifier: Apache-2.0 */
+/* Linear, GELU or ReLU, dropout, Linear.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/ffn.h"
 
 #include <stdio.h>
@@ -27,7 +28,7 @@ static void activate(const struct ffn *ffn, const struct kernels *kernels, float
 }
 
 /* A range of columns goes through the activation, and in bf16 is rounded, while it is in the second-level
- * cache. */
+   cache. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
                  const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch)

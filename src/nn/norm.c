@@ -1,4 +1,5 @@
-/* Layer normalisation by its kernel slot. SPDX-License-Identifier: Apache-2.0 */
+/* Layer normalisation by its kernel slot.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/norm.h"
 
 hashattn_status norm_describe(struct host *host, struct params *params, const char *name, size_t dim,

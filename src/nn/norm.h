@@ -1,5 +1,6 @@
 /* Layer normalisation (Ba et al. 2016) over the columns of each row, with learned gain and bias that start at
-   1 and 0. SPDX-License-Identifier: Apache-2.0 */
+   1 and 0.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_NORM_H
 #define NN_NORM_H
 

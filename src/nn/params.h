@@ -1,6 +1,7 @@
 /* All parameters of a model in one block, described by rows {name, shape, offset, start}. Values, gradients
    and both moments of the optimiser are blocks with the same description, so init, step, clip, save, load,
-   count and gradient check are one loop each. SPDX-License-Identifier: Apache-2.0 */
+   count and gradient check are one loop each.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_PARAMS_H
 #define NN_PARAMS_H
 
@@ -71,8 +72,8 @@ size_t params_room(const struct params *params);
    no product reads unpacked are not copied. backward: packs for backward passes too. */
 const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,
                         const float *values, bool backward, float *room);
-/* The same for one row from floats of its own, with the values of the room: a block may be laid row by row.
- */
+/* The same for one row from floats of its own, with the values of the room: a block may be laid row by
+   row. */
 void params_lay_row(const struct params *params, const struct kernels *kernels, size_t index,
                     const float *from, bool backward, float *values);
 /* The number of parameters, without the padding between rows. */

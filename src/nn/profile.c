@@ -1,4 +1,5 @@
-/* Taking laps, and dividing the time of a run among its parts. SPDX-License-Identifier: Apache-2.0 */
+/* Taking laps, and dividing the time of a run among its parts.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/profile.h"
 
 #include <string.h>

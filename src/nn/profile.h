@@ -2,7 +2,8 @@
    since the previous lap to it. The calling thread does so between passes. Inside a pass over tiles, where
    several parts run on several threads at once, every worker laps a watch of its own, and the time of the
    whole pass is divided in proportion. A lap reads the clock once, about 25 ns: a thousandth of a small step.
-   A NULL profile is allowed everywhere and costs one test. SPDX-License-Identifier: Apache-2.0 */
+   A NULL profile is allowed everywhere and costs one test.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_PROFILE_H
 #define NN_PROFILE_H
 

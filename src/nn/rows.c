@@ -1,5 +1,5 @@
-/* Spans by bisection, chunks, and the ordered sum of partial gradients. SPDX-License-Identifier: Apache-2.0
- */
+/* Spans by bisection, chunks, and the ordered sum of partial gradients.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/rows.h"
 
 #include <assert.h>

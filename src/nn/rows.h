@@ -5,7 +5,8 @@
    a remainder that is summed in another order. A row therefore has the same bits at any index, and a sequence
    the same output alone and packed.
    Sums over rows (gradients of weights) are computed per chunk of neighbouring tiles and added in the order
-   of the chunks; only shapes determine the number of chunks. SPDX-License-Identifier: Apache-2.0 */
+   of the chunks; only shapes determine the number of chunks.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_ROWS_H
 #define NN_ROWS_H
 
@@ -36,7 +37,7 @@ struct backward_listener {
 };
 
 /* The rows of each sequence that this rank holds, if ranks share sequences: one span of each, at least one
- * row. */
+   row. */
 struct rows_cut {
     struct row_ranks *ranks; /* more than one */
     const size_t *totals;    /* (num_sequences) rows of the whole sequence */

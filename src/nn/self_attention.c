@@ -1,5 +1,6 @@
 /* One attention_call per group of heads. Heads are column ranges of (rows, dim) arrays, so only the few
-   floats of a mechanism's own parameters are copied. SPDX-License-Identifier: Apache-2.0 */
+   floats of a mechanism's own parameters are copied.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/self_attention.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* Words of tails, one row at a time: they are few. SPDX-License-Identifier: Apache-2.0 */
+/* Words of tails, one row at a time: they are few.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/word_tails.h"
 
 #include <assert.h>

@@ -1,7 +1,8 @@
 /* Decoded: floats for each of the last rows of a decoder's sequence, one dense layer (Informer's projection),
    with the squared error of all of them as its loss. An example has num_outputs floats, row by row. Cost: 2
    dim num_outputs operations per example and as many for the rows before, three times that backward, on the
-   calling thread. SPDX-License-Identifier: Apache-2.0 */
+   calling thread.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 

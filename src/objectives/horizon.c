@@ -1,7 +1,8 @@
 /* Horizon: floats for an example from all rows of its sequence, one dense layer on the rows one after
    another (nn/outputs/flat_rows.h), with the squared error as its loss. It is the head of PatchTST (Nie et
    al. 2023, "A time series is worth 64 words"). Cost: 2 max_len dim outputs operations per example forward
-   and twice that backward, on the calling thread. SPDX-License-Identifier: Apache-2.0 */
+   and twice that backward, on the calling thread.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "nn/outputs/flat_rows.h"

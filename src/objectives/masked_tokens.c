@@ -4,7 +4,8 @@
    (nn/outputs/tied_output.h). The table is not scaled: after the transform's norm, logits start with a
    standard deviation of 0.02 sqrt(dim).
    Cost: rows without a target cost nothing, so with 15 % of them masked the output costs 0.15 of that of
-   next_token. Memory is for as many targets as rows. SPDX-License-Identifier: Apache-2.0 */
+   next_token. Memory is for as many targets as rows.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Naive: forecasts zeros, without parameters. It measures what a task has subtracted from its targets, such
    as the last value of a window or the mean of its season (tasks/windows.h): the baselines of forecasting.
-   Bare: it reads nothing. SPDX-License-Identifier: Apache-2.0 */
+   Bare: it reads nothing.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "objectives/squares.h"

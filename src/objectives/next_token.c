@@ -1,7 +1,8 @@
 /* Next tokens: every row predicts the id that follows it, over the whole vocabulary, through an output tied
    to the embedding (nn/outputs/tied_output.h), or with cutoffs an adaptive softmax
    (nn/outputs/adaptive_output.h). The trunk must be causal; in any other, a row can see its
-   target. SPDX-License-Identifier: Apache-2.0 */
+   target.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "nn/outputs/adaptive_output.h"

@@ -1,4 +1,5 @@
-/* What objectives share. SPDX-License-Identifier: Apache-2.0 */
+/* What objectives share.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/objective.h"
 
 #include <assert.h>

@@ -3,7 +3,8 @@
    exports one `const struct objective`. It reads the rows that leave the trunk and the targets of the batch,
    has parameters and memory of its own, computes its loss and the gradient of the rows, predicts, and names
    its metrics. The model, the trainer, the log, the API and the tool loop over the table and know no
-   objective by name. SPDX-License-Identifier: Apache-2.0 */
+   objective by name.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef OBJECTIVES_OBJECTIVE_H
 #define OBJECTIVES_OBJECTIVE_H
 
@@ -86,8 +87,7 @@ struct objective {
     enum target_type type;
     bool bare;  /* x is the input, rows of floats: the model has no trunk, and backward gets dx NULL */
     bool whole; /* reads the rows of a sequence together, so ranks cannot share a sequence */
-    bool ties_embedding; /* the rows of the trunk meet the embedding table, which is then scaled (nn/embed.h)
-                          */
+    bool ties_embedding; /* rows of the trunk meet the embedding table, which is then scaled (nn/embed.h) */
 
     const char *const *sums;      /* names, at most OBJECTIVE_SUMS, with "loss" and "count"; ended by NULL */
     const struct metric *metrics; /* with "loss"; ended by name NULL */

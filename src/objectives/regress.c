@@ -1,6 +1,7 @@
 /* Regression: one float per example, one sequence or two (nn/outputs/pooled_head.h), with the squared error
    as its loss. Predicts that float. Pearson's correlation of predictions and targets is a function of sums;
-   Spearman's, the correlation of their ranks, needs all of them. SPDX-License-Identifier: Apache-2.0 */
+   Spearman's, the correlation of their ranks, needs all of them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 

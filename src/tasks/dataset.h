@@ -1,5 +1,6 @@
 /* What tasks share: growing data sets, finding and cutting splits, writing generated ones. Tasks include this
-   file and task.h, never each other. SPDX-License-Identifier: Apache-2.0 */
+   file and task.h, never each other.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_DATASET_H
 #define TASKS_DATASET_H
 

@@ -1,5 +1,6 @@
 /* Two passes over the training file: labels and words, then ids. Cost: a text is read up to max_len tokens in
-   the second; memory is two bytes a token. SPDX-License-Identifier: Apache-2.0 */
+   the second; memory is two bytes a token.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents.h"
 
 #include <stdio.h>

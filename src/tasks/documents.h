@@ -1,6 +1,7 @@
 /* Labelled documents, or labelled pairs of documents, from files of users (document_files.h), as tokens
    (tokens.h). A document longer than max_len tokens is cut (and counted). The classes are the labels of the
-   training file, sorted by bytes. SPDX-License-Identifier: Apache-2.0 */
+   training file, sorted by bytes.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_DOCUMENTS_H
 #define TASKS_DOCUMENTS_H
 

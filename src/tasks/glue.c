@@ -4,7 +4,8 @@
    columns that the first line names (CoLA: none, but in test.tsv). The labels of test.tsv are not public;
    such a file can be predicted. An example is one sequence: a sentence, or both with the separators of the
    tokenizer between, in two segments if the model has two. Tokens are those of the stored model that training
-   starts from, or of a BPE learned from the training file. SPDX-License-Identifier: Apache-2.0 */
+   starts from, or of a BPE learned from the training file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

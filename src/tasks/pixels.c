@@ -1,5 +1,6 @@
 /* The grey level of a colour is that of the Long Range Arena's data pipeline: weights 0.2989, 0.5870 and
-   0.1140 on channels in [0, 1], then times 255.5, rounded down. SPDX-License-Identifier: Apache-2.0 */
+   0.1140 on channels in [0, 1], then times 255.5, rounded down.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/pixels.h"
 
 const char *const pixel_inputs[] = {"ids", "grey", "rgb", NULL};

@@ -1,5 +1,6 @@
 /* Pictures as sequences of pixels, from the top left, row by row: grey levels as ids, or rows of floats.
-   Pictures may be shrunk to the means of squares. SPDX-License-Identifier: Apache-2.0 */
+   Pictures may be shrunk to the means of squares.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_PIXELS_H
 #define TASKS_PIXELS_H
 

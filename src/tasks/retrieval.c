@@ -3,7 +3,8 @@
    or the published files of the Long Range Arena's document matching task (Tay et al. 2021),
    new_aan_pairs.train.tsv, .eval and .test: label, two names, two texts (documents.h has the format). The
    preset lra is that of the released YOSO configurations, which cut a document at 4,000 bytes of 4,096
-   positions. SPDX-License-Identifier: Apache-2.0 */
+   positions.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 #include "tasks/documents.h"
 #include "text/learning/learn_bpe.h"

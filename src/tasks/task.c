@@ -1,4 +1,5 @@
-/* What tasks share: lookup by name, and facts. SPDX-License-Identifier: Apache-2.0 */
+/* What tasks share: lookup by name, and facts.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/task.h"
 
 #include <assert.h>

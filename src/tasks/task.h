@@ -1,6 +1,7 @@
 /* The interface of a task, the source of sequences. A task is one file that exports one `const struct task`.
    It reads data sets from a directory, may generate them there, and turns every example into ids or rows of
-   floats and the targets of its objectives. SPDX-License-Identifier: Apache-2.0 */
+   floats and the targets of its objectives.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_TASK_H
 #define TASKS_TASK_H
 
@@ -28,8 +29,8 @@ enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32 };
 struct task_facts {
     size_t vocab_size; /* ids are below it; 0: sequences are rows of floats */
     size_t row_width;  /* floats per row; 0: sequences are ids */
-    /* Rows that a decoder reads for an example, and how many of them, the last ones, are asked for; 0: none
-     */
+    /* Rows that a decoder reads for an example, and how many of them, the last ones, are asked for;
+       0: none */
     size_t decoder_rows, decoded_rows;
     size_t num_segments; /* segment ids are below it; 0: no segments */
     size_t max_len;      /* rows of the longest sequence */
@@ -148,7 +149,7 @@ struct task_preset {
 };
 
 /* The bits of a hash, of the mechanisms for which they are the paper's tau. Others have an option of this
- * name too. */
+   name too. */
 #define YOSO_BITS(bits) "yoso.hash_bits=" #bits " yoso-e.hash_bits=" #bits
 
 /* The rest of the preset "lra" of every task: the released trainer does not clip, and lets OneCycleLR move

@@ -1,7 +1,8 @@
 /* Text: classifies documents of the user. Files: train, valid and test, each .jsonl, .tsv, .csv or a
    directory (document_files.h). Tokens are those of a BPE learned from the training file, words or bytes
    (tokens.h). Bytes without padding are the layout of the text task of the Long Range Arena (Tay et al.
-   2021). SPDX-License-Identifier: Apache-2.0 */
+   2021).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents.h"
 #include "text/learning/learn_bpe.h"
 

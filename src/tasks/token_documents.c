@@ -1,4 +1,5 @@
-/* Reads a file whole, and encodes one document after another. SPDX-License-Identifier: Apache-2.0 */
+/* Reads a file whole, and encodes one document after another.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/token_documents.h"
 
 #include <stdio.h>

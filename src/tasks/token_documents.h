@@ -1,5 +1,6 @@
 /* Documents of users as sequences of tokens, without labels: a .txt file is one document, a .jsonl file has
-   one on each line ({"text": "..."}). SPDX-License-Identifier: Apache-2.0 */
+   one on each line ({"text": "..."}).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_TOKEN_DOCUMENTS_H
 #define TASKS_TOKEN_DOCUMENTS_H
 

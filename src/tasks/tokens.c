@@ -1,4 +1,5 @@
-/* One encoder per reader; words and bytes need none. SPDX-License-Identifier: Apache-2.0 */
+/* One encoder per reader; words and bytes need none.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/tokens.h"
 
 #include <assert.h>

@@ -6,7 +6,8 @@
    a pretraining on its vocabulary and pooling by the first token see what they expect, and an empty text has
    tokens. They count towards max_len. A word vocabulary ends every line with <eos>. Without special tokens,
    as with bytes and the tokenizer of GPT-2, an empty text becomes a line feed, because a sequence has at
-   least one token. SPDX-License-Identifier: Apache-2.0 */
+   least one token.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_TOKENS_H
 #define TASKS_TOKENS_H
 
@@ -56,8 +57,8 @@ struct token_room {
     size_t count;      /* written */
     bool cut;          /* set if a text has more, left otherwise */
 };
-/* Writes at most facts->max_len ids; the end of a longer text is not read. BAD_FILE: a text without tokens.
- */
+/* Writes at most facts->max_len ids; the end of a longer text is not read. BAD_FILE: a text without
+   tokens. */
 hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
                                    struct token_room *room);
 

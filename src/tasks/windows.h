@@ -9,7 +9,8 @@
    of values plus its map of time features.
    A level of the window is subtracted from what it reads and from its targets, so the error of a forecast
    does not depend on it (NLinear; Zeng et al. 2023, "Are Transformers effective for time series
-   forecasting?"). Cost: one pass over the window. SPDX-License-Identifier: Apache-2.0 */
+   forecasting?"). Cost: one pass over the window.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_WINDOWS_H
 #define TASKS_WINDOWS_H
 

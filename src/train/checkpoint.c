@@ -1,5 +1,6 @@
 /* Saves and loads in the order that the header promises. A save costs three fsyncs and writes three floats
-   per parameter, every save_every steps. SPDX-License-Identifier: Apache-2.0 */
+   per parameter, every save_every steps.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/checkpoint.h"
 
 #include <errno.h>

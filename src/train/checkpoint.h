@@ -4,7 +4,8 @@
    this one rename makes the new state the current one. Only then are the two .next files renamed. A load
    reads trainer.json and, for each of the other two, reads the file or its .next, whichever has the same
    step. So it finds the old state or the new one, complete, after a kill between any two system calls; after
-   a full disk it finds the old one. SPDX-License-Identifier: Apache-2.0 */
+   a full disk it finds the old one.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 

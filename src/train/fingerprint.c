@@ -1,4 +1,5 @@
-/* See the header. One pass over the data. SPDX-License-Identifier: Apache-2.0 */
+/* See the header. One pass over the data.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/fingerprint.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Fingerprints of data sets: a run is resumed with the data it began with, and two runs are compared on the
-   same examples. SPDX-License-Identifier: Apache-2.0 */
+   same examples.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_FINGERPRINT_H
 #define TRAIN_FINGERPRINT_H
 

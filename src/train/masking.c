@@ -1,5 +1,6 @@
 /* Selection sampling (Knuth, The Art of Computer Programming, volume 2, algorithm 3.4.2 S): one pass, no
-   memory, and every set of rows is equally likely. SPDX-License-Identifier: Apache-2.0 */
+   memory, and every set of rows is equally likely.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/masking.h"
 
 #include <assert.h>

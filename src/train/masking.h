@@ -2,7 +2,8 @@
    become targets, and in the input 80 % of them are replaced by the mask's id, 10 % by a random id, and 10 %
    stay. Of n rows that may be hidden exactly max(1, round(share n)) are, so the number of targets is a
    function of the example. The key determines which and how.
-   Cost: one random word per row, about 10 ns. SPDX-License-Identifier: Apache-2.0 */
+   Cost: one random word per row, about 10 ns.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_MASKING_H
 #define TRAIN_MASKING_H
 

@@ -3,7 +3,8 @@
    1 - beta1^t with the beta1 of that step, even if a schedule cycles it; decay multiplies by 1 - rate *
    decay. Unlike PyTorch's default, biases and norms are not decayed (struct param: decayed). Work is cut into
    chunks of OPTIM_CHUNK floats for any number of threads, and the norm is the sum of the chunks' sums in
-   order, so the bits do not depend on the threads. SPDX-License-Identifier: Apache-2.0 */
+   order, so the bits do not depend on the threads.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_OPTIM_H
 #define TRAIN_OPTIM_H
 

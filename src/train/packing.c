@@ -1,4 +1,5 @@
-/* Copies the rows and targets of examples: tens of kilobytes per step. SPDX-License-Identifier: Apache-2.0 */
+/* Copies the rows and targets of examples: tens of kilobytes per step.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/packing.h"
 
 #include <assert.h>

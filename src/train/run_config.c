@@ -5,7 +5,8 @@
    "data", and if they were given "from" and "freeze". An option is written as a number, flag or word; reading
    uses the same rows as the command line, so every range is checked. A missing option has its default, so
    older files stay readable. An unknown key, a missing section and a value out of range are BAD_FILE with the
-   key. SPDX-License-Identifier: Apache-2.0 */
+   key.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* The facts of a task in a run: the section "task.facts" of config.json, and the vocabulary beside it, which
-   is vocab.txt (tasks/words.h) or tokenizer.json (text/tokenizer.h). SPDX-License-Identifier: Apache-2.0 */
+   is vocab.txt (tasks/words.h) or tokenizer.json (text/tokenizer.h).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_RUN_FACTS_H
 #define TRAIN_RUN_FACTS_H
 

@@ -1,5 +1,6 @@
 /* Two processes that train the same run would leave files of different steps, so the first locks the file
-   "lock". SPDX-License-Identifier: Apache-2.0 */
+   "lock".
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_folder.h"
 
 #include "base/file.h"

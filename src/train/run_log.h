@@ -1,6 +1,7 @@
 /* log.jsonl of a run: one JSON object per line, each with its step, appended while training. Resuming drops a
    line cut by a crash, and the lines of steps that were not saved and will be repeated, so every line in the
-   log happened once. SPDX-License-Identifier: Apache-2.0 */
+   log happened once.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_RUN_LOG_H
 #define TRAIN_RUN_LOG_H
 

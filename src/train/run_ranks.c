@@ -1,4 +1,5 @@
-/* The options are compared as the text of config.json. SPDX-License-Identifier: Apache-2.0 */
+/* The options are compared as the text of config.json.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_ranks.h"
 
 #include <stdio.h>

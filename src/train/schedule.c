@@ -1,6 +1,7 @@
 /* Two straight lines over step numbers. The corner is at warmup - 1, not at warmup, because PyTorch ends the
    first phase at pct_start * steps - 1; without warm-up the corner is step -1, so step 0 is already one step
-   below the peak. The other schedules have the same corner. SPDX-License-Identifier: Apache-2.0 */
+   below the peak. The other schedules have the same corner.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/schedule.h"
 
 #include <assert.h>

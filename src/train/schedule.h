@@ -6,7 +6,8 @@
    halving (Informer; Zhou et al. 2021) rise linearly from peak / warmup to the peak, then stay there, fall to
    0, which the step after the last one would have, or have half the rate after every pass over the examples.
    (Informer's code halves for the first time after the second pass.) The step number determines the values,
-   so resuming needs no state. SPDX-License-Identifier: Apache-2.0 */
+   so resuming needs no state.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_SCHEDULE_H
 #define TRAIN_SCHEDULE_H
 

@@ -1,4 +1,5 @@
-/* One training step. SPDX-License-Identifier: Apache-2.0 */
+/* One training step.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/step.h"
 
 #include <math.h>

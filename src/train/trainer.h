@@ -93,8 +93,8 @@ hashattn_status run_config_take_facts(struct host *host, struct run_config *conf
    machine. */
 void run_config_settle(const struct kernels *kernels, struct run_config *config);
 hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config);
-/* The text of config.json, which the caller frees with memory_free; a NUL that *size does not count ends it.
- */
+/* The text of config.json, which the caller frees with memory_free; a NUL that *size does not count ends
+   it. */
 hashattn_status run_config_text(struct host *host, const struct run_config *config, char **text,
                                 size_t *size);
 /* On failure the config is empty. An option that the file lacks has its default. */

@@ -1,5 +1,6 @@
 /* The table of mechanisms for test_mechanism_seam.c, which replaces the library's: some of the library's,
-   those of tests/support, and more names than fit in a message. SPDX-License-Identifier: Apache-2.0 */
+   those of tests/support, and more names than fit in a message.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "support/linear_mechanism.h"

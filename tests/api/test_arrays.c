@@ -1,6 +1,7 @@
 /* .npy files through the public header; the format itself is tested in tests/io/test_npy.c. Planted and
    caught: int64 read as bytes; the shape written without its last axis; an array not emptied by free; a
-   product of the shape that wraps. SPDX-License-Identifier: Apache-2.0 */
+   product of the shape that wraps.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

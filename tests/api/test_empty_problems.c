@@ -1,7 +1,8 @@
 /* Problems without rows: huge numbers of sequences, heads and columns take neither time nor memory in any
    mechanism; its refusals are still reported. Planted and caught: offsets made for every sequence; a loop
    over heads in the search for NaN, in clearing gradients or in a pass; planes drawn for the width; learned
-   parameters drawn for the heads; no refusal. SPDX-License-Identifier: Apache-2.0 */
+   parameters drawn for the heads; no refusal.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <unistd.h>
 
 #include "support/api_context.h"

@@ -1,6 +1,7 @@
 /* Files of arbitrary bytes through the public header; tests/base/test_file_writer.c tests the writer itself.
    Planted and caught: a file that appears before commit; a full disk not reported by write; memory leaked by
-   drop; a temporary file left by remove_unfinished. SPDX-License-Identifier: Apache-2.0 */
+   drop; a temporary file left by remove_unfinished.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,8 @@
    dates, a callback that stops, and what is refused.
    Planted and caught: the split taken for the end of the file; another file ignored; the names of all columns
    for that of the target; dates from the first row that was read for those of the forecast; a callback that
-   cannot stop. SPDX-License-Identifier: Apache-2.0 */
+   cannot stop.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Introspection: every mechanism and option is listed, and `set` accepts every default. Planted and caught:
    an option row read at the index of the mechanism; `get` writing its NUL past the buffer; the default
    returned instead of the current value; tensors listed in the order of the options; a mechanism leaked after
-   its options could not be allocated. SPDX-License-Identifier: Apache-2.0 */
+   its options could not be allocated.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/introspect.h"
 
 #include <stdio.h>

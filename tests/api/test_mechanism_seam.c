@@ -6,7 +6,8 @@
    max_len not passed to the blocks, or one less; a 17th tensor accepted; a list of names that fills the
    message; the range of the first mechanism used for all; a mechanism without a backward pass trained, or
    only the first of a plan checked, its gradients computed by the operator, its layer measured as in
-   training. SPDX-License-Identifier: Apache-2.0 */
+   training.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

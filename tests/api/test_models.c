@@ -2,7 +2,8 @@
    runs. Planted and caught: the options kept after a refused set; an encoder not rebuilt; probabilities of
    the wrong row; the least likely class returned as best; the split cut by the seed of the hashing; the
    values leaked when a load fails; memory allocated for a model before its file was checked, or for all
-   sinusoids that its config claims; an evaluation not stopped. SPDX-License-Identifier: Apache-2.0 */
+   sinusoids that its config claims; an evaluation not stopped.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* NaN and infinity in operands, found by the mechanism while it reads or by the pass before it
    (test_operator.c tests layouts). Planted and caught: values checked only if they are copied; queries not
    reported; the pass left out for sequences that no mechanism gets; an infinite row reported as too long;
-   masked keys measured. SPDX-License-Identifier: Apache-2.0 */
+   masked keys measured.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,8 @@
    and caught: sequence_stride used for packed rows; gradients added to old contents; NaN searched in masked
    keys, only in the first head, or in rows as if they were adjacent; NaN reported in the wrong sequence;
    check_apart without the sort; scratch measured without its offsets; blocks not freed after a refusal;
-   struct_size not checked in backward; a large dout not noticed. SPDX-License-Identifier: Apache-2.0 */
+   struct_size not checked in backward; a large dout not noticed.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,8 @@
    length may hold NaN and are not written. Inputs whose sequences share their rows. Planted and caught:
    padded ignored in the operator, so that the rows were taken as packed; NaN searched in the rows of packed
    sequences; sequence_stride 0 taken as packed rows, in the driver or in the search for NaN; outputs checked
-   for the mean length. SPDX-License-Identifier: Apache-2.0 */
+   for the mean length.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

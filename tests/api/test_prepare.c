@@ -1,7 +1,8 @@
 /* Data from texts through the public header; tests/tasks/mlm tests the data.
    Planted and caught: counts of valid and test exchanged; progress not passed on; options of the data not
    passed on; memory left after a failure; an
-   empty directory left. SPDX-License-Identifier: Apache-2.0 */
+   empty directory left.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 /* JSON records through the public header. Planted and caught: a broken line that ends a file; the record kept
    after it was freed; an indented file read by lines; a number given for a string of digits; elements of an
-   array left out; a pipe opened although a regular file was demanded. SPDX-License-Identifier: Apache-2.0 */
+   array left out; a pipe opened although a regular file was demanded.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,8 @@
    order of calls, words that are scaled, frozen names, and a setup that is used twice. Bugs planted and
    caught: the same value of a fixed option refused; the message with the value exchanged; a mechanism of the
    task's preset after the stored one; the tokenizer gone for the second training; the stored model leaked by
-   a second call. SPDX-License-Identifier: Apache-2.0 */
+   a second call.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Vectors of documents and guesses for masks: those of the rows and scores of their tokens. Bugs planted and
    caught: the mean without the last token; the first document's vectors for all; a vector per token counted
    per document; probabilities that leave the tokens guessed before out of their sum; the second mask's
-   guesses from the first; texts beyond the positions read. SPDX-License-Identifier: Apache-2.0 */
+   guesses from the first; texts beyond the positions read.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /* Tokenizers through the public header: learning, saving, loading, encoding and decoding, and every refusal.
 
    Planted and caught: offsets returned although they were not asked for; an existing tokenizer.json
-   overwritten; a second text taken for none; vocab_size not checked. SPDX-License-Identifier: Apache-2.0 */
+   overwritten; a second text taken for none; vocab_size not checked.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

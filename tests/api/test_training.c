@@ -2,7 +2,8 @@
    tests what the callback gets, that a stopped run is saved and continues bit for bit, and every error.
    Planted and caught: the callback's result ignored; the warning not passed on; the sizes of the data not
    applied to the model when a setup is used twice; a relative path recorded; counts of valid and test
-   swapped; files of a run in the caller's locale. Covers: metrics.c. SPDX-License-Identifier: Apache-2.0 */
+   swapped; files of a run in the caller's locale. Covers: metrics.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

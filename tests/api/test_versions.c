@@ -1,6 +1,7 @@
 /* Structs that grow: older and newer callers, forgotten defaults.
    Planted and caught: least compared with > instead of <; trailing bytes not checked; the caller's
-   struct_size overwritten by version_give; one byte too many written. SPDX-License-Identifier: Apache-2.0 */
+   struct_size overwritten by version_give; one byte too many written.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "api/versions.h"
 
 #include <string.h>

@@ -1,7 +1,8 @@
 /* hbe against its definition in double precision, from the codes of its own planes and its own draws. Bugs
    planted and caught: the first key of a bucket instead of a random one; one draw for all hashes; the size of
    the bucket left out of the weight, or counted with later keys; 1 / m left out of the sums of the part;
-   later keys drawn. SPDX-License-Identifier: Apache-2.0 */
+   later keys drawn.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "support/check.h"

@@ -1,6 +1,7 @@
 /* The linear Transformer against its kernel, elu(q) + 1 times elu(k) + 1, in double precision over all pairs.
    Bugs planted and caught: the slope of positive rows not 1; max(x, 0) left out; gradients written instead of
-   added. SPDX-License-Identifier: Apache-2.0 */
+   added.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "support/check.h"

@@ -146,8 +146,8 @@ static void check_shape(size_t n_q, size_t n_k, size_t d, size_t d_v, size_t fac
     free(options);
 }
 
-/* More and fewer queries than keys; samples of few keys, of more than are multiplied at a time, and of all.
- */
+/* More and fewer queries than keys; samples of few keys, of more than are multiplied at a time, and of
+   all. */
 static void the_best_queries_are_exact(void **state)
 {
     (void)state;

@@ -2,7 +2,8 @@
    key; and what the kernel is at both ends of its sharpness. Bugs planted and caught: a factor of 2 left out
    of the exponent; p and 1 - p exchanged; the last bit folded twice; the mass of all corners not times p; the
    slope of tanh left out; one plane for all bits; no number added to the denominator; products that overflow
-   not bounded. SPDX-License-Identifier: Apache-2.0 */
+   not bounded.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -156,8 +157,8 @@ static void without_sharpness_all_keys_weigh_the_same(void **state)
 }
 
 /* Hard hashing: a table's corners of two rows agree with probability (1 - angle / pi)^bits. With 256 tables
-   the bias of the ratio is about 1 / 256 of its spread per table, a fifth of the 5 standard errors allowed.
- */
+   the bias of the ratio is about 1 / 256 of its spread per table, a fifth of the 5 standard errors
+   allowed. */
 static void sharp_corners_collide_like_hashes(void **state)
 {
     (void)state;

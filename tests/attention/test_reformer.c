@@ -4,7 +4,8 @@
    rotation for all rounds; no chunk before, or two; chunks of chunk_size with a shorter last one; the token
    itself met; causal: buckets of a level cut together, queries of an earlier level once more, the rotations
    of a level not those of the next; keys not normed; the gradient of the keys not through the norm, or left
-   out. SPDX-License-Identifier: Apache-2.0 */
+   out.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

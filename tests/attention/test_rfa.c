@@ -3,7 +3,8 @@
    Gaussian kernel that it estimates. Bugs planted and caught: cosines for sines; the length without 1e-3;
    sigma left out of the gradient; the part of a gradient along its row not removed; sigma's gradient of
    queries only; the floor without effect; 1 - g left out of a key's weight, or of its gradient; the gate of
-   the query's own key not applied; gradients of later keys not summed. SPDX-License-Identifier: Apache-2.0 */
+   the query's own key not applied; gradients of later keys not summed.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,8 @@
 
 enum { MOST_DIM = 64 };
 
-/* One head. Arrays: query (n_q, d), key (n_k, d), value (n_k, d_v), params (sigma, then w and b of a gate).
- */
+/* One head. Arrays: query (n_q, d), key (n_k, d), value (n_k, d_v), params (sigma, then w and b of a
+   gate). */
 enum array { QUERY, KEY, VALUE, PARAMS, ARRAYS };
 
 struct definition {

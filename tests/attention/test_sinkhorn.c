@@ -2,7 +2,8 @@
    against finite differences of that. Bugs planted and caught: R without gradient from the
    values; block sums without gradient; sorted keys without gradient to the keys; either relu or the
    temperature not passed back; R transposed; the rest of a short last block seen, or not zeroed; sums not
-   limited. SPDX-License-Identifier: Apache-2.0 */
+   limited.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

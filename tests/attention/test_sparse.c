@@ -2,7 +2,8 @@
    fixed and strided, causal and not, cross attention, both precisions. Bugs planted and
    caught: a summary one key wider; summaries of a started block not counted; a block's own summary met twice;
    the key at distance s or the query's own key met twice; a row that looks ahead; no keys after the query;
-   the last row of a stride missing. SPDX-License-Identifier: Apache-2.0 */
+   the last row of a stride missing.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

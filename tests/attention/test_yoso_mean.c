@@ -5,7 +5,8 @@
    Bugs planted and caught: the bits of one hash from one block of hyperplanes, one key for two bits, keys
    hashed from the rows of queries, 2 % too much in X, 2 % too much in the weights of pairs; in a pool, one
    key for all bits, the bits of a hash from one block. Each call has its own hyperplanes and rotation, so
-   samples are independent. SPDX-License-Identifier: Apache-2.0 */
+   samples are independent.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

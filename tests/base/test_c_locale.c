@@ -1,7 +1,8 @@
 /* The C locale in a span of code, whatever locale the process or thread has set. Planted and caught: the C
    locale not undone; the process's locale restored although the thread had its own; only the first of two
    nested spans undone; the environment's LC_NUMERIC instead of C; a locale not
-   freed. SPDX-License-Identifier: Apache-2.0 */
+   freed.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/c_locale.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,8 @@
 /* Reading, appending and directories: failures are reported. Bugs tried and caught: limit off by one; a cut
    log line joined to the next; no NUL after the end; waiting for a pipe; reading a device as a file;
    following a log's link; reading a whole file for its start; bytes of a read that failed midway, or their
-   count. SPDX-License-Identifier: Apache-2.0 */
+   count.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
 #include <errno.h>

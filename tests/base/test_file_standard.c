@@ -1,6 +1,7 @@
 /* Writing to standard output, "-": what arrives there, and that a full device is reported once and not again
    by the next writer. Covers: file_writer.c. Bugs planted and caught: the stream left empty; one writer's
-   error kept for the next; stdout closed. SPDX-License-Identifier: Apache-2.0 */
+   error kept for the next; stdout closed.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
    overwritten by a later one; a device or pipe replaced by a file; a link replaced instead of its file; one
    fixed name for the temporary file; creating it without O_EXCL; no other name tried after a taken one; mode
    0600 for every file; a replacement that follows a link or opens a pipe; signals allowed between creating
-   the file and listing it; a writer never removed from the list. SPDX-License-Identifier: Apache-2.0 */
+   the file and listing it; a writer never removed from the list.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
 #include <errno.h>

@@ -2,7 +2,8 @@
    argument points into it; prefix after the message; a long prefix that leaves no room for the reason; a
    status outside the list read past the table; allocator without alignment; huge pages requested for small
    blocks, for no block, from a small page on, for one page less; numbers in a message with the decimal point
-   of the caller's locale. SPDX-License-Identifier: Apache-2.0 */
+   of the caller's locale.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/host.h"
 
 #include <inttypes.h>

@@ -2,7 +2,8 @@
    processes only, which a second holder in the same process can take; the number of an older holder reported;
    no message while the holder has not written yet; following a link; writing to another file with two names;
    taking a file system without locks for a holder; the descriptor kept after a refusal; a look at the lock
-   that keeps it, or makes its file. SPDX-License-Identifier: Apache-2.0 */
+   that keeps it, or makes its file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/lock.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* Checked sizes, blocks and the arena. Bugs tried and caught: product that wraps; sum that wraps from
    SIZE_MAX; block of 0 bytes not NULL; zeros not written; arena pieces not 64-byte aligned; size function and
    use that disagree; arena that wraps; a growing array that does not double, that loses its
-   elements, or whose failure frees it. SPDX-License-Identifier: Apache-2.0 */
+   elements, or whose failure frees it.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 
 #include <stdlib.h>

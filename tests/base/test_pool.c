@@ -3,7 +3,8 @@
    worker number; a forked child waiting for workers that it does not have; threads left running when one
    cannot be started; a diagonal of a grid that begins a row too early; a run that waits for the thread that
    works aside; that thread not joining the next run; work aside done twice or not at all; a worker that
-   receives a signal that ends the program; the caller's mask changed. SPDX-License-Identifier: Apache-2.0 */
+   receives a signal that ends the program; the caller's mask changed.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* Philox against its published known answers, and the moments of the numbers made from it. Bugs tried and
    caught: key words swapped; sign of sine/cosine swapped; rejection bound off by one (chi-square); a
-   permutation that ends early; the purpose of a key ignored. SPDX-License-Identifier: Apache-2.0 */
+   permutation that ends early; the purpose of a key ignored.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/random.h"
 
 #include <math.h>

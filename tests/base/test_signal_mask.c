@@ -1,6 +1,7 @@
 /* A blocked signal arrives later, and a signal that was blocked before stays blocked. Planted and caught:
    restore unblocks everything; a signal that ends a program not blocked; another signal blocked; a set that
-   is not cleared. SPDX-License-Identifier: Apache-2.0 */
+   is not cleared.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/signal_mask.h"
 
 #include "support/check.h"

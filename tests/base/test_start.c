@@ -1,6 +1,7 @@
 /* Initial values of learned parameters: their values, their moments, and what determines them. Bugs planted
    and caught: scale not applied to normals, to uniforms, to the constant; uniforms from 0 to 1; the key of
-   another row; the last number not written; zeros not written. SPDX-License-Identifier: Apache-2.0 */
+   another row; the last number not written; zeros not written.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/start.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* Preloaded into the tool by test_blocks.sh: fails allocation number HASHATTN_FAIL of the tool's own code,
    ends the process if a block is written beyond its end, and at exit appends to the file HASHATTN_BLOCKS the
    number of the tool's allocations and of the blocks that the tool and the library have left. New blocks are
-   filled with 0xff, which is NaN as a float32. SPDX-License-Identifier: Apache-2.0 */
+   filled with 0xff, which is NaN as a float32.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>

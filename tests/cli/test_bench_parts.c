@@ -1,6 +1,7 @@
 /* What the kinds of `bench` share, with a clock of the test's own: medians, the number of runs, angles.
    Planted and caught: the upper one of two middle values; at least 2 runs instead of 3; half the angle.
-   Covers: bench.c. SPDX-License-Identifier: Apache-2.0 */
+   Covers: bench.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdarg.h>
 #include <time.h>

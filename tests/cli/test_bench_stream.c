@@ -1,7 +1,8 @@
 /* The rows that `bench stream` generates: each chunk has new numbers in the arrays that are read, and two
    chunks take turns. A stand-in for the stream fetches all of them. Planted and caught: rows of keys that are
    never made; queries made while keys are absorbed; one chunk in place of two; a last chunk as long as the
-   others. Covers: bench_stream.c. SPDX-License-Identifier: Apache-2.0 */
+   others. Covers: bench_stream.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,8 @@
    docs/guide/9-several-machines.md. Planted and caught: nodes of a rank counted as one; a piece of the rank
    itself sent; the ring one step short; the way that sends less chosen; the smallest share of a batch; bytes
    of float32 gradients with bf16; more hidden than there is; a byte that counts as 80 operations; sums of
-   rows that are not padded. Covers: cluster_model.c. SPDX-License-Identifier: Apache-2.0 */
+   rows that are not padded. Covers: cluster_model.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "attention/driver/attention.h"

@@ -1,6 +1,7 @@
 /* What a signal that ends the tool removes, and which signals are handled. Planted and caught: the second
    context in the first one's place; a context forgotten that was not named; an ignored signal handled; a
-   signal that interrupts the handler of another. Covers: signals.c. SPDX-License-Identifier: Apache-2.0 */
+   signal that interrupts the handler of another. Covers: signals.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

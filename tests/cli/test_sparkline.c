@@ -1,6 +1,7 @@
 /* The curve in a line: levels, columns, memory, locale. Planted and caught: the largest value at a ninth
    level; values averaged with weights of the wrong stride; the last values left out; NaN drawn; LANG before
-   LC_ALL. SPDX-License-Identifier: Apache-2.0 */
+   LC_ALL.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/sparkline.c"
 
 #include "support/check.h"

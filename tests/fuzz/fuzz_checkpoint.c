@@ -1,5 +1,6 @@
 /* Any bytes as trainer.json, for a model with one objective and one with two: an accepted file has consistent
-   steps and finite sums. SPDX-License-Identifier: Apache-2.0 */
+   steps and finite sums.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Any bytes as config.json, up to the description of its model: an accepted file has every option in range
-   and gives a model or a named refusal. SPDX-License-Identifier: Apache-2.0 */
+   and gives a model or a named refusal.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fuzz/fuzz.h"

@@ -1,5 +1,6 @@
 /* Any bytes as comma-separated values: written back with every field in quotes, the records read again are
-   the same; a refusal has a line of the text. SPDX-License-Identifier: Apache-2.0 */
+   the same; a refusal has a line of the text.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* For targets that read files by name: a directory of this process whose files are links to memory, so that
-   inputs are not written to disk. Made on first use, removed at exit. SPDX-License-Identifier: Apache-2.0 */
+   inputs are not written to disk. Made on first use, removed at exit.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_FUZZ_FUZZ_FILE_H
 #define TESTS_FUZZ_FUZZ_FILE_H
 

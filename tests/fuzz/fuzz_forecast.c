@@ -1,6 +1,7 @@
 /* Any bytes as a table with dates, under options that the first byte chooses: every part has windows whose
    values are finite and whose rows lie in the file; the dates after the end can be written; a refusal names
-   the file. SPDX-License-Identifier: Apache-2.0 */
+   the file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 

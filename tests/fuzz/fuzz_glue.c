@@ -1,6 +1,7 @@
 /* Any bytes as a file of GLUE, as a training and as a validation file, of every set: an accepted file has
    ids, segments, labels and scores in range, and so has the file as one to predict; a refusal names the file.
-   The first byte selects the set. SPDX-License-Identifier: Apache-2.0 */
+   The first byte selects the set.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
 #include "tasks/task.h"

@@ -1,5 +1,6 @@
 /* Any bytes as a batch of CIFAR-10, and as images of MNIST with as many labels: examples have whole lengths
-   and labels in range; a refusal names the file. SPDX-License-Identifier: Apache-2.0 */
+   and labels in range; a refusal names the file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "io/idx.h"
 #include "support/labels.h"

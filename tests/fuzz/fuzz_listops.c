@@ -1,5 +1,6 @@
 /* Any bytes as a validation file of ListOps: an accepted file has ids in range and correct values; a refusal
-   names the file. SPDX-License-Identifier: Apache-2.0 */
+   names the file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
 #include "tasks/listops.h"

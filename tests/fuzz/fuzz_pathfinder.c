@@ -1,5 +1,6 @@
 /* Any bytes as training pictures, and as metadata of the published layout beside the picture "a.pgm":
-   examples have whole lengths and labels; a refusal names the file. SPDX-License-Identifier: Apache-2.0 */
+   examples have whole lengths and labels; a refusal names the file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <sys/stat.h>
 
 #include "fuzz/fuzz_file.h"

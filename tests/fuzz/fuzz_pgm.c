@@ -1,5 +1,6 @@
 /* Any bytes as PGM pictures: sizes are within limits, the reader advances, and each picture, written as
-   binary PGM, is read as the same. SPDX-License-Identifier: Apache-2.0 */
+   binary PGM, is read as the same.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fuzz/fuzz.h"

@@ -1,5 +1,6 @@
 /* Any bytes as config.json of a stored checkpoint, with the mechanism of the file and another: an accepted
-   file gives a model whose options are in range. SPDX-License-Identifier: Apache-2.0 */
+   file gives a model whose options are in range.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "fuzz/fuzz.h"

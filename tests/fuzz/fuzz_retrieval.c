@@ -1,5 +1,6 @@
 /* Any bytes as pairs of documents: every example has two sequences in range; the splits cover the whole file;
-   a refusal names the file. SPDX-License-Identifier: Apache-2.0 */
+   a refusal names the file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "support/labels.h"
 #include "support/task_case.h"

@@ -1,6 +1,7 @@
 /* Any bytes as text of each kind: sections lie in the block one after another and are not blank; their
    sentences hold the text without its white space, begin with a space except the first, and are not empty.
-   The first byte selects the kind. SPDX-License-Identifier: Apache-2.0 */
+   The first byte selects the kind.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 #include "fuzz/fuzz_file.h"
 #include "tasks/mlm/sentences.h"

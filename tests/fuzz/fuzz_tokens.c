@@ -1,5 +1,6 @@
 /* Any bytes as a token file: what is accepted is a data set whose arrays lie in the file and whose ids,
-   segments and labels are in range; a refusal names the file. SPDX-License-Identifier: Apache-2.0 */
+   segments and labels are in range; a refusal names the file.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz/fuzz_file.h"
 #include "tasks/dataset.h"
 #include "tasks/mlm/token_file.h"

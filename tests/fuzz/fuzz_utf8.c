@@ -1,5 +1,6 @@
 /* Any bytes as UTF-8: the text before the first error is valid, and the position of the error does not depend
-   on that text. SPDX-License-Identifier: Apache-2.0 */
+   on that text.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/utf8.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Any bytes up to the first NUL as a vocab.txt, up to the next as a merges.txt, and the rest as a word: its
-   tokens stand for all of its bytes that have one, in order. SPDX-License-Identifier: Apache-2.0 */
+   tokens stand for all of its bytes that have one, in order.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/memory.h"

@@ -3,7 +3,8 @@
    exclusive; an escaped quote ending a string in the depth scan; integers refused as reals; elements found by
    a number followed by letters; a value leaked when adding it fails; sorted and insertion order swapped; text
    read, written or passed as an option in the caller's locale; an escaped backslash before u0000 taken for
-   NUL; lines counted to the end of the text. SPDX-License-Identifier: Apache-2.0 */
+   NUL; lines counted to the end of the text.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 
 #include <jansson.h>

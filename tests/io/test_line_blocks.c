@@ -1,6 +1,7 @@
 /* Blocks of whole lines: their bytes are those of the file, and every block ends with a line. Planted and
    caught: the part after the last line feed lost; a line longer than a block cut; the last line without a
-   line feed left out. SPDX-License-Identifier: Apache-2.0 */
+   line feed left out.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/line_blocks.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Lines with every kind of ending, and fields. Bugs tried and caught: last line without LF dropped; an empty
    line added at the end; CR kept; CR removed from a line without LF; line numbers from 0; the rest of the
-   line split at its tabs; an empty field dropped. SPDX-License-Identifier: Apache-2.0 */
+   line split at its tabs; an empty field dropped.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/lines.h"
 
 #include <string.h>

@@ -2,7 +2,8 @@
    caught: trailing bytes accepted; product of the shape unchecked; Fortran order read as C; big endian read
    as little; data not moved to the front; a key twice; (3) for (3,); header not padded to 64; length of a
    version 2 header read with 16 bits; index of a NaN computed from reversed lengths; block leaked when the
-   header is bad. SPDX-License-Identifier: Apache-2.0 */
+   header is bad.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy.h"
 
 #include <math.h>

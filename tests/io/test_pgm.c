@@ -1,7 +1,8 @@
 /* PGM pictures: both kinds, several in a file, comments, scaling, and every damage refused.
    Bugs planted and caught: width and height exchanged; the first comment kept instead of the last; the first
    pixel eaten as white space; values not scaled; a number of pixels that wraps; the number of the picture one
-   off. SPDX-License-Identifier: Apache-2.0 */
+   off.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/pgm.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* Against a second implementation of the table of well-formed byte sequences (Unicode 3.9, table 3-7), on all
    sequences of up to three bytes and on four-byte sequences around every bound. Bugs tried and caught: the
    eight-byte step skipping a byte above 0x7f; a character cut by the end of the text accepted; the offset
-   after the bad byte instead of at it. SPDX-License-Identifier: Apache-2.0 */
+   after the bad byte instead of at it.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/utf8.h"
 
 #include <stdio.h>

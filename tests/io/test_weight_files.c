@@ -1,7 +1,8 @@
 /* One file or several with an index: every tensor is found, and a directory whose files and index disagree is
    refused with the names. Bugs planted and caught: the first file only searched; an index whose file lacks a
    tensor accepted; tensors beyond the index accepted; a path in the index followed; the archive taken for
-   missing weights; mapped files kept after a failure. SPDX-License-Identifier: Apache-2.0 */
+   missing weights; mapped files kept after a failure.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "io/weight_files.h"
 
 #include <stdio.h>

@@ -64,8 +64,7 @@ static void draw(struct scene *s, const struct kernels *kernels, size_t dim)
     random_signs(dim, s->sign, dim);
 }
 
-/* ---- one function per slot
- * ---------------------------------------------------------------------------------- */
+/* ---- one function per slot ----------------------------------------------------------------------------- */
 
 /* Every second number lies half-way between two of bfloat16. */
 static void draw_ties(struct scene *s)
@@ -375,8 +374,7 @@ static void transpose(struct scene *s)
         give(s, s->x + c * (ROWS + 1), ROWS * sizeof *s->x);
 }
 
-/* ---- the constants
- * ------------------------------------------------------------------------------------------ */
+/* ---- the constants ------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *slots;

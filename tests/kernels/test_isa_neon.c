@@ -1,7 +1,8 @@
 /* The table of AArch64: it needs nothing, so it is the one that runs; between v_flush and v_flush_end numbers
    under 2^-126 are 0, and only there. Bugs planted and caught: a table that needs a feature; the bit of FPCR
    beside that of flushing; FPCR left as it was set; lanes in place of the number in v_load_part and
-   v_store_part. SPDX-License-Identifier: Apache-2.0 */
+   v_store_part.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/vec_neon.h"
 
 #include <stdlib.h>

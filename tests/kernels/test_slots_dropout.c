@@ -2,7 +2,8 @@
    around 2^32, in place and with a residual. Bugs tried and caught: halves of a word swapped; key words
    swapped; the high word of the index forgotten, or that of a group's first block taken for all; a group that
    begins where the one before did; nine rounds; threshold taken as inclusive; the last vector written in
-   full; residual multiplied too. SPDX-License-Identifier: Apache-2.0 */
+   full; residual multiplied too.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static float wanted(uint64_t key, uint64_t first, size_t i, unsigned threshold, float scale, float residual,

@@ -1,6 +1,7 @@
 /* Feature maps on every table. Bugs planted and caught: sine and cosine exchanged; the last piece of pi left
    out; the scale left out of the cosine; the sign of a number without digits not bounded; elu without its 1,
-   or its exponential of positive numbers; a slope above 1. SPDX-License-Identifier: Apache-2.0 */
+   or its exponential of positive numbers; a slope above 1.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static void elu_is_its_definition(void **state)

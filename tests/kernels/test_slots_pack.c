@@ -3,15 +3,15 @@
    it is; >= for > in the bit; ties of bfloat16 rounded up; the odd last coordinate beside noise; the sign of
    the low half used for the high one; codes of the second group of hashes from the planes of the first; bytes
    of rows taken with a sign; the start of a byte plane left out; that start without its minus; results under
-   2^-126 flushed before they are rounded, or rounded as denormals. SPDX-License-Identifier: Apache-2.0 */
+   2^-126 flushed before they are rounded, or rounded as denormals.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "kernels/slots.h"
 
 static const enum hash_projection dp[] = {HASH_INT16_DP, HASH_BF16_DP, HASH_INT8_DP};
 
-/* ---- the contract, with other means than ref.c: whole numbers through double, bfloat16 by candidates
- * -------- */
+/* ---- the contract, with other means than ref.c: whole numbers through double, bfloat16 by candidates --- */
 
 static float number_of(uint32_t bits)
 {
@@ -91,8 +91,7 @@ static bool bit_of(enum hash_projection projection, const uint32_t *row, const u
     return projection == HASH_INT16_DP ? whole > 0 : sum > 0;
 }
 
-/* ---- rows
- * --------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
 static void check_rows(const struct kernels *kernels, enum hash_projection projection, size_t n, size_t dim,
                        float size)
@@ -220,8 +219,7 @@ static void ties_go_to_even(void **state)
     }
 }
 
-/* ---- planes
- * ------------------------------------------------------------------------------------------------- */
+/* ---- planes -------------------------------------------------------------------------------------------- */
 
 static void check_planes(const struct kernels *kernels, enum hash_projection projection, size_t count,
                          size_t dim)
@@ -310,8 +308,7 @@ static void planes_become_bytes(void **state)
         check_byte_planes(kernels, 3, widths[w]);
 }
 
-/* ---- codes
- * -------------------------------------------------------------------------------------------------- */
+/* ---- codes --------------------------------------------------------------------------------------------- */
 
 enum words { ORDINARY, ODD_ROWS, ODD_PLANES };
 
@@ -447,7 +444,7 @@ static void the_longest_rows_do_not_overflow(void **state)
 }
 
 /* 2^-126 minus 2^-151, 2^-150 and 2^-149, rounded to 24 bits: the first is 2^-126 (a tie), the others are
- * less. */
+   less. */
 static void results_are_rounded_and_then_flushed(void **state)
 {
     (void)state;

@@ -1,5 +1,6 @@
 /* The loops in registers on every table. Bugs planted and caught: a bfloat16 loop of half its operations, or
-   of one product of each pair. SPDX-License-Identifier: Apache-2.0 */
+   of one product of each pair.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static void the_float32_loop_ends(void **state)

@@ -2,7 +2,8 @@
    selections are in test_slots_select.c.
    Bugs planted and caught: axpy unfused; a gate that a NaN shuts, or 0 opens; squares counted twice or
    skipped; the fourth row dot repeated; the factor of row 0 for all; both factors of rows.scale_both
-   multiplied first. SPDX-License-Identifier: Apache-2.0 */
+   multiplied first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static void scaling_is_exact(void **state)

@@ -1,6 +1,7 @@
 /* tables.scan on every table of slots: the same bits as plain loops, forwards and backwards.
    Bugs planted and caught: both sides by the codes of one; `first` forgotten; rows in rising order backwards;
-   the tail of a row dropped; reading begun at 0 instead of out. SPDX-License-Identifier: Apache-2.0 */
+   the tail of a row dropped; reading begun at 0 instead of out.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 enum { BUCKETS = 3, MOST = 40 };

@@ -7,7 +7,8 @@
    or with an infinite one given a slope, one that has no inverse made NaN, psi not divided by its sum;
    softmax.largest of the first row for all; softmax.exp without what it adds; softmax.below_largest: the
    largest of positive numbers alone, rows of adjacent columns, the spread about the largest, what is not
-   finite kept. SPDX-License-Identifier: Apache-2.0 */
+   finite kept.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 /* exp(scale (s - max)) in float32: the exponent is rounded twice (and once more in its pieces), which exp

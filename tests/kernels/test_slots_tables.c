@@ -2,7 +2,8 @@
    loops. Bugs planted and caught: the code of the first hash taken for all; `first` forgotten; ld_values 0
    taken for dim; wide codes read as narrow; the tail of a row dropped; a row overwritten; reading begun at 0
    instead of out; hashes in falling order; a step of half a block too long. In the forms for listed rows:
-   rows not looked up, in each of the two; the tail of a row dropped. SPDX-License-Identifier: Apache-2.0 */
+   rows not looked up, in each of the two; the tail of a row dropped.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 struct problem {

@@ -2,7 +2,8 @@
    Bugs planted and caught: a partial vector of B read whole, or of C written whole (guard page); add ignored
    in blocks of two rows; a_row taken for a_col; four rows taken one row too early; k falling in the last row
    alone (row alone); the columns of the last vectors taken from the first; two rows of a transposed block
-   exchanged; an edge block not transposed. SPDX-License-Identifier: Apache-2.0 */
+   exchanged; an edge block not transposed.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static void check_product(const struct kernels *kernels, size_t rows, size_t cols, size_t depth, bool turned,

@@ -11,7 +11,8 @@
    layers that save as much as the first, an own loss averaged over all heads, its tensors named as if
    unmixed; the second objective writing over the gradient of the first; weights of objectives left out;
    targets of weight 0 counted; the mean over the step taken over the batch; own losses weighted alike.
-   Covers: trunk.c input.c. SPDX-License-Identifier: Apache-2.0 */
+   Covers: trunk.c input.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/model.h"
 
 #include <math.h>
@@ -630,8 +631,7 @@ static void own_parameters_and_loss_are_carried(void **state)
     close_model(&t);
 }
 
-/* ---- mixed heads ----------------------------------------------------------------------------------------
- */
+/* ---- mixed heads --------------------------------------------------------------------------------------- */
 
 /* Loss, logits and gradients of a model of this plan, in training and in evaluation. */
 struct outcome {

@@ -1,6 +1,7 @@
 /* Valid and invalid configs, the counts and names of a model's parameters, and failing allocations. Bugs
    planted and caught: head of width dim; one name for all layers; even windows allowed; the mechanism asked
-   about one key; NaN as a rate; blocks not freed. SPDX-License-Identifier: Apache-2.0 */
+   about one key; NaN as a rate; blocks not freed.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

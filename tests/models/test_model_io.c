@@ -1,7 +1,8 @@
 /* Saving and loading blocks of parameters: the same bits come back, and a file of another model is refused
    with the name and the numbers in the message. Bugs planted and caught: second block written from the first;
    prefix forgotten in reading; a tensor too many accepted; NaN accepted; padding between rows not cleared;
-   the path missing in the message; a check of the first block only. SPDX-License-Identifier: Apache-2.0 */
+   the path missing in the message; a check of the first block only.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/model_io.h"
 
 #include <math.h>

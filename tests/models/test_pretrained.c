@@ -144,8 +144,7 @@ static void what_is_saved_comes_back(void **state)
     }
 }
 
-/* ---- files with other types and names -------------------------------------------------------------------
- */
+/* ---- files with other types and names ------------------------------------------------------------------ */
 
 /* Writes the tensors of a checkpoint again, each as `edit` makes it; a name of "" leaves it out. */
 struct edited {
@@ -243,8 +242,7 @@ static void other_files_have_the_same_outputs(void **state)
     check_equal(folder->path, &c, 5e-6);
 }
 
-/* ---- files that do not fit ------------------------------------------------------------------------------
- */
+/* ---- files that do not fit ----------------------------------------------------------------------------- */
 
 static void check_misfit(struct folder *folder, const char *part)
 {
@@ -339,8 +337,7 @@ static void numbers_that_are_not_finite_are_refused(void **state)
     close_all(&o);
 }
 
-/* ---- other mechanisms, and sequences ----------------------------------------------------------------------
- */
+/* ---- other mechanisms, and sequences ------------------------------------------------------------------- */
 
 /* Tensors of the mechanism that the files lack start from the seed. A mechanism that sees everything in one
    bucket is the softmax of the files. */

@@ -2,7 +2,8 @@
    same rows and scores; what has no place there is refused with every setting, and nothing is left. Bugs
    planted and caught: positions shifted by the unused rows; the segment of a model without segments started
    from the seed; softmax written as yoso; a classifier written too; the padding not written; only the first
-   setting named; a convolution accepted with softmax; tails accepted. SPDX-License-Identifier: Apache-2.0 */
+   setting named; a convolution accepted with softmax; tails accepted.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained_export.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* What a trunk says of itself; its passes are tested by the model's tests. Planted and caught: a head too
    many with an own loss; layers left out of the operations.
-   Covers: trunk_description.c. SPDX-License-Identifier: Apache-2.0 */
+   Covers: trunk_description.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/trunk.h"
 
 #include "support/check.h"

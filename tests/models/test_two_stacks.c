@@ -239,8 +239,7 @@ static void gradients_over_many_tiles_are_right(void **state)
     check_many_tiles(3);
 }
 
-/* ---- dropout, bits, own losses --------------------------------------------------------------------------
- */
+/* ---- dropout, bits, own losses ------------------------------------------------------------------------- */
 
 /* Finite differences of the model in float: its draws are the same at every call. */
 static void check_dropout(int64_t layers, double step)
@@ -350,8 +349,7 @@ static void own_losses_are_of_both_stacks(void **state)
     close_model(&t);
 }
 
-/* ---- refusals -------------------------------------------------------------------------------------------
- */
+/* ---- refusals ------------------------------------------------------------------------------------------ */
 
 static void check_refused(const char *plan, void (*change)(struct model_config *config), hashattn_status code,
                           const char *part)

@@ -7,7 +7,8 @@
    queries; own parameters and their gradients at the first head, not cleared, not weighted; post-LN with the
    residual of x instead of m, with dropout inside its ffn, with statistics of other rows, without the
    gradient that bypasses the ffn; the second tile's rows from the first; time of products charged to the
-   norm. SPDX-License-Identifier: Apache-2.0 */
+   norm.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/block.h"
 
 #include <stdlib.h>

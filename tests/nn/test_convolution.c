@@ -2,7 +2,8 @@
    filters shorter and longer than the sequences. A sum of k products of numbers up to a and b is off by at
    most (k + 1) EPSILON k a b. Bugs planted and caught: filter reversed in forward; not reversed in backward;
    neighbours read across the border of two sequences; one filter for all heads; gradient of the filter for
-   the first block of 64 rows only; taps shifted by one. SPDX-License-Identifier: Apache-2.0 */
+   the first block of 64 rows only; taps shifted by one.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/convolution.h"
 
 #include <stdlib.h>

@@ -2,7 +2,8 @@
    up to spans as short as half a filter. test_convolution.c compares one process with double. Bugs planted
    and caught: edges that are not exchanged; the neighbours' rows in the wrong order, or taps shifted by one;
    the first rows sent to the rank after; edges of the first sequence for all; no edges in dx, or in the
-   gradient of the filter; the ends of a sequence not zero. SPDX-License-Identifier: Apache-2.0 */
+   gradient of the filter; the ends of a sequence not zero.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/convolution_edges.h"
 
 #include <math.h>

@@ -54,8 +54,8 @@ static void initial_values_are_those_of_bert_or_pytorch(void **state)
             sum += value * value;
             most = fmax(most, fabs(value));
         }
-        /* The standard deviation of 6,400 draws is within 5 % (5 standard errors) of 0.02 or 0.1 / sqrt(3).
-         */
+        /* The standard deviation of 6,400 draws is within 5 % (5 standard errors) of 0.02 or 0.1 /
+           sqrt(3). */
         check_near(sqrt(sum / 6400) / (given ? 0.02 : 0.1 / sqrt(3)), 1, 0.05, "standard deviation");
         assert_true(given ? most > 0.06 : most <= 0.1);
         sum = 0;

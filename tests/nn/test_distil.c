@@ -5,7 +5,8 @@
    the batch instead of the sequence; columns of the row before and after exchanged, forward or backward; the
    maximum from rows 2j, 2j + 1, 2j + 2; its gradient to every row with the maximum; the second maximum that
    has a row left out backward; the slope of ELU 1; elu + 1; an odd last row left out; rows after the last
-   token not cleared. SPDX-License-Identifier: Apache-2.0 */
+   token not cleared.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/distil.h"
 
 #include <math.h>

@@ -224,8 +224,8 @@ static void segments_are_added(void **state)
     free(first), free(dy);
 }
 
-/* Positions begin after the unused rows of the table, which get no gradient; without segment ids all are 0.
- */
+/* Positions begin after the unused rows of the table, which get no gradient; without segment ids all are
+   0. */
 static void unused_positions_come_first(void **state)
 {
     (void)state;

@@ -2,7 +2,8 @@
    tested by itself elsewhere, is taken as data. Bugs planted and caught: GELU's gradient at the rows after
    it; dropout missing in backward; dropout's key changed between forward and backward; the second layer's
    input read before dropout; the slope left out, or with ReLU the dropout or the gate of the gradient; with
-   bfloat16, rows rounded before dropout read by the second layer. SPDX-License-Identifier: Apache-2.0 */
+   bfloat16, rows rounded before dropout read by the second layer.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/ffn.h"
 
 #include <math.h>

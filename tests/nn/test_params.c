@@ -1,7 +1,8 @@
 /* Layout of the parameter block, its initial values, and failures of memory or sizes. Bugs planted and
    caught: offsets not rounded up; the second growth of the rows losing the first; initial values keyed by
    offset (a row added in front changed nothing it should not); scale not applied; padding between rows left
-   unchanged. SPDX-License-Identifier: Apache-2.0 */
+   unchanged.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/params.h"
 
 #include <math.h>

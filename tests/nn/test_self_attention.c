@@ -78,8 +78,7 @@ static void close_mix(struct mix_test *t)
     layer_test_close(&t->base);
 }
 
-/* ---- starts ---------------------------------------------------------------------------------------------
- */
+/* ---- starts -------------------------------------------------------------------------------------------- */
 
 static void check_row(const struct mix_test *t, const char *name, size_t rows, size_t cols)
 {
@@ -114,8 +113,7 @@ static void tensors_follow_the_longest_length_and_start_as_they_say(void **state
     close_mix(&t);
 }
 
-/* ---- the formula ----------------------------------------------------------------------------------------
- */
+/* ---- the formula --------------------------------------------------------------------------------------- */
 
 /* Inputs of the formula in double: the parameters, and the values (ROWS, DIM). */
 struct oracle {
@@ -189,8 +187,7 @@ static void two_groups_share_the_tensors_of_their_mechanism(void **state)
     close_mix(&t);
 }
 
-/* ---- positions in the layer -----------------------------------------------------------------------------
- */
+/* ---- positions in the layer ---------------------------------------------------------------------------- */
 
 /* The heads of a mechanism that knows distances get none; the others their columns, forward and backward. */
 static void positions_are_for_the_heads_that_know_none(void **state)

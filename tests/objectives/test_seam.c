@@ -6,7 +6,8 @@
    the data; target weights not packed, or not counted over the step; the projection's gradient left out of
    the first stage; a sum not saved in trainer.json; the sums of one objective under the names of another; an
    objective without a baseline that is not passed over; ranks: targets of rows that are not cut, sums of rows
-   of the first rank only. Covers: model.c SPDX-License-Identifier: Apache-2.0 */
+   of the first rank only. Covers: model.c
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,8 @@
    example summed instead of averaged over its values; the gradient not divided by their number; squares as
    absolute errors; a moving average without repeated ends, or over 23 values; the trend left in the rest; the
    map of the rest left out of the sum; predictions of the wrong example; a gradient of rows in the wrong
-   sequence. Covers: horizon.c dlinear.c naive.c squares.c decoded.c SPDX-License-Identifier: Apache-2.0 */
+   sequence. Covers: horizon.c dlinear.c naive.c squares.c decoded.c
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Plain loops over plain arrays. SPDX-License-Identifier: Apache-2.0 */
+/* Plain loops over plain arrays.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_encoder.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* Attention within groups of tokens in double precision, from group scores z to out and gradients:
    membership by counting better scores, the number of common groups of each pair, softmax attention with
    that multiplicity (oracle_softmax.h) of rows that are normed or not, and the backward pass through the
-   norm. Bounds as there. SPDX-License-Identifier: Apache-2.0 */
+   norm. Bounds as there.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_ORACLE_GROUPS_H
 #define TESTS_ORACLE_ORACLE_GROUPS_H
 

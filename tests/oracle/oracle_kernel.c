@@ -1,4 +1,5 @@
-/* All pairs, one after another. SPDX-License-Identifier: Apache-2.0 */
+/* All pairs, one after another.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_kernel.h"
 
 #include <stdbool.h>

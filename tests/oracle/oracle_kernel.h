@@ -1,6 +1,7 @@
 /* Attention by a kernel of one head in double precision by its definition, out_i = sum_j k(q_i, k_j) v_j /
    max(sum_j k(q_i, k_j) + epsilon, floor), with gradients in closed form. It knows the kernel, not its
-   features. SPDX-License-Identifier: Apache-2.0 */
+   features.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_ORACLE_KERNEL_H
 #define TESTS_ORACLE_ORACLE_KERNEL_H
 

@@ -1,4 +1,5 @@
-/* Plain loops in double. SPDX-License-Identifier: Apache-2.0 */
+/* Plain loops in double.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_layers.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* The layers in double precision, one plain function for each formula: the reference for the float code and,
-   through central differences, for its gradients. SPDX-License-Identifier: Apache-2.0 */
+   through central differences, for its gradients.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_LAYERS_H
 #define TESTS_ORACLE_LAYERS_H
 

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* Every query compares its code with those of all keys, hash by hash: quadratic, without tables.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_samples.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* Attention from keys sampled out of hash tables, in double precision from given codes: the definitions of
-   lss and hbe, pair by pair. SPDX-License-Identifier: Apache-2.0 */
+   lss and hbe, pair by pair.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_SAMPLES_H
 #define TESTS_ORACLE_SAMPLES_H
 

@@ -1,4 +1,5 @@
-/* See the header. Shares no code with the library. SPDX-License-Identifier: Apache-2.0 */
+/* See the header. Shares no code with the library.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_softmax.h"
 
 #include <float.h>

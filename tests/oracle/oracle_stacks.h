@@ -1,6 +1,7 @@
 /* A model of two stacks in double precision, by its definition: an encoder (oracle_encoder.h), a decoder with
    cross attention, and one dense layer on its last rows. It finds parameters by name. Exact softmax,
-   sinusoids, post-LN, no dropout. SPDX-License-Identifier: Apache-2.0 */
+   sinusoids, post-LN, no dropout.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_STACKS_H
 #define TESTS_ORACLE_STACKS_H
 

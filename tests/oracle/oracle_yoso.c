@@ -1,4 +1,5 @@
-/* The oracle: plain loops over pairs. SPDX-License-Identifier: Apache-2.0 */
+/* The oracle: plain loops over pairs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_yoso.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* YOSO in double precision, from the formulas of docs/MATH.md over all pairs: the expectation with both of
    its gradients, and the sampled form for given codes. Shares no code with the library. Everything is
-   quadratic and slow. SPDX-License-Identifier: Apache-2.0 */
+   quadratic and slow.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_ORACLE_YOSO_H
 #define TESTS_ORACLE_YOSO_H
 

@@ -1,7 +1,8 @@
 /* The oracle against itself: its gradients are the derivatives of its forward (true) and of the lower bound's
    own partner (lower), by central differences in double, for every normalisation. Bugs tried and caught: tau
    instead of tau / 2 in lower; the sine left out; the projection on the tangent left out; the gradient of the
-   sum of weights left out. SPDX-License-Identifier: Apache-2.0 */
+   sum of weights left out.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_yoso.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 /* One call of attention from plain arrays: copies them to a layout, runs check, forward, auxiliary and,
    if the mechanism has it, backward, and returns plain arrays. All memory of the call ends at an unmapped
    page; memory that is not input is filled with NaN before every pass. A test thus reads: make a case, run
-   it, change one thing, run it, compare. SPDX-License-Identifier: Apache-2.0 */
+   it, change one thing, run it, compare.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_ATTENTION_CASE_H
 #define TESTS_SUPPORT_ATTENTION_CASE_H
 
@@ -52,7 +53,7 @@ size_t attention_case_params(const struct attention_case *problem);
 /* Sum of the lengths. */
 size_t attention_case_rows(const size_t *lengths, size_t count);
 /* Allocates the arrays of a case whose sizes are set and fills them with standard normals from `seed`; each
- * number follows (seed, array, index). Adds a mask of ones if `mask`. */
+   number follows (seed, array, index). Adds a mask of ones if `mask`. */
 void attention_case_fill(struct attention_case *problem, uint64_t seed, bool mask);
 void attention_case_free(struct attention_case *problem);
 /* Copies `count` rows of `row` floats. */
@@ -62,7 +63,7 @@ void attention_case_take_rows(float *to, size_t first_to, const float *from, siz
 void attention_case_take_sequence(struct attention_case *other, size_t t,
                                   const struct attention_case *problem, size_t s);
 /* The call as the driver gets it; for tests of the check. Views point at the case's own arrays, packed;
- * offsets has room for 2 (CASE_SEQUENCES + 1). */
+   offsets has room for 2 (CASE_SEQUENCES + 1). */
 struct attention_call attention_case_call(const struct attention_case *problem, struct pool *pool,
                                           size_t *offsets);
 

@@ -1,5 +1,6 @@
 /* One call of attention whose rows ranks share: each rank, a thread, computes its spans of the sequences of a
-   case, and the results are put together. SPDX-License-Identifier: Apache-2.0 */
+   case, and the results are put together.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_ATTENTION_TEAM_H
 #define TESTS_SUPPORT_ATTENTION_TEAM_H
 

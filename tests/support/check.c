@@ -1,4 +1,5 @@
-/* Checks, a failing allocator and guarded buffers for the tests. SPDX-License-Identifier: Apache-2.0 */
+/* Checks, a failing allocator and guarded buffers for the tests.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/check.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Included by every test: cmocka, and the checks that it lacks. SPDX-License-Identifier: Apache-2.0 */
+/* Included by every test: cmocka, and the checks that it lacks.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_CHECK_H
 #define TESTS_SUPPORT_CHECK_H
 

@@ -1,4 +1,5 @@
-/* Reads the expected numbers as floats. SPDX-License-Identifier: Apache-2.0 */
+/* Reads the expected numbers as floats.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/checkpoint_case.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* The small checkpoints of tests/models/checkpoints, written by bench/checkpoints.py --vectors with the
-   transformers library, and what that library computes for one sequence. SPDX-License-Identifier: Apache-2.0
- */
+   transformers library, and what that library computes for one sequence.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_CHECKPOINT_CASE_H
 #define TESTS_SUPPORT_CHECKPOINT_CASE_H
 

@@ -1,4 +1,5 @@
-/* Replaces the C library's clock_gettime in the tests. SPDX-License-Identifier: Apache-2.0 */
+/* Replaces the C library's clock_gettime in the tests.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/fake_clock.h"
 
 #include <sys/syscall.h>

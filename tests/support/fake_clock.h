@@ -1,4 +1,5 @@
-/* A clock that a test controls, so that times and rates are exact. SPDX-License-Identifier: Apache-2.0 */
+/* A clock that a test controls, so that times and rates are exact.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_FAKE_CLOCK_H
 #define TESTS_SUPPORT_FAKE_CLOCK_H
 

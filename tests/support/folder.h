@@ -1,4 +1,5 @@
-/* A separate directory for every test that reads and writes files. SPDX-License-Identifier: Apache-2.0 */
+/* A separate directory for every test that reads and writes files.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_FOLDER_H
 #define TESTS_SUPPORT_FOLDER_H
 

@@ -1,4 +1,5 @@
-/* One file, like every objective. SPDX-License-Identifier: Apache-2.0 */
+/* One file, like every objective.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/follow_objective.h"
 
 #include <math.h>

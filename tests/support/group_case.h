@@ -15,7 +15,7 @@ struct attention_case group_case_new(const char *mechanism, const void *options,
                                      size_t head_dim, size_t value_dim, bool causal);
 
 /* An oracle with the rows of the case, its rounds and the rules of the mode; z is 0 and is filled by the
- * test. */
+   test. */
 struct oracle_groups group_case_oracle(const struct attention_case *data, size_t buckets, bool paper,
                                        bool joint, bool strict);
 

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* One run of the oracle serves all instruction sets. The tolerance is `room` times the largest number of an
+   array.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/kernel_case.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* A mechanism that is a kernel of its rows, or estimates one: one head against oracle/oracle_kernel.h on
-   every instruction set, and the mean of estimates over seeds. SPDX-License-Identifier: Apache-2.0 */
+   every instruction set, and the mean of estimates over seeds.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_KERNEL_CASE_H
 #define TESTS_SUPPORT_KERNEL_CASE_H
 
@@ -19,8 +20,8 @@ struct case_kernel {
 };
 /* Outputs and gradients of all instruction sets. */
 void kernel_case_check(struct attention_case *data, const struct case_kernel *kernel);
-/* The gradients of the kernel of two random rows of width d by central differences, within room (1 + size).
- */
+/* The gradients of the kernel of two random rows of width d by central differences, within room (1 +
+   size). */
 void kernel_case_check_derivative(const struct case_kernel *kernel, size_t d);
 
 /* The mean output of one query over call keys 0 .. seeds - 1 is within 5 standard errors of want (d_v), and

@@ -1,4 +1,5 @@
-/* Labels of a classification data set. SPDX-License-Identifier: Apache-2.0 */
+/* Labels of a classification data set.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_LABELS_H
 #define TESTS_SUPPORT_LABELS_H
 

@@ -1,4 +1,5 @@
-/* Helpers for tests of layers. SPDX-License-Identifier: Apache-2.0 */
+/* Helpers for tests of layers.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/layers.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Shared by the tests of layers: a host with a pool, a block of parameters with its gradients and a copy in
    double, random arrays, and the comparison of float gradients with central differences of a function in
-   double. SPDX-License-Identifier: Apache-2.0 */
+   double.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_LAYERS_H
 #define TESTS_SUPPORT_LAYERS_H
 

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* Stops at the first row that differs, with both.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/option_range.h"
 
 #include <string.h>

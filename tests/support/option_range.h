@@ -1,4 +1,5 @@
-/* The defaults and ranges of a table of options, row by row. SPDX-License-Identifier: Apache-2.0 */
+/* The defaults and ranges of a table of options, row by row.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_OPTION_RANGE_H
 #define TESTS_SUPPORT_OPTION_RANGE_H
 

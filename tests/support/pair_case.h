@@ -1,5 +1,6 @@
 /* A mechanism that is one softmax over the pairs (query, key) that a test names, against the oracle in double
-   precision, on every instruction set. SPDX-License-Identifier: Apache-2.0 */
+   precision, on every instruction set.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_PAIR_CASE_H
 #define TESTS_SUPPORT_PAIR_CASE_H
 

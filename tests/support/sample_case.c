@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* Draws the planes and hashes the rows as the mechanism does, so that the oracle samples the same keys.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/sample_case.h"
 
 #include <math.h>

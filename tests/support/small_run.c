@@ -1,4 +1,5 @@
-/* Small trainings. SPDX-License-Identifier: Apache-2.0 */
+/* Small trainings.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/small_run.h"
 
 #include <ftw.h>

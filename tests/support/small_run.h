@@ -1,5 +1,6 @@
 /* A small training for the tests: a generated needle data set and a configuration in a new folder, which the
-   end of the test removes. SPDX-License-Identifier: Apache-2.0 */
+   end of the test removes.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_SMALL_RUN_H
 #define TESTS_SUPPORT_SMALL_RUN_H
 

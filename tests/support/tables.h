@@ -1,4 +1,5 @@
-/* Which tables of slots a test runs over. SPDX-License-Identifier: Apache-2.0 */
+/* Which tables of slots a test runs over.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_TABLES_H
 #define TESTS_SUPPORT_TABLES_H
 

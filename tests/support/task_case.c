@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* An option that cannot be set ends the process.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/task_case.h"
 
 #include <stdio.h>

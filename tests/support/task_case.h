@@ -1,4 +1,5 @@
-/* Options of tasks by name, and files to predict as one data set. SPDX-License-Identifier: Apache-2.0 */
+/* Options of tasks by name, and files to predict as one data set.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_TASK_CASE_H
 #define TESTS_SUPPORT_TASK_CASE_H
 

@@ -1,4 +1,5 @@
-/* A queue of copied messages for each pair of ranks, under one lock. SPDX-License-Identifier: Apache-2.0 */
+/* A queue of copied messages for each pair of ranks, under one lock.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/thread_ranks.h"
 
 #include <pthread.h>

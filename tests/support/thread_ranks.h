@@ -1,5 +1,5 @@
-/* Ranks as threads of one process: a communicator without MPI, for tests. SPDX-License-Identifier: Apache-2.0
- */
+/* Ranks as threads of one process: a communicator without MPI, for tests.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_THREAD_RANKS_H
 #define TESTS_SUPPORT_THREAD_RANKS_H
 

@@ -1,5 +1,6 @@
 /* The smallest training, for tests of the code around one: needles of eight tokens and a model of a few
-   hundred parameters in a new directory. SPDX-License-Identifier: Apache-2.0 */
+   hundred parameters in a new directory.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_TINY_RUN_H
 #define TESTS_SUPPORT_TINY_RUN_H
 

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks are threads of this process (support/thread_ranks.h), so a test sees the state of all of them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/train_team.h"
 
 #include <math.h>

@@ -28,8 +28,8 @@ void team_free(struct team *team);
 void team_set(struct team *team, const char *name, const char *value);
 /* The body of a rank. */
 void team_work(struct comm *comm, void *team);
-/* All ranks train `name` in the folder of the first, or resume it, and end with the same status and message.
- */
+/* All ranks train `name` in the folder of the first, or resume it, and end with the same status and
+   message. */
 hashattn_status train_team(struct team *team, int size, const char *name, bool resume);
 /* The body of a rank: a step with the options of its member, whose values are NaN on rank 1. */
 void team_step_to_nowhere(struct comm *comm, void *team);

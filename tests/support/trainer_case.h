@@ -1,5 +1,6 @@
 /* Shared by the tests of the trainer: a callback that records and stops, training and resuming small runs,
-   and comparing them. SPDX-License-Identifier: Apache-2.0 */
+   and comparing them.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_TRAINER_CASE_H
 #define TESTS_SUPPORT_TRAINER_CASE_H
 

@@ -1,4 +1,5 @@
-/* One file, like every task. SPDX-License-Identifier: Apache-2.0 */
+/* One file, like every task.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/waves_task.h"
 
 #include <math.h>

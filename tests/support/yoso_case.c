@@ -1,4 +1,5 @@
-/* Building and running one head. SPDX-License-Identifier: Apache-2.0 */
+/* Building and running one head.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/yoso_case.h"
 
 #include <math.h>

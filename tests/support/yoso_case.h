@@ -1,6 +1,7 @@
 /* One head for tests of yoso and yoso-e: inputs in strided views, exactly the memory that the mechanism
    requests, and the same inputs in double for the oracle. Gaps between rows hold a marker that must not
-   change. SPDX-License-Identifier: Apache-2.0 */
+   change.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_YOSO_CASE_H
 #define TESTS_SUPPORT_YOSO_CASE_H
 

@@ -5,7 +5,8 @@
    incomplete row of QQP refused, or one of MRPC skipped; a score cut to a whole number; MNLI's mismatched
    pairs as validation; the given tokenizer freed after a failure; scores evaluated as classes; a row
    of CoLA to predict read as names of columns; QNLI's columns for RTE; a row of QQP left out of the
-   predictions. SPDX-License-Identifier: Apache-2.0 */
+   predictions.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

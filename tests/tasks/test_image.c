@@ -3,7 +3,8 @@
    Bugs planted and caught: pixels that begin with the label; batches after the first left out, or those after
    a missing one; labels of MNIST shifted by the header; classes exchanged; a file to predict that needs
    labels; the last image of a file dropped; part of a record ignored; label 10 accepted; fewer labels than
-   images accepted. SPDX-License-Identifier: Apache-2.0 */
+   images accepted.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

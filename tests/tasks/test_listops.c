@@ -3,7 +3,8 @@
    Bugs planted and caught: operators at 26 %, 2 to 9 arguments, one level deeper, no nines, no sums, MIN for
    MAX, upper or rounded-up median, sum modulo 9, lengths 500 and 2000 kept, one parenthesis less, LF for CR
    LF, splits alike, repeats kept, unknown symbols accepted, symbols after the expression, empty lists with a
-   value, unbounded nesting, evaluation after the cut. SPDX-License-Identifier: Apache-2.0 */
+   value, unbounded nesting, evaluation after the cut.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/listops.h"
 
 #include <ctype.h>

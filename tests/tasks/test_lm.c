@@ -4,7 +4,8 @@
    empty lines or at a last line without its end; splits drawn at random, or in the other order; unknown words
    counted that are input only; own files preferred to the published ones; ids cut to 16 bits; id 0 predicted;
    words taken for bytes; with bpe, id 0 not predicted, line feeds lost, special tokens added, and the given
-   tokenizer replaced. SPDX-License-Identifier: Apache-2.0 */
+   tokenizer replaced.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

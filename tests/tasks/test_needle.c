@@ -1,7 +1,8 @@
 /* Generated needles against their description, and the reader against damaged files.
    Bugs planted and caught: marks sampled from too many positions, marks not counted down, marks that carry
    noise, 15 symbols, neighbours that share bits, marked ids shifted by one, splits alike, one mark in 16, the
-   longest length off by one. SPDX-License-Identifier: Apache-2.0 */
+   longest length off by one.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* Pictures as sequences: grey levels, floats and means of squares against values computed by hand.
    Bugs planted and caught: red and blue exchanged; the planes read as interleaved colours; rows and columns
    exchanged; means rounded down; the grey of floats taken from red; a length that is not the training set's
-   accepted; white at 255 instead of 255.5. SPDX-License-Identifier: Apache-2.0 */
+   accepted; white at 255 instead of 255.5.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/pixels.h"
 
 #include <string.h>

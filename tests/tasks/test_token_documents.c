@@ -1,6 +1,7 @@
 /* Documents of users as tokens: ids, segments and cuts; what is refused, with file, line and numbers. Bugs
    planted and caught: special tokens always added; a document cut although nobody asked;
-   blank lines as documents; the file of a message missing. SPDX-License-Identifier: Apache-2.0 */
+   blank lines as documents; the file of a message missing.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/token_documents.h"
 
 #include <stdio.h>

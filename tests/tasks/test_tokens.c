@@ -3,7 +3,8 @@
    Bugs planted and caught: special tokens left out; the last token of a cut text dropped; a text of exactly
    max_len tokens counted as cut; <eos> only at the end of the text; an empty text without tokens; the given
    tokenizer replaced by a learned one, or taken when learning fails; one id too few in the vocabulary; the
-   segments of the second text of a pair left out. SPDX-License-Identifier: Apache-2.0 */
+   segments of the second text of a pair left out.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/tokens.h"
 
 #include <stdio.h>

@@ -4,7 +4,8 @@
 
    Planted and caught: contractions not tried first; the last space of a run not left to the next word;
    offsets in the middle of a character; added tokens that leave the space before them; a limit off by one; a
-   text cut into chunks anywhere. SPDX-License-Identifier: Apache-2.0 */
+   text cut into chunks anywhere.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,8 +173,8 @@ static void limits_keep_the_first_tokens(void **state)
     free(text);
 }
 
-/* The counts are those of the reference's "longest_first": room 7 after 4 special tokens of RoBERTa's pair.
- */
+/* The counts are those of the reference's "longest_first": room 7 after 4 special tokens of RoBERTa's
+   pair. */
 static void pairs_are_cut_longest_first(void **state)
 {
     struct folder *folder = *state;

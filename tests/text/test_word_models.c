@@ -4,7 +4,8 @@
    Planted and caught: the rightmost of equal pairs merged first; a merge whose left symbol has changed; a
    heap that loses its smallest entry; the shortest token first; a prefix before the first token; a full cache
    that is not emptied; a word found under the hash of another; the shorter of two added tokens; a token that
-   takes the space of the one before. SPDX-License-Identifier: Apache-2.0 */
+   takes the space of the one before.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,8 @@
    always written at the start; the seed not used; token ids not checked at the upper end; weights taken for
    ones; labels checked that are not targets, or those of rows not; floats taken for ids, targets of rows for
    those of examples; the first id of a sequence checked as if it were a target; confusion transposed, or
-   counted in one batch only. SPDX-License-Identifier: Apache-2.0 */
+   counted in one batch only.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/evaluate.h"
 
 #include <math.h>

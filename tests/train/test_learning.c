@@ -4,7 +4,8 @@
    show that it does not learn: the first token is the same in every example, so without attention the answer
    is the same for any parameters, and the accuracy is the share of one class. Bugs planted and caught:
    attention without its gradient (75 % after 1,000 steps); a step up the slope; an example whose first token
-   depends on the answer (`none` is not constant any more). SPDX-License-Identifier: Apache-2.0 */
+   depends on the answer (`none` is not constant any more).
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,8 @@
    through the gradient (L2) instead of decoupled; epsilon added before the root; clipping that also enlarges;
    the last partial chunk left out of the norm; a chunk stepped from the wrong offset; all rows decayed, or
    none; a row stepped in its first chunk only; with ranges: a part outside of them stepped, or its gradient
-   in the norm; only the first chunk of a range stepped. SPDX-License-Identifier: Apache-2.0 */
+   in the norm; only the first chunk of a range stepped.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/optim.h"
 
 #include <math.h>

@@ -7,7 +7,8 @@
    or all objectives but the first lost; an unknown objective passed over; a width of rows, segments, columns
    or bytes lost; a deviation of 0; version 3 read; `from` or `freeze` written and not read, or read without a
    limit. Of version 1: not read; next tokens that begin at 0, are not causal, or not of bytes; one class
-   whatever the labels. Covers: run_facts.c. SPDX-License-Identifier: Apache-2.0 */
+   whatever the labels. Covers: run_facts.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -72,8 +72,8 @@ static void nor_do_they_for_a_larger_model(void **state)
     team_free(&team);
 }
 
-/* With gradients of 16 bits, also when a run resumes on other ranks; a run of ranks sends half of the bytes.
- */
+/* With gradients of 16 bits, also when a run resumes on other ranks; a run of ranks sends half of the
+   bytes. */
 static void nor_with_bf16_gradients(void **state)
 {
     (void)state;

@@ -3,7 +3,8 @@
    planted and caught: the corner at `warmup` instead of warmup - 1; the end divided from the peak instead of
    the start (4e-6 for 1.6e-7); beta1 rising first; the warm-up not scaled; the fall to 0 at the last step
    instead of after it; the first step without a rate; halved a step after the pass is complete, or by the
-   steps since the warm-up. SPDX-License-Identifier: Apache-2.0 */
+   steps since the warm-up.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/schedule.h"
 
 #include <math.h>

@@ -4,7 +4,8 @@
    changed before the warm-up is scaled; a warm-up that was set scaled all the same; a refused value accepted;
    a default one off; epochs
    rounded down; gradients accumulated without a smaller number of steps; a warm-up or evaluations that were
-   set replaced by epochs; epochs settled again after reading a run. SPDX-License-Identifier: Apache-2.0 */
+   set replaced by epochs; epochs settled again after reading a run.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

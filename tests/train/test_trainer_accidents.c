@@ -291,8 +291,8 @@ static void numbers_that_overflow_stop_the_run(void **state)
     small_run_free(&small);
 }
 
-/* A step whose loss and gradient are finite makes infinite parameters, which are neither saved nor the best.
- */
+/* A step whose loss and gradient are finite makes infinite parameters, which are neither saved nor the
+   best. */
 static void parameters_that_overflow_are_not_saved(void **state)
 {
     (void)state;

@@ -3,7 +3,8 @@
    Bugs planted and caught: the note sent with every event, or never; a resumed run that starts from the
    stored values again; a run killed in its first save that starts from the seed alone; frozen parameters
    decayed; freeze not read from config.json; epochs settled after the batches were reserved; the resumed run
-   settled again. SPDX-License-Identifier: Apache-2.0 */
+   settled again.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

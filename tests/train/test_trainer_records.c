@@ -1,7 +1,8 @@
 /* What a training leaves besides its results: the records of the log, the metadata of its files, warnings,
    and the profile. Covers: telling.c. Bugs planted and caught: training-only metrics logged for evaluations,
    or own losses not logged; a profile that is not begun before a save or an evaluation; names of kernels and
-   library exchanged in the warning, or no warning. SPDX-License-Identifier: Apache-2.0 */
+   library exchanged in the warning, or no warning.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/trainer.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* The arguments of a command: parses them by the table of its options (command_options.h) and hands what was
    given to the library, which checks the values of its own options. Errors name the option and suggest
-   similar ones. SPDX-License-Identifier: Apache-2.0 */
+   similar ones.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_ARGUMENTS_H
 #define CLI_ARGUMENTS_H
 

@@ -1,4 +1,5 @@
-/* The table of options: rows are added, found by name and compared. SPDX-License-Identifier: Apache-2.0 */
+/* The table of options: rows are added, found by name and compared.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/command_options.h"
 
 #include <stdarg.h>

@@ -1,6 +1,7 @@
 /* The options of a command as a table, for parsing (arguments.h), help and completion. A command lists its
    own options. The library lists those of mechanisms, tasks, models and training, so a new mechanism needs no
-   line here. SPDX-License-Identifier: Apache-2.0 */
+   line here.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_COMMAND_OPTIONS_H
 #define CLI_COMMAND_OPTIONS_H
 

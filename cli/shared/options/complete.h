@@ -1,7 +1,8 @@
 /* Completion of a command line for shells, from the rows of help. `hashattn WORD... --complete` prints what
    the last WORD, which may be empty, can become: one candidate per line, followed by a tab and its help if it
    has any. The line ":files" means names of files, ":files npy" those that end in ".npy", ":directories"
-   directories. cli/completions/ has the scripts that call it. SPDX-License-Identifier: Apache-2.0 */
+   directories. cli/completions/ has the scripts that call it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_COMPLETE_H
 #define CLI_COMPLETE_H
 

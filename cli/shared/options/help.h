@@ -1,4 +1,5 @@
-/* The help of a command, from the rows of its options. SPDX-License-Identifier: Apache-2.0 */
+/* The help of a command, from the rows of its options.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 

@@ -1,5 +1,6 @@
 /* Text is broken at spaces. Man pages use the macros of man(7) that groff and mandoc both have. Their date is
-   that of the source, HASHATTN_DATE of the build (cmake/facts.cmake). SPDX-License-Identifier: Apache-2.0 */
+   that of the source, HASHATTN_DATE of the build (cmake/facts.cmake).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/page.h"
 
 #include <ctype.h>

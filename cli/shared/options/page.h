@@ -1,5 +1,6 @@
 /* A page of help, written as text for a terminal or as the source of a man page. Both forms come from the
-   same calls, so they have the same words. SPDX-License-Identifier: Apache-2.0 */
+   same calls, so they have the same words.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_PAGE_H
 #define CLI_PAGE_H
 
@@ -20,7 +21,7 @@ bool page_wanted(const char *word, struct page *page);
 void page_begin(struct page *page, const char *command, const char *operands, const char *summary);
 void page_section(struct page *page, const char *title); /* lower case, without a colon */
 /* One entry of a list: "--name VALUE" or another term, and its help. The help begins at this column of the
- * text. */
+   text. */
 void page_entry(struct page *page, int column, const char *term, const char *help);
 void page_paragraph(struct page *page, const char *text);
 /* Command lines, each indented by two spaces and ended by a newline. */

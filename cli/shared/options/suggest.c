@@ -1,5 +1,6 @@
 /* Edit distance (Levenshtein 1966) to every name. There are a hundred short names, so the quadratic cost does
-   not matter. SPDX-License-Identifier: Apache-2.0 */
+   not matter.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/suggest.h"
 
 #include <stdio.h>

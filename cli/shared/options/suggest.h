@@ -1,4 +1,5 @@
-/* "Did you mean": the names most similar to an unknown word. SPDX-License-Identifier: Apache-2.0 */
+/* "Did you mean": the names most similar to an unknown word.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_SUGGEST_H
 #define CLI_SUGGEST_H
 

@@ -1,5 +1,6 @@
 /* What a bug report needs: the build, the machine, and what runs on it. `--version` prints it, and `info`
-   begins with it. SPDX-License-Identifier: Apache-2.0 */
+   begins with it.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_FACTS_OUT_H
 #define CLI_FACTS_OUT_H
 

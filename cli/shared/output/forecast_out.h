@@ -1,4 +1,5 @@
-/* Forecasts as tables, and their errors. SPDX-License-Identifier: Apache-2.0 */
+/* Forecasts as tables, and their errors.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_FORECAST_OUT_H
 #define CLI_FORECAST_OUT_H
 

@@ -1,5 +1,6 @@
 /* A JSON writer (RFC 8259). Whole numbers have no exponent; other numbers have the fewest digits that read
-   back as the same double. SPDX-License-Identifier: Apache-2.0 */
+   back as the same double.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/json_out.h"
 
 #include <inttypes.h>

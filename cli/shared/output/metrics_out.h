@@ -1,4 +1,5 @@
-/* Prints metrics of any name as text and as JSON. SPDX-License-Identifier: Apache-2.0 */
+/* Prints metrics of any name as text and as JSON.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_METRICS_OUT_H
 #define CLI_METRICS_OUT_H
 

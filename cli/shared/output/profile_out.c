@@ -1,4 +1,5 @@
-/* Share of each part in the wall time, and how busy the threads were. SPDX-License-Identifier: Apache-2.0 */
+/* Share of each part in the wall time, and how busy the threads were.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/profile_out.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Prints a profile as a table and as JSON. SPDX-License-Identifier: Apache-2.0 */
+/* Prints a profile as a table and as JSON.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_PROFILE_OUT_H
 #define CLI_PROFILE_OUT_H
 

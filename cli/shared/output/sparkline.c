@@ -1,5 +1,6 @@
 /* The tool sets no locale, so the environment says which one the terminal has: the first of three variables
-   that is not empty. SPDX-License-Identifier: Apache-2.0 */
+   that is not empty.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/sparkline.h"
 
 #include <math.h>
@@ -34,8 +35,8 @@ void sparkline_add(struct sparkline *line, double value)
     line->held = 0;
 }
 
-/* The mean of the values of column i of `columns`; the last column ends with the values that are still held.
- */
+/* The mean of the values of column i of `columns`; the last column ends with the values that are still
+   held. */
 static double column(const struct sparkline *line, size_t i, size_t columns)
 {
     size_t count = line->count + (line->held > 0), begin = i * count / columns,

@@ -1,5 +1,6 @@
 /* A curve as one line of text, "▇▆▅▃▂▁", of values that keep coming. Memory is fixed: neighbours are averaged
-   when it is full. SPDX-License-Identifier: Apache-2.0 */
+   when it is full.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_SPARKLINE_H
 #define CLI_SPARKLINE_H
 

@@ -1,4 +1,5 @@
-/* Truth and forecast of one window as an SVG file. SPDX-License-Identifier: Apache-2.0 */
+/* Truth and forecast of one window as an SVG file.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_FORECAST_PICTURE_H
 #define CLI_FORECAST_PICTURE_H
 

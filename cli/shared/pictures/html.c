@@ -1,6 +1,7 @@
 /* Style and script are constants, so nothing of a run gets into them. Colours are variables with a set for
    light and one for dark displays; print uses the light ones. The colours of series have a contrast of at
-   least 3 to 1 against their background. SPDX-License-Identifier: Apache-2.0 */
+   least 3 to 1 against their background.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/pictures/html.h"
 
 #include <math.h>

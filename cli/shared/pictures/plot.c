@@ -381,8 +381,8 @@ void plot_write_legend(FILE *page, const struct plot *plot, bool marks)
     fputs("</ul>\n", page);
 }
 
-/* One body per series, whose first row is its name; cells are closed by what follows, to keep the page small.
- */
+/* One body per series, whose first row is its name; cells are closed by what follows, to keep the page
+   small. */
 static void write_table(FILE *page, const struct plot *plot)
 {
     fputs(

@@ -1,5 +1,6 @@
 /* A plot with named axes: as a figure of an HTML page, with its legend and the table of its values, which the
-   page's script reads for hover values; or as an SVG file of its own. SPDX-License-Identifier: Apache-2.0 */
+   page's script reads for hover values; or as an SVG file of its own.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_PLOT_H
 #define CLI_PLOT_H
 

@@ -1,4 +1,5 @@
-/* Arrays that grow. SPDX-License-Identifier: Apache-2.0 */
+/* Arrays that grow.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_GROW_H
 #define CLI_GROW_H
 

@@ -1,4 +1,5 @@
-/* Rounded copies. SPDX-License-Identifier: Apache-2.0 */
+/* Rounded copies.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/tool/halves.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* --precision bf16 for commands that compute on arrays: files and generated inputs are float32, so a copy is
-   rounded, and results are widened again. SPDX-License-Identifier: Apache-2.0 */
+   rounded, and results are widened again.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_HALVES_H
 #define CLI_HALVES_H
 

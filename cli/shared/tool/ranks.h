@@ -1,6 +1,7 @@
 /* The ranks of mpirun. Each launcher tells a process its place by environment variables; if they are set, the
    commands that ranks can share load libhashattn-mpi and work together. Rank 0 speaks for all: standard
-   output of the others goes to /dev/null. SPDX-License-Identifier: Apache-2.0 */
+   output of the others goes to /dev/null.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 

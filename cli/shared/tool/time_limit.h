@@ -1,5 +1,6 @@
 /* A time limit for a call that may never return and knows none itself, such as joining other processes: the
-   alarm of the process ends it with a sentence. One at a time. SPDX-License-Identifier: Apache-2.0 */
+   alarm of the process ends it with a sentence. One at a time.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_TIME_LIMIT_H
 #define CLI_TIME_LIMIT_H
 

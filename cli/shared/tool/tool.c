@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* A message is one line on standard error. Under mpirun it names the rank; a failure of all ranks together is
+   printed by rank 0 alone.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/tool/tool.h"
 
 #include <errno.h>

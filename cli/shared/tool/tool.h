@@ -39,7 +39,7 @@ struct common {
     double comm_timeout; /* seconds, of such a command */
 };
 /* Makes the context they describe. Under mpirun, a command that joins then works with the other ranks.
- * Returns EXIT_GOOD or the exit code of the reported error. */
+   Returns EXIT_GOOD or the exit code of the reported error. */
 int tool_open(const struct common *common, hashattn_context **context);
 void tool_close(hashattn_context *context); /* NULL is allowed */
 

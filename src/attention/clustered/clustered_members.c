@@ -1,6 +1,7 @@
 /* The queries of one cluster, MEMBERS at a time, among the k top keys of the cluster. With a = softmax of the
    scores, m the mass, and delta_i = sum_j a_ij <dout_i, v_j>: ds = a (m <dout_i, v_j> - m delta_i) / sqrt(d),
-   and the mass has the gradient sum_i delta_i. SPDX-License-Identifier: Apache-2.0 */
+   and the mass has the gradient sum_i delta_i.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

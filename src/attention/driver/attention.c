@@ -4,7 +4,8 @@
    A unit computes the same bits in any batch and with any number of threads: its saved memory has its own
    place, its random numbers their own key, its gradient of learned parameters its own slice, and slices are
    added in the order of the sequences. Cost beyond the mechanism: a pass over the mask, a sort of the
-   sequences. SPDX-License-Identifier: Apache-2.0 */
+   sequences.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/attention.h"
 
 #include <assert.h>

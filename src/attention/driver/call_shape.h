@@ -28,8 +28,8 @@ static inline struct problem_shape call_shape(const struct attention_call *call,
     };
 }
 
-/* The functions that compute a sequence whose rows ranks share; NULL: every rank computes its rows by itself.
- */
+/* The functions that compute a sequence whose rows ranks share; NULL: every rank computes its rows by
+   itself. */
 static inline const struct sequence_parallel_facet *call_across(const struct attention_call *call)
 {
     return call->ranks == NULL ? NULL : call->mechanism->sequence_parallel;

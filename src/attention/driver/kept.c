@@ -1,5 +1,6 @@
 /* Counts, gathers and writes back the rows of the keys that take part. Once per unit of work; not needed if
-   every key is kept or the kept keys come first. SPDX-License-Identifier: Apache-2.0 */
+   every key is kept or the kept keys come first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/kept.h"
 
 #include "parts/rows/elements.h"

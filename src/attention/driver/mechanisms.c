@@ -1,4 +1,5 @@
-/* Lookups in the table of mechanisms. SPDX-License-Identifier: Apache-2.0 */
+/* Lookups in the table of mechanisms.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
 

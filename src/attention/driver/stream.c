@@ -1,6 +1,7 @@
 /* The loop over chunks. A state block holds the result of `prepare` for the call and then the mechanism's
    own state, so it can be stored and resumed. Cost: the mechanism's, and a copy of a chunk's kept rows if
-   its mask has holes. SPDX-License-Identifier: Apache-2.0 */
+   its mask has holes.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/stream.h"
 
 #include <assert.h>

@@ -3,7 +3,8 @@
    stream is one pass, token by token. States of shards can be merged. Mechanisms without a state are refused
    by name. Forward only. Heads are independent streams; one may use all threads of a pool. Ownership: the
    caller owns the state and the scratch block; a chunk's views belong to the source and live until it is
-   called again. Nothing here allocates. SPDX-License-Identifier: Apache-2.0 */
+   called again. Nothing here allocates.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_STREAM_H
 #define ATTENTION_STREAM_H
 

@@ -3,8 +3,8 @@
    equal share of the remaining work), or if a remainder of equal units would leave threads idle: of 3 heads
    on 2 threads one, of 12 none, of 16 sequences with a long one the long one. All units are spread if ranks
    share their rows, because one thread exchanges them. The rest runs most expensive first, so that the last
-   unit to end is small. Cost: a few passes over the lengths, and a sort. SPDX-License-Identifier: Apache-2.0
- */
+   unit to end is small. Cost: a few passes over the lengths, and a sort.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/work_order.h"
 
 #include <stdbool.h>

@@ -1,5 +1,6 @@
 /* The order in which a call's units of work run, and which of them use all threads. A unit is one head of
-   one sequence. The bits do not depend on either. SPDX-License-Identifier: Apache-2.0 */
+   one sequence. The bits do not depend on either.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_WORK_ORDER_H
 #define ATTENTION_WORK_ORDER_H
 

@@ -3,7 +3,8 @@
    sum to 1. s is the largest sum of a column of A, the norm that bounds the start of a convergent iteration.
    The released code takes the maximum over all heads of the batch; here s belongs to A, so that a sequence
    has one result in every batch. The gradient goes through s too (at equal sums, through the first column).
-   Cost: 4 products of m x m per step, 8 backward. SPDX-License-Identifier: Apache-2.0 */
+   Cost: 4 products of m x m per step, 8 backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_PSEUDO_INVERSE_H
 #define ATTENTION_PSEUDO_INVERSE_H
 

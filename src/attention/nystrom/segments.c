@@ -1,4 +1,5 @@
-/* Row by row. SPDX-License-Identifier: Apache-2.0 */
+/* Row by row.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/nystrom/segments.h"
 
 #include <string.h>

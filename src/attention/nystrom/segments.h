@@ -1,5 +1,6 @@
 /* Landmarks: the means of m consecutive segments of n rows, whose lengths differ by at most one. Segment s
-   has the rows s n / m .. (s + 1) n / m - 1. SPDX-License-Identifier: Apache-2.0 */
+   has the rows s n / m .. (s + 1) n / m - 1.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_SEGMENTS_H
 #define ATTENTION_SEGMENTS_H
 

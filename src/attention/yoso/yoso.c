@@ -16,7 +16,8 @@
    Random: the planes (once per call) and the rotation of each head. Saved: codes, and one float per query;
    with recompute only the float, and backward hashes again.
    Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same
-   tables again and 6 d operations per colliding pair. SPDX-License-Identifier: Apache-2.0 */
+   tables again and 6 d operations per colliding pair.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
@@ -33,8 +34,7 @@
 #include "parts/hashing/unit_map.h"
 #include "parts/rows/elements.h"
 
-/* ---- once per call --------------------------------------------------------------------------------------
- */
+/* ---- once per call ------------------------------------------------------------------------------------- */
 
 static void prepare(const struct preparation *preparation)
 {

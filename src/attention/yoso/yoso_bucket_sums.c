@@ -1,7 +1,8 @@
 /* Rows are sorted by code, a group of hashes at a time. K V^T is summed by bucket and added over the ranks;
    then queries use it and are summed themselves, in one pass over their rows; then keys use those sums. So
    every row is read as often as in one process. Rows get gradients hash by hash, because a row is in one
-   bucket of each. SPDX-License-Identifier: Apache-2.0 */
+   bucket of each.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_bucket_sums.h"
 
 #include <string.h>

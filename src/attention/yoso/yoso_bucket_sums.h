@@ -1,6 +1,7 @@
 /* Gradients of queries and keys of `lower` over rows that ranks share, from sums by bucket
    (parts/collisions/crowd.h): dq_i and dk_i need V^T K and G^T Q of each of their buckets, which are added
-   over the ranks. Bytes sent do not grow with the rows. SPDX-License-Identifier: Apache-2.0 */
+   over the ranks. Bytes sent do not grow with the rows.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_YOSO_BUCKET_SUMS_H
 #define ATTENTION_YOSO_BUCKET_SUMS_H
 

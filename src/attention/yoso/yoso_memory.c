@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* One function for each block computes its size and carves it. The scratch of forward and that of backward
+   share one block: its size is the larger of the two.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_memory.h"
 
 #include "base/memory.h"

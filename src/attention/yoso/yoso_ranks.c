@@ -9,7 +9,8 @@
    The ring sums every crowded bucket again for each rank that visits, R times the operations: at n 65,536, d
    32, tau 8 and 2 ranks 18 instead of 9 10^9 a head and rank, for 19 instead of 69 MB sent. At d 64
    and m 32 the sums take less time from n 5,900 (2 ranks) or 12,000 (8) on at tau 5, and from 95,000 or
-   190,000 on at tau 9. SPDX-License-Identifier: Apache-2.0 */
+   190,000 on at tau 9.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_ranks.h"
 
 #include <math.h>

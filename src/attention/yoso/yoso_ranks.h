@@ -4,8 +4,8 @@
    queries with the keys that visit it, and the keys collect their gradients on the way. If there are many
    more rows than buckets, sums by bucket are sent instead (yoso_bucket_sums.h). A causal problem adds the
    tables of the ranks before this one (for dV: after it) by an exclusive scan; its own rows are computed as
-   in one process, and it meets the keys of the ranks before it only. SPDX-License-Identifier: Apache-2.0
- */
+   in one process, and it meets the keys of the ranks before it only.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_YOSO_RANKS_H
 #define ATTENTION_YOSO_RANKS_H
 

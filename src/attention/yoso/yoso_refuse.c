@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* Combinations of options, and shapes, that yoso cannot compute. The rows of the options have the range of
+   each (parts/hashing/yoso_options.c).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_refuse.h"
 
 #include "attention/yoso/yoso_memory.h"

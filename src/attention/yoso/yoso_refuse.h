@@ -1,4 +1,5 @@
-/* What yoso refuses. SPDX-License-Identifier: Apache-2.0 */
+/* What yoso refuses.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_YOSO_REFUSE_H
 #define ATTENTION_YOSO_REFUSE_H
 

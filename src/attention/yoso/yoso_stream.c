@@ -1,7 +1,8 @@
 /* YOSO over keys that come in chunks. The state is the tables of all hashes, m 2^tau d_v floats for any
    sequence length, and the head's own planes, which the first call rotates: that takes longer than a token.
    With normalize sum, it also has the tables of 1 / m, one column. Cost: hashing, and
-   parts/collisions/table_state.c. SPDX-License-Identifier: Apache-2.0 */
+   parts/collisions/table_state.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_stream.h"
 
 #include <string.h>

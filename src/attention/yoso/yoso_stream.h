@@ -1,4 +1,5 @@
-/* The streaming half of mechanism yoso. SPDX-License-Identifier: Apache-2.0 */
+/* The streaming half of mechanism yoso.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_YOSO_STREAM_H
 #define ATTENTION_YOSO_STREAM_H
 

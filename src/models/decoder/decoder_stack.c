@@ -1,5 +1,6 @@
 /* Forward. Stages of tiles alternate with mixings of the whole batch, as in trunk.c; a stage is one function
-   here, and runs by itself. SPDX-License-Identifier: Apache-2.0 */
+   here, and runs by itself.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "models/decoder/decoder_stack.h"
 
 #include <assert.h>

@@ -4,7 +4,8 @@
      m = LN(x + drop(self x)), c = LN(m + drop(cross(m, encoded))), y = LN(c + drop(ffn c)).
    The encoder is that of encoder_stack.h. Every example has one sequence of each stack. All rows are decoded
    at once: those to be forecast are empty on input. Memory in training, floats per row and block: 10 dim +
-   ffn, and 2 dim per encoded row, plus what attention saves. SPDX-License-Identifier: Apache-2.0 */
+   ffn, and 2 dim per encoded row, plus what attention saves.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_DECODER_STACK_H
 #define MODELS_DECODER_STACK_H
 

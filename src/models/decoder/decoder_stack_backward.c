@@ -1,4 +1,5 @@
-/* Backward: the stages of decoder_stack.c in reverse. SPDX-License-Identifier: Apache-2.0 */
+/* Backward: the stages of decoder_stack.c in reverse.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* What the forward and the backward pass of the decoder share: the memory of a pass, and what a stage of
-   tiles finds there. SPDX-License-Identifier: Apache-2.0 */
+   tiles finds there.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_DECODER_STACK_PARTS_H
 #define MODELS_DECODER_STACK_PARTS_H
 

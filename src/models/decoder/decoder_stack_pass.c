@@ -1,4 +1,5 @@
-/* The memory of a pass, and what its stages find there. SPDX-License-Identifier: Apache-2.0 */
+/* The memory of a pass, and what its stages find there.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
 #include "base/memory.h"

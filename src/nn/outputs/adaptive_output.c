@@ -158,8 +158,8 @@ static bool is_open(const struct work *w, size_t row)
     return w->space->head.correct[row] && is_before(w, row, bound_of(w, row), w->space->score[row]);
 }
 
-/* Rows whose target is in this tail, then rows with a target in the head that a word of this tail may beat.
- */
+/* Rows whose target is in this tail, then rows with a target in the head that a word of this tail may
+   beat. */
 static size_t list_targets(const struct work *w, size_t *places)
 {
     size_t count = 0;

@@ -1,4 +1,5 @@
-/* Copies sequence by sequence forward, and tile by tile backward. SPDX-License-Identifier: Apache-2.0 */
+/* Copies sequence by sequence forward, and tile by tile backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/flat_rows.h"
 
 #include <assert.h>

@@ -1,6 +1,7 @@
 /* The rows of a sequence one after another as one row, for outputs that read a whole window (PatchTST's
    "flatten" head; Nie et al. 2023). A sequence shorter than the longest one is at the end, after zeros.
-   Cost: one copy of the rows forward and one backward. SPDX-License-Identifier: Apache-2.0 */
+   Cost: one copy of the rows forward and one backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_FLAT_ROWS_H
 #define NN_FLAT_ROWS_H
 

@@ -1,5 +1,6 @@
 /* Two dense layers with an activation between. A tile of hidden rows is (HEAD_TILE, wide) after the
-   activation, followed for GELU by its slopes. SPDX-License-Identifier: Apache-2.0 */
+   activation, followed for GELU by its slopes.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/head.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* The largest logit is subtracted before exp, so nothing overflows. SPDX-License-Identifier: Apache-2.0 */
+/* The largest logit is subtracted before exp, so nothing overflows.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/loss.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
-/* Softmax cross-entropy in double. SPDX-License-Identifier: Apache-2.0 */
+/* Softmax cross-entropy in double.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_LOSS_H
 #define NN_LOSS_H
 

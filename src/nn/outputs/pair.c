@@ -1,4 +1,5 @@
-/* Plain loops: a few hundred floats per example, once per step. SPDX-License-Identifier: Apache-2.0 */
+/* Plain loops: a few hundred floats per example, once per step.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/pair.h"
 
 void pair_forward(float *y, const float *x, size_t pairs, size_t dim)

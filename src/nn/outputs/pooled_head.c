@@ -1,4 +1,5 @@
-/* Pooling, pairs and the head, one after another. SPDX-License-Identifier: Apache-2.0 */
+/* Pooling, pairs and the head, one after another.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/pooled_head.h"
 
 #include <assert.h>

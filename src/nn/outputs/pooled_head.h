@@ -2,7 +2,8 @@
    of two layers (head.h) computes the outputs. If an example is two sequences, the head reads the features
    [a, b, a b, a - b] of both (pair.h), as in the models of the Long Range Arena that match documents. Cost:
    one pass over the rows forward and one backward; the head works on one row per example, on the calling
-   thread. SPDX-License-Identifier: Apache-2.0 */
+   thread.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_POOLED_HEAD_H
 #define NN_POOLED_HEAD_H
 

@@ -2,7 +2,8 @@
    then on blocks of words, each of which reads the rows in order: there are no partial sums, and the number
    of threads changes no bit. The calling thread packs the weights of a chunk, once for all tiles: dim floats
    per word, against 2 n dim operations. The running sum is a float: its 16 + words / chunk additions or so
-   are off by at most 1e-5, and so is a loss. SPDX-License-Identifier: Apache-2.0 */
+   are off by at most 1e-5, and so is a loss.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/tied_output.h"
 
 #include <assert.h>

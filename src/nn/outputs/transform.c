@@ -1,4 +1,5 @@
-/* Linear, GELU, layer norm. SPDX-License-Identifier: Apache-2.0 */
+/* Linear, GELU, layer norm.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/transform.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Two hashes at a time: one is visited while the next is found. SPDX-License-Identifier: Apache-2.0 */
+/* Two hashes at a time: one is visited while the next is found.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/bucket_walk.h"
 
 enum { PARTS = 4 }; /* per thread */

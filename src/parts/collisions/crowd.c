@@ -1,7 +1,8 @@
 /* Rows are gathered CROWD_ROWS at a time, so operands of a product are adjacent and memory does not grow
    with the bucket: keys to make V^T K, queries to use it and to make G^T Q, keys again to use that. A column
    of ones beside V and of biases beside G computes the bias terms. Rows of a bucket are anywhere in memory:
-   without prefetches, copying them took half of the time. SPDX-License-Identifier: Apache-2.0 */
+   without prefetches, copying them took half of the time.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/crowd.h"
 
 #include <string.h>

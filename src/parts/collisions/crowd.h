@@ -2,7 +2,8 @@
    queries, b keys and G = dX, the sums over pairs are matrix products, and
      dq_i += w (G_i (V^T K) + bias_i sum_j k_j),  dk_j += w (V_j (G^T Q) + sum_i bias_i q_i)
    cost 4 (a + b) d_v d operations; pair by pair they cost a b (2 d_v + 4 d). Using the cheaper way keeps
-   backward linear in n, however crowded the codes are. SPDX-License-Identifier: Apache-2.0 */
+   backward linear in n, however crowded the codes are.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_CROWD_H
 #define PARTS_CROWD_H
 

@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* Three passes, each in blocks on the pool: over the values for the largest and the mean square, over the
+   codes for the fullest bucket, and over the values again to round them with the step that follows.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/fixed_values.h"
 
 #include <float.h>

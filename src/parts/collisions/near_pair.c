@@ -1,4 +1,5 @@
-/* The angle of unit vectors is 2 atan2(|q - k|, |q + k|) (Kahan). SPDX-License-Identifier: Apache-2.0 */
+/* The angle of unit vectors is 2 atan2(|q - k|, |q + k|) (Kahan).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/near_pair.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 /* The collision probability of unit vectors whose angle is near 0 or pi. The dot product has lost that angle
-   to rounding (COLLISION_NEAR); differences of the vectors have not. SPDX-License-Identifier: Apache-2.0 */
+   to rounding (COLLISION_NEAR); differences of the vectors have not.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_NEAR_PAIR_H
 #define PARTS_NEAR_PAIR_H
 

@@ -1,4 +1,5 @@
-/* Three kinds of normalisation, a few operations per element. SPDX-License-Identifier: Apache-2.0 */
+/* Three kinds of normalisation, a few operations per element.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/normalize.h"
 
 #include <math.h>

@@ -2,7 +2,8 @@
    adding is split by hashes and slices, reading by rows, and the scan, which goes token by token, by slices
    of columns. Adding is split four times finer than the cache requires, so that a thread delayed by the
    source still finds work. Cost: as hash_tables.c; every chunk moves all tables through the cache once, so
-   chunks should have more rows than a table. SPDX-License-Identifier: Apache-2.0 */
+   chunks should have more rows than a table.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/table_state.h"
 
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 /* The tables of one head as a state: a stream of keys is added to it, and queries read it. All hashes and
    columns are held at once, num_hashes * 2^hash_bits * dim floats, in an order that depends only on these
-   numbers: slices of columns, and hash after hash within a slice. SPDX-License-Identifier: Apache-2.0 */
+   numbers: slices of columns, and hash after hash within a slice.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_TABLE_STATE_H
 #define PARTS_TABLE_STATE_H
 

@@ -1,5 +1,6 @@
 /* Forward: blocks of keys make their sums, which are added up, and blocks of queries are answered. Numerators
-   are computed in the rows of the output. SPDX-License-Identifier: Apache-2.0 */
+   are computed in the rows of the output.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_attention_parts.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ static double largest_level(const struct feature_attention *a, struct feature_sp
 }
 
 /* Finds the levels of a tile of keys and moves the sums of the keys before it to the largest so far,
- * `*level`. */
+   `*level`. */
 static void rise(const struct feature_attention *a, struct feature_span tile, float *sums, double *level,
                  const struct tiles *t)
 {

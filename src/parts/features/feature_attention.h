@@ -11,7 +11,8 @@
 
    Rows are cut into blocks of FEATURE_BLOCK by shape. Each block has its own sums, which are then added in
    the order of blocks, so the bits do not depend on threads. Saved: denominators (n_q floats), and
-   the sums before each block (causal) or of all keys. SPDX-License-Identifier: Apache-2.0 */
+   the sums before each block (causal) or of all keys.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_FEATURE_ATTENTION_H
 #define PARTS_FEATURE_ATTENTION_H
 

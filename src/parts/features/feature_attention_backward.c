@@ -4,7 +4,7 @@
 #include "parts/features/feature_attention_parts.h"
 
 /* The gradients of numerators and denominators of some queries: dout / bottom, -(dout . out) / bottom or 0 at
- * the floor. The level of a query scales both sides of its ratio, so it has a gradient only at the floor. */
+   the floor. The level of a query scales both sides of its ratio, so it has a gradient only at the floor. */
 static void divide(const struct work *w, struct feature_span queries, const struct tiles *t)
 {
     size_t rows = queries.end - queries.begin, d_v = w->a->value_dim;
@@ -23,7 +23,7 @@ static void divide(const struct work *w, struct feature_span queries, const stru
 }
 
 /* sums += f(q) dtop^T and f(q) dbottom, the gradients of S and z, at `level`. Overwrites dphi if there are
- * levels. */
+   levels. */
 static void absorb_gradients(const struct feature_attention *a, struct feature_span queries,
                              const struct tiles *t, float *sums, double level)
 {
@@ -135,7 +135,7 @@ static void add_gradients(const struct feature_attention *a, float *gradients, s
 }
 
 /* The gradients of some keys from sums of the queries that all see them, at `level`, and, causal, from the
- * queries of a tile. */
+   queries of a tile. */
 static void key_tile_backward(const struct work *w, struct feature_span keys, const float *sums, double level,
                               const struct feature_span *queries, const struct tiles *t)
 {

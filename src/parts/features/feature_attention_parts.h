@@ -1,5 +1,6 @@
 /* Internals of attention through features that forward and backward share: memory, blocks of rows, and the
-   sums over keys. SPDX-License-Identifier: Apache-2.0 */
+   sums over keys.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_FEATURE_ATTENTION_PARTS_H
 #define PARTS_FEATURE_ATTENTION_PARTS_H
 
@@ -167,7 +168,7 @@ static inline void absorb(const struct feature_attention *a, struct feature_span
 }
 
 /* scores (queries, keys) = f(q).g(k), 0 where a query does not see a key. Both have at most FEATURE_ROWS
- * rows. */
+   rows. */
 static inline void scores_of(const struct feature_attention *a, struct feature_span queries,
                              struct feature_span keys, const struct tiles *t)
 {

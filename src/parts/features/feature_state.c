@@ -1,6 +1,7 @@
 /* A tile of keys is mapped at once, scaled in runs of keys between two changes of the level, and added key by
    key: the bits of a product of several keys would depend on the cut where it sums in double before it
-   rounds. SPDX-License-Identifier: Apache-2.0 */
+   rounds.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_state.h"
 
 #include <math.h>

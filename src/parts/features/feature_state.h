@@ -1,7 +1,8 @@
 /* The sums of feature_attention.h as a state of constant size: a stream of keys is added to it, and queries
    read it. S (F, d_v), z (F), their level and the number of keys; zeros are the empty state. Rows are added
    in their order, one chain per number, so the bits do not depend on how the stream is cut. Cost: 2 F d_v
-   operations per key and per query, and F d_v per change of the level. SPDX-License-Identifier: Apache-2.0 */
+   operations per key and per query, and F d_v per change of the level.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_FEATURE_STATE_H
 #define PARTS_FEATURE_STATE_H
 

@@ -7,7 +7,8 @@
    multiplies the variance of R features by 1 - exp(-|x~ + y~|^2). The constant 1e-6 is that of the published
    code; its factor 1 / R is left out, because every use divides it out. Cost of n rows: 2 n d R operations
    for the products, half with both signs; n R exponentials for the features of the rows, or of a multiple of
-   them; none for the largest exponent. SPDX-License-Identifier: Apache-2.0 */
+   them; none for the largest exponent.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_RANDOM_FEATURES_H
 #define PARTS_RANDOM_FEATURES_H
 

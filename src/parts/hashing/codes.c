@@ -1,7 +1,8 @@
 /* Rows to codes, a block of rows at a time: rows are copied to a dense block, as floats, pairs of 16 bits or
    groups of four 8-bit numbers, and projected. Cost: 2 n d num_hashes hash_bits operations in slot
    hash.codes or hash.codes_dp, which run near the product peak, or the transforms of slot
-   hash.codes_hadamard. SPDX-License-Identifier: Apache-2.0 */
+   hash.codes_hadamard.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/codes.h"
 
 #include <math.h>

@@ -12,7 +12,8 @@
    Rounding moves a row of 64 by at most 3.2e-3 radians (three roundings of at most 4 units in a length of
    about 4000), and by 9.9e-4 root mean square: one bit in 3,200 flips.
 
-   Cost: 3 bits per coordinate and block. SPDX-License-Identifier: Apache-2.0 */
+   Cost: 3 bits per coordinate and block.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/hadamard.h"
 
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Hyperplanes that are rows of blocks H D3 H D2 H D1, H the Hadamard matrix and D random signs. Only the
    signs are drawn: slot hash.codes_hadamard transforms vectors instead of multiplying them. hasher_turn and
-   codes_hash call this file for such planes. SPDX-License-Identifier: Apache-2.0 */
+   codes_hash call this file for such planes.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_HADAMARD_H
 #define PARTS_HADAMARD_H
 

@@ -1,5 +1,6 @@
 /* How vectors are hashed: kind of planes, number of hashes, bits per hash, and how products with the planes
-   are computed. SPDX-License-Identifier: Apache-2.0 */
+   are computed.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_HASHING_H
 #define PARTS_HASHING_H
 

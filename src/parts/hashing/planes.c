@@ -11,7 +11,8 @@
    efficient generation of random orthogonal matrices). r rows take about 2 r (r d - r^2 / 3) operations, in
    double, and r d - r^2 / 2 normals: a frame of 32 x 64 took 50 us in plain C and takes 10 us now, a third
    each for slot chance.normals, slot chance.reflect and the rest. Frames, or bits if planes are independent,
-   are drawn in parallel from their own keys. SPDX-License-Identifier: Apache-2.0 */
+   are drawn in parallel from their own keys.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/planes.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Unit rows over slot hash.unit. Cost: 3 n d operations. SPDX-License-Identifier: Apache-2.0 */
+/* Unit rows over slot hash.unit. Cost: 3 n d operations.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/unit.h"
 
 #include <float.h>

@@ -1,5 +1,6 @@
 /* Plain loops over sums in eight lanes: their bits must not depend on the instruction set, or the codes
-   would. Cost: 4 n d operations. SPDX-License-Identifier: Apache-2.0 */
+   would. Cost: 4 n d operations.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/unit_map.h"
 
 #include <float.h>

@@ -1,4 +1,5 @@
-/* The rows behind yoso_options.h. SPDX-License-Identifier: Apache-2.0 */
+/* The rows behind yoso_options.h.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/yoso_options.h"
 
 #include "kernels/kernels.h"

@@ -1,5 +1,6 @@
 /* Two passes over tiles of queries: count the keys met, then sum their attention. Sums are in double, in row
-   order. SPDX-License-Identifier: Apache-2.0 */
+   order.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspect/attention_caught.h"
 
 #include <math.h>

@@ -8,7 +8,8 @@
              the paper's empirical upper bound, every query with its own best keys. It is no theorem: a
              membership that gives some queries many more keys than others may exceed it.
    Cost: 2 n_q n_k d operations and as many exponentials, and the selection of topk.h in every row for each
-   membership; tiles of queries, so memory is linear in n. SPDX-License-Identifier: Apache-2.0 */
+   membership; tiles of queries, so memory is linear in n.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_ATTENTION_CAUGHT_H
 #define PARTS_ATTENTION_CAUGHT_H
 

@@ -1,4 +1,5 @@
-/* Three memberships by the same code, then one pass over all pairs. SPDX-License-Identifier: Apache-2.0 */
+/* Three memberships by the same code, then one pass over all pairs.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/inspect/inspection.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Each chunk is a tile attention of its own on one thread. SPDX-License-Identifier: Apache-2.0 */
+/* Each chunk is a tile attention of its own on one thread.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/landmarks/few_keys.h"
 
 #include <string.h>

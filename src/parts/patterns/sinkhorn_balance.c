@@ -1,4 +1,5 @@
-/* Rows are read in order, also for the sums of columns. SPDX-License-Identifier: Apache-2.0 */
+/* Rows are read in order, also for the sums of columns.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/patterns/sinkhorn_balance.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Slots bf16.widen and bf16.round, or copies. SPDX-License-Identifier: Apache-2.0 */
+/* Slots bf16.widen and bf16.round, or copies.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/rows/elements.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Copies rows between the caller's type, float32 or bfloat16, and float: the only place that widens and
-   rounds pieces of rows. SPDX-License-Identifier: Apache-2.0 */
+   rounds pieces of rows.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_ELEMENTS_H
 #define PARTS_ELEMENTS_H
 

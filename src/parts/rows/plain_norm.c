@@ -1,4 +1,5 @@
-/* Tiles of rows, through the slots of layer norm. SPDX-License-Identifier: Apache-2.0 */
+/* Tiles of rows, through the slots of layer norm.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/rows/plain_norm.h"
 
 #include <float.h>

@@ -2,7 +2,8 @@
    backward. It uses the slots of layer norm with gain 1 and bias 0, tile by tile, because the rows of a head
    are strided and the slots need adjacent rows. Rows so large that the slots overflow are recomputed in
    double, and a gradient beyond the range of float32 becomes +-DOUBLE_MOST. Normed rows have length sqrt(d),
-   so dot products over sqrt(d) lie in [-sqrt(d), sqrt(d)]. SPDX-License-Identifier: Apache-2.0 */
+   so dot products over sqrt(d) lie in [-sqrt(d), sqrt(d)].
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_PLAIN_NORM_H
 #define PARTS_PLAIN_NORM_H
 

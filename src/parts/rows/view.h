@@ -1,5 +1,6 @@
 /* A view: the rows of one head, with a stride. The driver, the mechanisms and the parts all pass rows in this
-   struct, so a head inside an (n, H d) matrix needs no copy. SPDX-License-Identifier: Apache-2.0 */
+   struct, so a head inside an (n, H d) matrix needs no copy.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_VIEW_H
 #define PARTS_VIEW_H
 

@@ -1,5 +1,6 @@
 /* The buckets of each hash are found by the walk of collisions/ and copied. Parts of a hash's buckets share
-   no row, so threads write different ranges. SPDX-License-Identifier: Apache-2.0 */
+   no row, so threads write different ranges.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/sampling/key_lists.h"
 
 #include <string.h>

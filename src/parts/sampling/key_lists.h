@@ -1,5 +1,6 @@
 /* Hash tables of keys: for each query and hash, the keys with the query's code. Memory: 4 n_k + 8 n_q bytes
-   per hash, and the work space of bucket_walk.h. SPDX-License-Identifier: Apache-2.0 */
+   per hash, and the work space of bucket_walk.h.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_KEY_LISTS_H
 #define PARTS_KEY_LISTS_H
 

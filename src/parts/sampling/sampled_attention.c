@@ -1,7 +1,8 @@
 /* Rows are hashed and the lists of keys made once; then each thread takes 64 queries at a time. The sample of
    a query is gathered in tiles of 64 rows of unit keys and of values; a column of ones beside the values
    makes the sum of weights a column of the product. The exponents of a query are shifted by their running
-   maximum. SPDX-License-Identifier: Apache-2.0 */
+   maximum.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/sampling/sampled_attention.h"
 
 #include <math.h>

@@ -8,7 +8,8 @@
    - SAMPLE_DRAWS: one key from the query's bucket of each hash; g = (keys in the bucket) / (m c).
    Hyperplanes are Gaussian: for others c is not exact, or hashes are not independent.
    Cost: hashing (2 n d m hash_bits operations), 4 n_k + 8 n_q bytes per hash, and per sampled key 2 (d + d_v)
-   operations on rows that are gathered: bound by memory. SPDX-License-Identifier: Apache-2.0 */
+   operations on rows that are gathered: bound by memory.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_SAMPLED_ATTENTION_H
 #define PARTS_SAMPLED_ATTENTION_H
 

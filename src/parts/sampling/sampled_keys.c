@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* Cost of a query: its hashes, and in the union also the keys of its buckets.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/sampling/sampled_keys.h"
 
 #include "base/random.h"

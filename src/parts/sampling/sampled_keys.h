@@ -1,5 +1,6 @@
 /* The keys that one query uses. Both functions write the keys and return their number; `seen` is the number
-   of leading keys that the query sees. SPDX-License-Identifier: Apache-2.0 */
+   of leading keys that the query sees.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_SAMPLED_KEYS_H
 #define PARTS_SAMPLED_KEYS_H
 

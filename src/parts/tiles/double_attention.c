@@ -1,5 +1,6 @@
 /* Plain loops. With terms, (q_i + v) r_t is computed as (W (q_i + v)) sinusoids(t), so each pair costs
-   RELATIVE_WIDTH operations and no r_t is made. SPDX-License-Identifier: Apache-2.0 */
+   RELATIVE_WIDTH operations and no r_t is made.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/double_attention.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Terms are added in strips of r. SPDX-License-Identifier: Apache-2.0 */
+/* Terms are added in strips of r.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/relative_terms.h"
 
 #include <assert.h>

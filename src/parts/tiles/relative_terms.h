@@ -2,7 +2,8 @@
      score_ij = ((q_i + u) k_j + (q_i + v) r_{i-j}) / sqrt(d),   r_t = sinusoids(t) W
    with u, v (d) and W (RELATIVE_WIDTH, d) learned. All r_t that a head can need are made at once, 2
    RELATIVE_WIDTH d operations each. A tile of queries and keys then takes one product with a strip of them,
-   rows + columns - 1 wide; the row of query i is shifted by i. SPDX-License-Identifier: Apache-2.0 */
+   rows + columns - 1 wide; the row of query i is shifted by i.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_RELATIVE_TERMS_H
 #define PARTS_RELATIVE_TERMS_H
 

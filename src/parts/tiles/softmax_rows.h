@@ -1,7 +1,8 @@
 /* Kept of each query from forward to backward by softmax attention: the largest product q k, unscaled, and
    the logarithm of the sum of exp((q k - largest) / sqrt(d)). Their sum, the usual log-sum-exp, would be one
    number, but in float32 it loses the logarithm if the products are large, and the weights of backward then
-   no longer sum to 1. SPDX-License-Identifier: Apache-2.0 */
+   no longer sum to 1.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_SOFTMAX_ROWS_H
 #define PARTS_SOFTMAX_ROWS_H
 

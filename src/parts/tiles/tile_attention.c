@@ -1,4 +1,5 @@
-/* Forward: a group of queries is held while tiles of keys pass. SPDX-License-Identifier: Apache-2.0 */
+/* Forward: a group of queries is held while tiles of keys pass.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
 #include "parts/tiles/tile_attention_parts.h"

@@ -14,7 +14,8 @@
    Scores may have terms for the distance from query to key (relative_terms.h). Each group of keys sums their
    gradients separately, so scratch grows by at most a row of the head per key. Or they have a bias per pair
    of positions, which the caller holds. With precision bf16 the operands of every product are rounded,
-   probabilities too; scores, maxima, sums and results stay float32. SPDX-License-Identifier: Apache-2.0 */
+   probabilities too; scores, maxima, sums and results stay float32.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_TILE_ATTENTION_H
 #define PARTS_TILE_ATTENTION_H
 
@@ -67,8 +68,8 @@ struct tile_attention {
     bool large;
     struct weight_dropout dropout; /* of the weights. Not with `large` */
     struct view query, key, value;
-    /* (num_queries): forward writes, backward reads. Of a query that sees nothing: SOFTMAX_ROWS_LEAST and 0.
-     */
+    /* (num_queries): forward writes, backward reads. Of a query that sees nothing: SOFTMAX_ROWS_LEAST
+       and 0. */
     struct softmax_rows rows;
 };
 

@@ -1,4 +1,5 @@
-/* Internals of tiled attention that forward and backward share. SPDX-License-Identifier: Apache-2.0 */
+/* Internals of tiled attention that forward and backward share.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_TILE_ATTENTION_PARTS_H
 #define PARTS_TILE_ATTENTION_PARTS_H
 

@@ -1,4 +1,5 @@
-/* Rounds, transposes A if it is stored transposed, and calls one slot. SPDX-License-Identifier: Apache-2.0 */
+/* Rounds, transposes A if it is stored transposed, and calls one slot.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/tile_products.h"
 
 struct tile_products tile_products_take(struct arena *arena, enum precision precision, size_t rows,

@@ -1,7 +1,8 @@
 /* Texts are read in blocks of sections. The threads of the pool split and encode the sections of a block; the
    calling thread then packs and writes them in order, which costs a few per cent of encoding. An example
    depends on (seed, split, section, duplicate) only. Encoders grow, so each thread has a host of its own,
-   which uses malloc. SPDX-License-Identifier: Apache-2.0 */
+   which uses malloc.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/mlm_data.h"
 
 #include <stdio.h>

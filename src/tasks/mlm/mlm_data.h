@@ -1,4 +1,5 @@
-/* The data step of `mlm`: from texts to token files. SPDX-License-Identifier: Apache-2.0 */
+/* The data step of `mlm`: from texts to token files.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_MLM_DATA_H
 #define TASKS_MLM_DATA_H
 

@@ -1,4 +1,5 @@
-/* One pass over the ends of the sentences. SPDX-License-Identifier: Apache-2.0 */
+/* One pass over the ends of the sentences.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/pair_packing.h"
 
 #include <assert.h>

@@ -4,7 +4,8 @@
    A [end] without an order. One in ten examples is shorter, with a length drawn between 2 and the longest.
    Unlike there no token is lost: an example ends before the sentence that does not fit, and a sentence that
    is longer than an example is divided. A run of one sentence is divided at a random token; a single token is
-   dropped. Cost: a few nanoseconds per sentence. SPDX-License-Identifier: Apache-2.0 */
+   dropped. Cost: a few nanoseconds per sentence.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_PAIR_PACKING_H
 #define TASKS_PAIR_PACKING_H
 

@@ -2,7 +2,8 @@
    - at a line feed, or, if lines are wrapped, at a blank line;
    - at white space after . ! or ?, with closing quotes and brackets after it, unless an ASCII lower-case
    letter follows. "Mr. Smith" is therefore two sentences; pretraining needs no better rule. Cost: one pass,
-   about 1 ns per byte. SPDX-License-Identifier: Apache-2.0 */
+   about 1 ns per byte.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_SENTENCES_H
 #define TASKS_SENTENCES_H
 

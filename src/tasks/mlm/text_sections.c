@@ -1,4 +1,5 @@
-/* A line at a time, appended to the current section. SPDX-License-Identifier: Apache-2.0 */
+/* A line at a time, appended to the current section.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/text_sections.h"
 
 #include <stdio.h>

@@ -8,7 +8,8 @@
      segments   u8    (num_tokens), 0 or 1; only with an order
 
    Reading checks everything in one pass, 0.3 s per GB, and allocates nothing of the size of the file. Writing
-   needs 12 bytes of memory per example. SPDX-License-Identifier: Apache-2.0 */
+   needs 12 bytes of memory per example.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_TOKEN_FILE_H
 #define TASKS_TOKEN_FILE_H
 

@@ -13,7 +13,8 @@
    stays.
 
    No function of libm decides: a seed gives the same pictures on every machine. Cost: 0.8 ms for a picture of
-   32 x 32 with the default rules, mostly for contours that fail. SPDX-License-Identifier: Apache-2.0 */
+   32 x 32 with the default rules, mostly for contours that fail.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/pathfinder/contours.h"
 
 #include <assert.h>

@@ -2,7 +2,8 @@
    constants of the Long Range Arena's 32 x 32 pictures (Tay et al. 2021). A contour is a chain of short
    strokes, the paddles. Two target contours have the same number of paddles; a disk marks the first end of
    one of them. The other disk is at the far end of the same contour (label 1), or at that of the other
-   contour (label 0). Shorter distractor contours lie around them. SPDX-License-Identifier: Apache-2.0 */
+   contour (label 0). Shorter distractor contours lie around them.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_PATHFINDER_CONTOURS_H
 #define TASKS_PATHFINDER_CONTOURS_H
 

@@ -1,5 +1,6 @@
 /* Two runs on the same examples. Cost: one evaluation of each in batches of one example; memory of one row of
-   sums per example and run. SPDX-License-Identifier: Apache-2.0 */
+   sums per example and run.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_COMPARE_H
 #define TRAIN_COMPARE_H
 

@@ -10,7 +10,8 @@
    sqrt(sum_i (d_i - D)^2 / (n - 1) / n). It holds as well for means over rows, which are not independent
    within an example, and for smooth functions of sums (perplexity, F1). z = D / SE, with the sign that makes
    it positive if the first model is better; p is the probability of a normal number above z.
-   Cost: 4 n evaluations of the metrics for each of them. SPDX-License-Identifier: Apache-2.0 */
+   Cost: 4 n evaluations of the metrics for each of them.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_PAIRED_TEST_H
 #define TRAIN_PAIRED_TEST_H
 

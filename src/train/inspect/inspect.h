@@ -1,7 +1,8 @@
 /* The quality of a trained model's buckets, head by head, on examples of a data set: forward only and without
    dropout, as in evaluation. For heads without buckets, that of the buckets of a probe (probe.h). Cost: a
    forward, and all pairs of every head (parts/inspect/inspection.h), one sequence at a time; memory is linear
-   in its length. SPDX-License-Identifier: Apache-2.0 */
+   in its length.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_INSPECT_H
 #define TRAIN_INSPECT_H
 

@@ -1,5 +1,6 @@
 /* The hashes of each call are one block: values, gradients and both moments, which AdamW updates without
-   decay (train/optim.h). SPDX-License-Identifier: Apache-2.0 */
+   decay (train/optim.h).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/inspect/probe.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Matches names of tensors. SPDX-License-Identifier: Apache-2.0 */
+/* Matches names of tensors.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/start/freeze.h"
 
 #include <stdio.h>

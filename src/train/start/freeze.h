@@ -1,7 +1,8 @@
 /* Parameters that are not trained, named by a list "NAME,NAME,...": a tensor ("embeddings.LayerNorm.bias"), a
    part of the model as the first words of tensor names ("embeddings", "encoder.layer.0"), "trunk": all that
    is not part of an objective, or "all-but-own": all but the tensors that mechanisms learn (the hashes of
-   lha), to fit a mechanism to a trained model. SPDX-License-Identifier: Apache-2.0 */
+   lha), to fit a mechanism to a trained model.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_FREEZE_H
 #define TRAIN_FREEZE_H
 

@@ -1,4 +1,5 @@
-/* Opening a stored model, and what it determines about a new one. SPDX-License-Identifier: Apache-2.0 */
+/* Opening a stored model, and what it determines about a new one.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/start/origin.h"
 
 #include <assert.h>

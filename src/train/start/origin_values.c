@@ -1,4 +1,5 @@
-/* Initial values from a stored model. SPDX-License-Identifier: Apache-2.0 */
+/* Initial values from a stored model.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
 #include <string.h>

@@ -64,8 +64,8 @@ static hashattn_status trainer_open_alone(struct trainer *t)
     return HASHATTN_OK;
 }
 
-/* Opens everything but the values. Ranks with other options or data fail here, before anything is computed.
- */
+/* Opens everything but the values. Ranks with other options or data fail here, before anything is
+   computed. */
 static hashattn_status trainer_open(struct trainer *t)
 {
     TRY(comm_agree(t->host, comm_of_run(t), trainer_open_alone(t)));

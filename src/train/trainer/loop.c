@@ -1,7 +1,8 @@
 /* The training loop: steps (train/step.c), and between them evaluations, saves and the callback, which may
    stop the run. An evaluation borrows the workspace of the steps. A failed save does not end the training:
    the callback gets a warning, and the next save tries again. Only a failure of the last save fails the run
-   (NO_DISK). Earlier saves stay complete. SPDX-License-Identifier: Apache-2.0 */
+   (NO_DISK). Earlier saves stay complete.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

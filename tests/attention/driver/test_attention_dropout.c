@@ -6,7 +6,8 @@
    leave all groups as they are. The same bits with any number of threads, alone and packed. Bugs planted and
    caught: dS without D, also with normed rows only, and with sights by token only (reformer); dV without D;
    other draws of P in backward; the draws of one group for all; the first chunk's draws in every chunk
-   (few_keys.c); one key for all sequences and heads. SPDX-License-Identifier: Apache-2.0 */
+   (few_keys.c); one key for all sequences and heads.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,8 +94,7 @@ static void each_subject(void (*check)(const struct subject *subject))
         }
 }
 
-/* ---- the weights ----------------------------------------------------------------------------------------
- */
+/* ---- the weights --------------------------------------------------------------------------------------- */
 
 static void check_weights(const struct subject *subject)
 {
@@ -145,8 +145,7 @@ static void weights_are_dropped_at_the_rate(void **state)
     each_subject(check_weights);
 }
 
-/* ---- gradients by finite differences --------------------------------------------------------------------
- */
+/* ---- gradients by finite differences ------------------------------------------------------------------- */
 
 static double loss_of(const struct attention_case *problem)
 {
@@ -213,8 +212,7 @@ static void gradients_are_those_of_the_same_draws(void **state)
     each_subject(check_gradients);
 }
 
-/* ---- gradients while the groups stay --------------------------------------------------------------------
- */
+/* ---- gradients while the groups stay ------------------------------------------------------------------- */
 
 /* Weights of all pairs, without dropout and with it. */
 struct weights {
@@ -308,8 +306,7 @@ static void gradients_are_right_while_the_groups_stay(void **state)
     each_subject(check_rows_that_move);
 }
 
-/* ---- gradients inside groups ----------------------------------------------------------------------------
- */
+/* ---- gradients inside groups --------------------------------------------------------------------------- */
 
 /* With P the weights without dropout, W those with it, and X = G V^T: dS = W X - P delta, delta_i = sum_j
    W_ij X_ij; here V is the unit matrix and X = G. Mode paper, where rows are not normed. */
@@ -361,8 +358,7 @@ static void gradients_inside_groups_are_right(void **state)
     check_groups("smyrf", "cluster_size=16", false);
 }
 
-/* ---- softmax in double ----------------------------------------------------------------------------------
- */
+/* ---- softmax in double --------------------------------------------------------------------------------- */
 
 static double factor_of(uint64_t key, uint64_t query, uint64_t j)
 {
@@ -442,8 +438,7 @@ static void softmax_is_its_formula(void **state)
     }
 }
 
-/* ---- the same bits --------------------------------------------------------------------------------------
- */
+/* ---- the same bits ------------------------------------------------------------------------------------- */
 
 static void check_bits(const struct subject *subject)
 {

@@ -4,7 +4,8 @@
    refused by name. Bugs planted and caught: outputs of the last group of keys only; outputs merged without
    the sums, or without the maxima; the sum of the last group kept for backward; gradients of keys that stay a
    rank behind; units in the order of this rank's lengths; causal: keys of later ranks seen; keys of earlier
-   ranks cut as the own. SPDX-License-Identifier: Apache-2.0 */
+   ranks cut as the own.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

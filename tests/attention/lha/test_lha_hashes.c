@@ -1,5 +1,6 @@
 /* The memory of the hash functions, per thread; test_lha.c checks the scores themselves. Planted and caught:
-   hidden units of a thread before the block. SPDX-License-Identifier: Apache-2.0 */
+   hidden units of a thread before the block.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
 
 #include <math.h>

@@ -8,7 +8,8 @@
    read, later queries added to dV only once, pairs of the later half with all keys, the half of the keys
    that only later queries see left out; a limit of partners ignored, hyperplanes not rotated again by
    recompute; a pool that is no prime accepted (121); short tables for all precisions or for none.
-   Covers: yoso_memory.c yoso_refuse.c. SPDX-License-Identifier: Apache-2.0 */
+   Covers: yoso_memory.c yoso_refuse.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,8 +142,7 @@ static void one_bucket_equals_brute_force(void **state)
         each_form(&sizes[s], all_one);
 }
 
-/* ---- exact statements -----------------------------------------------------------------------------------
- */
+/* ---- exact statements ---------------------------------------------------------------------------------- */
 
 static struct yoso_case *ordinary(int normalize, size_t n_q, size_t n_k, uint64_t seed)
 {

@@ -6,7 +6,8 @@
    causal: tables of all ranks; those before for dV; keys of a rank before cut as the own; keys of later ranks
    met; sums by bucket: not added over the ranks; of queries for those of keys; an empty bucket's left as it
    was; rows of the bucket after; the ring for
-   crowded buckets, by its bytes alone. Covers: yoso_bucket_sums.c. SPDX-License-Identifier: Apache-2.0 */
+   crowded buckets, by its bytes alone. Covers: yoso_bucket_sums.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/yoso/yoso_ranks.h"
 
 #include <stdlib.h>

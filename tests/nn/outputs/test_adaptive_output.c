@@ -9,7 +9,8 @@
    words of the head not asked for hits of tails; the second pass over the numbers of the first; a gradient of
    rows that are only asked for hits; classes counted among the words of the head, or in their chunk; classes
    one in place of the other; the earlier or the later of equal words taken for the likelier; weights left
-   out, or not 1 without weights; a head without words accepted. SPDX-License-Identifier: Apache-2.0 */
+   out, or not 1 without weights; a head without words accepted.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/adaptive_output.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Features of pairs against their definition, and their gradient against differences, which are exact because
    every feature is linear in each row. Bugs planted and caught: b - a; the product's gradient with its own
-   row; the second pair's rows from the first. SPDX-License-Identifier: Apache-2.0 */
+   row; the second pair's rows from the first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/pair.h"
 
 #include "support/check.h"

@@ -1,7 +1,8 @@
 /* Pooled heads against their parts, called one after another with memory of their own: pooling, pairs and
    head are tested by themselves. Single sequences and pairs, one example, and a full tile of them. Bugs
    planted and caught: pairs read as single sequences; the rows that pad a tile not cleared; dx overwritten
-   instead of added; the gradient of the features given to pooling. SPDX-License-Identifier: Apache-2.0 */
+   instead of added; the gradient of the features given to pooling.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/pooled_head.h"
 
 #include <math.h>

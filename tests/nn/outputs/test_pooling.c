@@ -1,7 +1,8 @@
 /* The three poolings against double sums, and their gradients, which are known exactly up to one rounding.
    Bugs planted and caught: mean over the block instead of the sequence; padded mean divided by the length;
    first token of the batch instead of the sequence; gradient of first token at every tile's first row; dx
-   overwritten instead of added, or added instead of written. SPDX-License-Identifier: Apache-2.0 */
+   overwritten instead of added, or added instead of written.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/pooling.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ static void long_means_stay_sharp(void **state)
         x[i] = 1.1f;
     pooling_forward(POOL_MEAN, LONG, &rows, &y, &partial, x, 1);
     /* 64 roundings inside a block, LONG / 64 = 1563 between blocks; one chain of 100,000 would be off by
-     * 1e-4. */
+       1e-4. */
     check_near((double)y, (double)1.1f, 2e-5, "mean of equal numbers");
     free(x);
     layer_test_close(&test);

@@ -1,6 +1,7 @@
 /* BERT's transform against double precision and central differences. Bugs planted and caught: the norm of the
    rows before GELU; the slope left out of the gradient; the statistics of the norm not recomputed;
-   dx added to. SPDX-License-Identifier: Apache-2.0 */
+   dx added to.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/transform.h"
 
 #include <math.h>

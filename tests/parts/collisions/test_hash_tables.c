@@ -6,7 +6,8 @@
    are not whole blocks, slices of half a block, only the fullest bucket of the first hashes, codes counted
    on from one group of hashes to the next or only those of the first keys, the largest value of the first
    block, steps of any size, the mean square of too few rows, fewer columns than a block.
-   Covers: fixed_values.c. SPDX-License-Identifier: Apache-2.0 */
+   Covers: fixed_values.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/hash_tables.h"
 
 #include <math.h>

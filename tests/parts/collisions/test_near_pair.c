@@ -1,6 +1,7 @@
 /* Collision probabilities of nearly equal and nearly opposite unit vectors, against the angle they were made
    with. Bugs planted and caught: the angle from the dot product; sums and differences exchanged; a bound
-   below that of the slot. SPDX-License-Identifier: Apache-2.0 */
+   below that of the slot.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/near_pair.h"
 
 #include <math.h>

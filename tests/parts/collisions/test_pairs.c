@@ -4,7 +4,8 @@
    inverse if pairs count once, 1 instead of the count if a head is processed whole, no sums of dV, the
    bucket after a crowded one skipped; with gradient_hashes, the weight of one hash instead of its share, the
    first hashes always, and a hash drawn twice. Caught by test_yoso: memory for sums that shrinks as rows get
-   wider, sums of keys that no query sees. SPDX-License-Identifier: Apache-2.0 */
+   wider, sums of keys that no query sees.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/pairs.h"
 
 #include <math.h>

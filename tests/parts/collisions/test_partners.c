@@ -11,8 +11,8 @@
 
 enum { MOST = 300 };
 
-/* Rows of `side` are those whose code `others` have, in ascending order; number_of gets each code's number.
- */
+/* Rows of `side` are those whose code `others` have, in ascending order; number_of gets each code's
+   number. */
 static void check_side(const struct partner_rows *side, const uint16_t *codes, size_t n,
                        const uint16_t *others, size_t n_others, int *number_of)
 {

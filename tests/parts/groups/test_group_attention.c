@@ -7,7 +7,8 @@
    mask, and a group's queries from the first group; keys of the first tile compared in every tile; a token
    that is alone without its value, or its value without the gradient; in double, its own key met always;
    places of queries in a group without keys not cleared.
-   Covers: group_attention_double.c, group_attention_rows.c. SPDX-License-Identifier: Apache-2.0 */
+   Covers: group_attention_double.c, group_attention_rows.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/group_attention.h"
 
 #include <float.h>

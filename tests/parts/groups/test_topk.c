@@ -65,8 +65,7 @@ static void the_largest_are_taken(void **state)
         }
 }
 
-/* ---- arrays that are sampled first ---------------------------------------------------------------------
- */
+/* ---- arrays that are sampled first --------------------------------------------------------------------- */
 
 enum { LONG = 5000 };
 

@@ -4,7 +4,8 @@
    Bugs planted and caught: only bit 0 gathered; bit 1 read from the pool hash of bit 0; planes numbered by
    bit first; the pool's codes of a second block of rows not computed; a pool as large as the number of hashes
    still shared; one key for all bits; the bits of a hash from one block; transforms drawn for all hashes; no
-   work space for hash.share. SPDX-License-Identifier: Apache-2.0 */
+   work space for hash.share.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

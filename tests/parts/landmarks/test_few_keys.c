@@ -1,7 +1,8 @@
 /* Many queries and few keys against softmax attention in double precision, for numbers of queries around the
    chunks, on every instruction set, with and without threads. Bugs planted and caught: what
    forward kept of the first chunk's queries used for all; the sums of the last chunk lost; those of dV not
-   begun at zero; one scratch for all threads. SPDX-License-Identifier: Apache-2.0 */
+   begun at zero; one scratch for all threads.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/landmarks/few_keys.h"
 
 #include <float.h>

@@ -1,6 +1,7 @@
 /* Unions and draws from lists that are written by hand. Bugs planted and caught: a key in two lists counted
    twice; keys beyond the visible ones; the same word for four hashes; a draw that never takes the last key;
-   the whole bucket counted where only a part is visible. SPDX-License-Identifier: Apache-2.0 */
+   the whole bucket counted where only a part is visible.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/sampling/sampled_keys.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* The factors of pairs against the words of base/random.h, for tiles that begin anywhere. Bugs planted and
    caught: the query's blocks one short; the tile's number left out; a pair's number without first_key; the
-   draws of a partial row from the start of its block. SPDX-License-Identifier: Apache-2.0 */
+   draws of a partial row from the start of its block.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

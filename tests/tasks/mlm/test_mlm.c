@@ -3,7 +3,8 @@
    duplicates with the same draws; validation packed as often as training; special tokens that may be hidden;
    the mask's id taken from the end token; the tokenizer of a failed call freed twice; the tokenizer's hash
    not compared; long with order auto refused; a file overwritten; the progress ignored; temporary files left.
-   Covers: mlm.c mlm_data.c. SPDX-License-Identifier: Apache-2.0 */
+   Covers: mlm.c mlm_data.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/mlm_data.h"
 
 #include <math.h>

@@ -3,7 +3,8 @@
    Bugs planted and caught: a sentence lost after an example; an example one token too long; A and B divided
    inside a sentence although there is another end; always swapped; never short; B of nsp from the same
    document; the rest of a replaced B lost; the label the wrong way round; pieces cut at sentences; a document
-   of one token that ends the program. SPDX-License-Identifier: Apache-2.0 */
+   of one token that ends the program.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/pair_packing.h"
 
 #include <math.h>

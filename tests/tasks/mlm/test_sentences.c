@@ -1,7 +1,8 @@
 /* Where sentences end, and what becomes of white space.
    Bugs planted and caught: a stop before a lower-case letter; quotes after a stop not closed over; a wrapped
    line that ends a sentence; a blank line that does not; spaces kept as they are; a space at the beginning;
-   the last sentence forgotten; sentences of the text before kept. SPDX-License-Identifier: Apache-2.0 */
+   the last sentence forgotten; sentences of the text before kept.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/sentences.h"
 
 #include <string.h>

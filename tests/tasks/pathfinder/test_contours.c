@@ -4,7 +4,8 @@
    Bugs planted and caught: the second disk at the pivot; labels exchanged; a distractor as bright as a
    target; always five distractors; the border free; a second seed without room; a failed distractor whose
    room stays taken; turns beyond a right angle; contours that cross; light of the picture before; seeds too
-   near. SPDX-License-Identifier: Apache-2.0 */
+   near.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/pathfinder/contours.h"
 
 #include <math.h>
@@ -67,8 +68,8 @@ static void the_label_says_where_the_second_disk_is(void **state)
     double least = 1e9, most = 0;
     for (uint64_t seed = 0; seed < 400; seed++) {
         assert_true(draw(seed, &rules, 1));
-        /* Without distractors the brightest stroke is 255, so that a disk has 170, its corners 0.59 of that.
-         */
+        /* Without distractors the brightest stroke is 255, so that a disk has 170, its corners 0.59 of
+           that. */
         most = fmax(most, distance_of_disks(&rules, 98));
         assert_true(draw(seed, &rules, 0));
         least = fmin(least, distance_of_disks(&rules, 98));

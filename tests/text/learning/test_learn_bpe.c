@@ -3,7 +3,8 @@
 
    Planted and caught: the larger of two pairs with the same count; counts on either side of a merge not
    changed; a pair below min_frequency merged; an entry of the heap with an old count used; words counted
-   across line feeds. SPDX-License-Identifier: Apache-2.0 */
+   across line feeds.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/learning/learn_bpe.h"
 
 #include <stdio.h>

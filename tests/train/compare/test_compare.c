@@ -1,7 +1,7 @@
 /* Runs on the same examples, against their evaluations one example at a time. Bugs planted and caught: the
    second run evaluated with another seed; targets or directories not compared; the progress of the second
-   evaluation begun at 0; sums of all examples in the place of the first. SPDX-License-Identifier: Apache-2.0
- */
+   evaluation begun at 0; sums of all examples in the place of the first.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/compare/compare.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Buckets of a probe on given rows: learned hashes find clusters that random ones miss, the loss falls, and
    each layer has hashes of its own. Planted and caught: gradients not cleared between steps; a step against
-   the direction of the gradient; hashes of two layers shared. SPDX-License-Identifier: Apache-2.0 */
+   the direction of the gradient; hashes of two layers shared.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/inspect/probe.h"
 
 #include <math.h>

@@ -3,7 +3,8 @@
    classifier fixed for a checkpoint without one; options of the stored mechanism not carried to another, or
    those of the wrong one of two; hashes of a YOSO file lost with another mechanism; the tokenizer freed that
    the facts own; more ids or segments than the stored model accepted; the outputs of a stored list of words
-   left as they were; a run without a model accepted. SPDX-License-Identifier: Apache-2.0 */
+   left as they were; a run without a model accepted.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "train/start/origin.h"
 
 #include <stdio.h>
