@@ -42,47 +42,43 @@ static void tables_fixed_round(int16_t *out, size_t width, const float *x, size_
         }
 }
 
-INLINE void fixed_add_part(const size_t vectors, int16_t *tables, size_t width, size_t buckets,
-                           const void *codes, const bool wide, size_t at, size_t count, const int16_t *value)
+INLINE void fixed_add_part(const size_t vectors, int16_t *tables, size_t width,
+                           const struct table_hashes hashes, const bool wide, size_t at, const int16_t *value)
 {
     vu each[FIXED_VECTORS];
     UNROLLED
     for (size_t v = 0; v < vectors; v++)
         each[v] = fixed_load(value + v * FIXED_LANES);
-    for (size_t h = 0; h < count; h++) {
-        int16_t *row = tables + (h * buckets + code_at(codes, wide, at + h)) * width;
+    for (size_t h = 0; h < hashes.count; h++) {
+        int16_t *row = tables + (h * hashes.buckets + code_at(hashes.codes, wide, at + h)) * width;
         UNROLLED
         for (size_t v = 0; v < vectors; v++)
             fixed_store(row + v * FIXED_LANES, u_add_halves(fixed_load(row + v * FIXED_LANES), each[v]));
     }
 }
 
-INLINE void fixed_add_all(int16_t *tables, const size_t width, size_t buckets, const void *codes,
-                          const bool wide, size_t num_hashes, size_t first, size_t count,
-                          const int16_t *values, size_t ld_values, size_t n)
+INLINE void fixed_add_all(int16_t *tables, const size_t width, const struct table_hashes hashes,
+                          const bool wide, const int16_t *values, size_t ld_values, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        size_t at = i * num_hashes + first, c = 0;
+        size_t at = i * hashes.num_hashes + hashes.first, c = 0;
         for (; c + FIXED_COLUMNS <= width; c += FIXED_COLUMNS)
-            fixed_add_part(FIXED_VECTORS, tables + c, width, buckets, codes, wide, at, count,
-                           values + i * ld_values + c);
+            fixed_add_part(FIXED_VECTORS, tables + c, width, hashes, wide, at, values + i * ld_values + c);
         if (c < width)
-            fixed_add_part(FIXED_VECTORS / 2, tables + c, width, buckets, codes, wide, at, count,
+            fixed_add_part(FIXED_VECTORS / 2, tables + c, width, hashes, wide, at,
                            values + i * ld_values + c);
     }
 }
 
-static void tables_fixed_add(int16_t *tables, size_t width, size_t buckets, const void *codes, bool wide,
-                             size_t num_hashes, size_t first, size_t count, const int16_t *values,
-                             size_t ld_values, size_t n)
+static void tables_fixed_add(int16_t *tables, size_t width, const struct table_hashes *hashes,
+                             const int16_t *values, size_t ld_values, size_t n)
 {
-    if (!wide && width == FIXED_COLUMNS)
-        fixed_add_all(tables, FIXED_COLUMNS, buckets, codes, false, num_hashes, first, count, values,
-                      ld_values, n);
-    else if (wide)
-        fixed_add_all(tables, width, buckets, codes, true, num_hashes, first, count, values, ld_values, n);
+    if (!hashes->wide && width == FIXED_COLUMNS)
+        fixed_add_all(tables, FIXED_COLUMNS, *hashes, false, values, ld_values, n);
+    else if (hashes->wide)
+        fixed_add_all(tables, width, *hashes, true, values, ld_values, n);
     else
-        fixed_add_all(tables, width, buckets, codes, false, num_hashes, first, count, values, ld_values, n);
+        fixed_add_all(tables, width, *hashes, false, values, ld_values, n);
 }
 
 INLINE void fixed_sum(const size_t vectors, vu *sum, const int16_t *one, const int16_t *two)
@@ -99,19 +95,19 @@ INLINE void fixed_sum(const size_t vectors, vu *sum, const int16_t *one, const i
 
 /* `left` columns of out; sums of missing columns are 0. */
 INLINE void fixed_read_part(const size_t vectors, float *out, const size_t left, const int16_t *tables,
-                            const size_t width, size_t buckets, const void *codes, const bool wide, size_t at,
-                            size_t count)
+                            const size_t width, const struct table_hashes hashes, const bool wide, size_t at)
 {
     vu sum[2 * FIXED_VECTORS];
     size_t h = 0;
     UNROLLED
     for (size_t v = 0; v < 2 * vectors; v++)
         sum[v] = v * VLEN < left ? u_from(v_get(out + v * VLEN, left - v * VLEN)) : u_set(0);
-    for (; h + 2 <= count; h += 2)
-        fixed_sum(vectors, sum, tables + (h * buckets + code_at(codes, wide, at + h)) * width,
-                  tables + ((h + 1) * buckets + code_at(codes, wide, at + h + 1)) * width);
-    if (h < count)
-        fixed_sum(vectors, sum, tables + (h * buckets + code_at(codes, wide, at + h)) * width, NULL);
+    for (; h + 2 <= hashes.count; h += 2)
+        fixed_sum(vectors, sum, tables + (h * hashes.buckets + code_at(hashes.codes, wide, at + h)) * width,
+                  tables + ((h + 1) * hashes.buckets + code_at(hashes.codes, wide, at + h + 1)) * width);
+    if (h < hashes.count)
+        fixed_sum(vectors, sum, tables + (h * hashes.buckets + code_at(hashes.codes, wide, at + h)) * width,
+                  NULL);
     UNROLLED
     for (size_t v = 0; v < 2 * vectors; v++)
         if (v * VLEN < left)
@@ -119,36 +115,33 @@ INLINE void fixed_read_part(const size_t vectors, float *out, const size_t left,
 }
 
 INLINE void fixed_read_all(float *out, size_t ld_out, const int16_t *tables, const size_t width,
-                           size_t buckets, const void *codes, const bool wide, size_t num_hashes,
-                           size_t first, size_t count, size_t n, const size_t dim)
+                           const struct table_hashes hashes, const bool wide, size_t n, const size_t dim)
 {
     for (size_t i = 0; i < n; i++) {
-        size_t at = i * num_hashes + first, c = 0;
+        size_t at = i * hashes.num_hashes + hashes.first, c = 0;
         for (; c + FIXED_COLUMNS <= dim; c += FIXED_COLUMNS)
-            fixed_read_part(FIXED_VECTORS, out + i * ld_out + c, FIXED_COLUMNS, tables + c, width, buckets,
-                            codes, wide, at, count);
+            fixed_read_part(FIXED_VECTORS, out + i * ld_out + c, FIXED_COLUMNS, tables + c, width, hashes,
+                            wide, at);
         if (c + FIXED_BLOCK < dim)
-            fixed_read_part(FIXED_VECTORS, out + i * ld_out + c, dim - c, tables + c, width, buckets, codes,
-                            wide, at, count);
+            fixed_read_part(FIXED_VECTORS, out + i * ld_out + c, dim - c, tables + c, width, hashes, wide,
+                            at);
         else if (c < dim)
-            fixed_read_part(FIXED_VECTORS / 2, out + i * ld_out + c, dim - c, tables + c, width, buckets,
-                            codes, wide, at, count);
+            fixed_read_part(FIXED_VECTORS / 2, out + i * ld_out + c, dim - c, tables + c, width, hashes, wide,
+                            at);
     }
 }
 
 /* The words of out pass through float registers, which keeps their bits. */
 static void tables_fixed_read(int32_t *out, size_t ld_out, const int16_t *tables, size_t width,
-                              size_t buckets, const void *codes, bool wide, size_t num_hashes, size_t first,
-                              size_t count, size_t n, size_t dim)
+                              const struct table_hashes *hashes, size_t n, size_t dim)
 {
     float *words = (float *)(void *)out;
-    if (!wide && width == FIXED_COLUMNS && dim == FIXED_COLUMNS)
-        fixed_read_all(words, ld_out, tables, FIXED_COLUMNS, buckets, codes, false, num_hashes, first, count,
-                       n, FIXED_COLUMNS);
-    else if (wide)
-        fixed_read_all(words, ld_out, tables, width, buckets, codes, true, num_hashes, first, count, n, dim);
+    if (!hashes->wide && width == FIXED_COLUMNS && dim == FIXED_COLUMNS)
+        fixed_read_all(words, ld_out, tables, FIXED_COLUMNS, *hashes, false, n, FIXED_COLUMNS);
+    else if (hashes->wide)
+        fixed_read_all(words, ld_out, tables, width, *hashes, true, n, dim);
     else
-        fixed_read_all(words, ld_out, tables, width, buckets, codes, false, num_hashes, first, count, n, dim);
+        fixed_read_all(words, ld_out, tables, width, *hashes, false, n, dim);
 }
 
 static void tables_fixed_finish(float *x, size_t ld, size_t n, size_t dim, float step)

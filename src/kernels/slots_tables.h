@@ -11,6 +11,15 @@
 /* The number of columns of a 16-bit table is a multiple of this. */
 enum { FIXED_BLOCK = 32 };
 
+/* The codes of rows, and the hashes that a call uses: `count` of them from `first` on, each with a table of
+   its own. */
+struct table_hashes {
+    const void *codes; /* (n, num_hashes), as hash.codes writes them */
+    bool wide;         /* codes are uint32_t */
+    size_t num_hashes, first, count;
+    size_t buckets; /* rows of a table */
+};
+
 /* Arguments of tables.scan: prefix sums in hash tables. */
 struct table_scan {
     float *tables; /* (count, buckets, dim) */
@@ -27,15 +36,15 @@ struct table_scan {
 
 struct tables_slots {
     /* For each row i < n in order, for each hash h in [first, first + count):
-       tables[(h - first) * buckets + code(i, h)][0 .. dim) += values[i]. codes as hash.codes, (n,
-       num_hashes). tables (count, buckets, dim). ld_values may be 0 (one row for all). EXACT. */
-    void (*add)(float *tables, size_t buckets, const void *codes, bool wide, size_t num_hashes, size_t first,
-                size_t count, const float *values, size_t ld_values, size_t n, size_t dim);
+       tables[(h - first) * buckets + code(i, h)][0 .. dim) += values[i]. tables (count, buckets, dim).
+       ld_values may be 0 (one row for all). EXACT. */
+    void (*add)(float *tables, const struct table_hashes *hashes, const float *values, size_t ld_values,
+                size_t n, size_t dim);
 
     /* out[i] += sum over h in [first, first + count), in order, starting from out's value, of the table row
        of code(i, h). EXACT. */
-    void (*read)(float *out, size_t ld_out, const float *tables, size_t buckets, const void *codes, bool wide,
-                 size_t num_hashes, size_t first, size_t count, size_t n, size_t dim);
+    void (*read)(float *out, size_t ld_out, const float *tables, const struct table_hashes *hashes, size_t n,
+                 size_t dim);
 
     /* One table, and a list of rows. tables.add_rows: for each k < n in order, table[codes[k]][0 .. dim) +=
        values[rows[k]]. tables.read_rows: out[rows[k]] += table[codes[k]]; rows are distinct. ld_values may be
@@ -59,14 +68,12 @@ struct tables_slots {
                         float factor);
 
     /* tables.add for rows of tables.fixed_round, ld_values apart. No sum may exceed 32767 in magnitude. */
-    void (*fixed_add)(int16_t *tables, size_t width, size_t buckets, const void *codes, bool wide,
-                      size_t num_hashes, size_t first, size_t count, const int16_t *values, size_t ld_values,
-                      size_t n);
+    void (*fixed_add)(int16_t *tables, size_t width, const struct table_hashes *hashes, const int16_t *values,
+                      size_t ld_values, size_t n);
 
     /* tables.read of the first dim <= width columns, as 32-bit integers. */
-    void (*fixed_read)(int32_t *out, size_t ld_out, const int16_t *tables, size_t width, size_t buckets,
-                       const void *codes, bool wide, size_t num_hashes, size_t first, size_t count, size_t n,
-                       size_t dim);
+    void (*fixed_read)(int32_t *out, size_t ld_out, const int16_t *tables, size_t width,
+                       const struct table_hashes *hashes, size_t n, size_t dim);
 
     /* In place: converts x[i][c], a 32-bit integer, to float and multiplies it by step; each is rounded
        once. */

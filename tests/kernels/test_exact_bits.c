@@ -319,8 +319,10 @@ static void tables(struct scene *s)
     enum { COUNT = 3, BUCKETS = 1 << BITS };
     float *sums = calloc(COUNT * BUCKETS * s->dim, sizeof *sums);
     const struct tables_slots *slots = &s->kernels->tables;
-    slots->add(sums, BUCKETS, s->codes, false, HASHES, 2, COUNT, s->z, s->ld, ROWS, s->dim);
-    slots->read(s->x, s->ld, sums, BUCKETS, s->others, false, HASHES, 2, COUNT, ROWS, s->dim);
+    const struct table_hashes from = {s->codes, false, HASHES, 2, COUNT, BUCKETS},
+                              to = {s->others, false, HASHES, 2, COUNT, BUCKETS};
+    slots->add(sums, &from, s->z, s->ld, ROWS, s->dim);
+    slots->read(s->x, s->ld, sums, &to, ROWS, s->dim);
     slots->scan(&(struct table_scan){.tables = sums,
                                      .buckets = BUCKETS,
                                      .from = s->others,
@@ -360,8 +362,10 @@ static void fixed_tables(struct scene *s)
     int32_t *read = (int32_t *)s->words;
     const struct tables_slots *slots = &s->kernels->tables;
     slots->fixed_round(values, width, s->x, s->ld, ROWS, s->dim, 250.0f);
-    slots->fixed_add(sums, width, BUCKETS, s->codes, false, HASHES, 1, COUNT, values, width, ROWS);
-    slots->fixed_read(read, s->ld, sums, width, BUCKETS, s->others, false, HASHES, 1, COUNT, ROWS, s->dim);
+    const struct table_hashes from = {s->codes, false, HASHES, 1, COUNT, BUCKETS},
+                              to = {s->others, false, HASHES, 1, COUNT, BUCKETS};
+    slots->fixed_add(sums, width, &from, values, width, ROWS);
+    slots->fixed_read(read, s->ld, sums, width, &to, ROWS, s->dim);
     slots->fixed_finish((float *)(void *)read, s->ld, ROWS, s->dim, 0.004f);
     give_rows(s, (const float *)(const void *)read);
     free(sums), free(values);

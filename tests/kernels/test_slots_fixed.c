@@ -43,10 +43,9 @@ static void check_sums(const struct kernels *kernels, struct problem p, bool wid
     memcpy(out, start, out_ends * sizeof *out);
 
     kernels->tables.fixed_round(values, width, x, ld_x, p.n, p.dim, factor);
-    kernels->tables.fixed_add(sums, width, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, values,
-                              width, p.n);
-    kernels->tables.fixed_read((int32_t *)(void *)out, ld_out, sums, width, BUCKETS, codes, wide,
-                               p.num_hashes, p.first, p.count, p.n, p.dim);
+    const struct table_hashes hashes = {codes, wide, p.num_hashes, p.first, p.count, BUCKETS};
+    kernels->tables.fixed_add(sums, width, &hashes, values, width, p.n);
+    kernels->tables.fixed_read((int32_t *)(void *)out, ld_out, sums, width, &hashes, p.n, p.dim);
     int32_t got;
     for (size_t i = 0; i < p.n; i++)
         for (size_t c = 0; c < p.dim; c++) {

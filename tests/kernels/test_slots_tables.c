@@ -23,8 +23,8 @@ static void check_tables(const struct kernels *kernels, struct problem p, bool w
     size_t size = p.count * BUCKETS * p.dim, rows = p.n == 0 ? 0 : (p.n - 1) * p.ld + p.dim;
     size_t ld_out = p.dim + 2, out_size = p.n == 0 ? 0 : p.n * ld_out - 2;
     float *tables = oddities(1, size), *want = copy_of(tables, size), *values = oddities(2, rows);
-    kernels->tables.add(tables, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, values, p.ld, p.n,
-                        p.dim);
+    const struct table_hashes hashes = {codes, wide, p.num_hashes, p.first, p.count, BUCKETS};
+    kernels->tables.add(tables, &hashes, values, p.ld, p.n, p.dim);
     for (size_t i = 0; i < p.n; i++)
         for (size_t h = 0; h < p.count; h++)
             for (size_t c = 0; c < p.dim; c++)
@@ -33,8 +33,7 @@ static void check_tables(const struct kernels *kernels, struct problem p, bool w
     check_same_bits(tables, want, size * sizeof *tables, of(text, "tables.add", kernels, p.n, p.dim));
 
     float *out = oddities(3, out_size), *sums = copy_of(out, out_size);
-    kernels->tables.read(out, ld_out, tables, BUCKETS, codes, wide, p.num_hashes, p.first, p.count, p.n,
-                         p.dim);
+    kernels->tables.read(out, ld_out, tables, &hashes, p.n, p.dim);
     for (size_t i = 0; i < p.n; i++)
         for (size_t h = 0; h < p.count; h++)
             for (size_t c = 0; c < p.dim; c++)

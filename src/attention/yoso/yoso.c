@@ -231,20 +231,26 @@ static void carry_values(struct head *head)
     float *sums = head->options->normalize == YOSO_NORMALIZE_SUM ? head->saved.kept : NULL;
     if (sums != NULL)
         memset(sums, 0, head->queries.n * sizeof *sums);
-    const struct yoso_rows from = {&head->keys, value.data, value.stride},
-                           to = {&head->queries, x.data, x.stride};
+    struct table_carry rows = {.queries = &head->queries,
+                               .keys = &head->keys,
+                               .to_queries = true,
+                               .values = value.data,
+                               .ld_values = value.stride,
+                               .out = x.data,
+                               .ld_out = x.stride,
+                               .dim = x.cols};
     if (problem->shape.ranks > 1)
-        yoso_ranks_carry(problem, &head->scratch.ranks, false, &from, &to, sums);
+        yoso_ranks_carry(problem, &head->scratch.ranks, &rows, sums);
     if (!has_tables(problem))
         return;
-    if (!tables_carry_fixed(head->kernels, problem->pool, tables, &head->queries, &head->keys, value.data,
-                            value.stride, x.data, x.stride, x.cols))
-        tables_carry(head->kernels, problem->pool, tables, &head->queries, &head->keys, KEYS_TO_QUERIES,
-                     value.data, value.stride, x.data, x.stride, x.cols);
+    if (!tables_carry_fixed(head->kernels, problem->pool, tables, &rows))
+        tables_carry(head->kernels, problem->pool, tables, &rows);
+    if (sums == NULL)
+        return;
     const float per_hash = 1 / (float)head->hashing.num_hashes;
-    if (sums != NULL)
-        tables_carry(head->kernels, problem->pool, tables, &head->queries, &head->keys, KEYS_TO_QUERIES,
-                     &per_hash, 0, sums, 1, 1);
+    rows.values = &per_hash, rows.ld_values = 0;
+    rows.out = sums, rows.ld_out = rows.dim = 1;
+    tables_carry(head->kernels, problem->pool, tables, &rows);
 }
 
 static void forward(const struct problem *problem, struct view out)
@@ -379,13 +385,18 @@ static void carry_gradients(struct head *head)
 {
     const struct problem *problem = head->problem;
     const struct pair_rows *queries = &head->scratch.backward.queries, *keys = &head->scratch.backward.keys;
-    const struct yoso_rows from = {&head->queries, queries->value, queries->ld},
-                           to = {&head->keys, keys->value, keys->ld};
+    const struct table_carry rows = {.queries = &head->queries,
+                                     .keys = &head->keys,
+                                     .to_queries = false,
+                                     .values = queries->value,
+                                     .ld_values = queries->ld,
+                                     .out = keys->value,
+                                     .ld_out = keys->ld,
+                                     .dim = head->dout.cols};
     if (problem->shape.ranks > 1)
-        yoso_ranks_carry(problem, &head->scratch.ranks, true, &from, &to, NULL);
+        yoso_ranks_carry(problem, &head->scratch.ranks, &rows, NULL);
     if (has_tables(problem))
-        tables_carry(head->kernels, problem->pool, &head->scratch.tables, &head->queries, &head->keys,
-                     QUERIES_TO_KEYS, from.rows, from.ld, to.rows, to.ld, head->dout.cols);
+        tables_carry(head->kernels, problem->pool, &head->scratch.tables, &rows);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,

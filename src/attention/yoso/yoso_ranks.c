@@ -96,28 +96,30 @@ void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const str
     pair_rows_lay_out(&ranks->visitors, arena, ranks->most, ranks->width, shape->value_dim, true, false);
 }
 
-void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks, bool to_keys,
-                      const struct yoso_rows *from, const struct yoso_rows *to, float *sums)
+void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
+                      const struct table_carry *rows, float *sums)
 {
+    const struct codes *from = rows->to_queries ? rows->keys : rows->queries,
+                       *to = rows->to_queries ? rows->queries : rows->keys;
     const struct kernels *kernels = problem->kernels;
     const float per_hash = 1 / (float)ranks->hashing.num_hashes;
     struct table_state values = ranks->values, weights = ranks->weights;
     weights.dim = sums == NULL ? 0 : weights.dim;
     size_t floats = table_state_floats(&ranks->hashing, values.dim + weights.dim);
     memset(values.tables, 0, floats * sizeof(float));
-    const struct table_rows given = {.codes = from->codes, .values = from->rows, .ld_values = from->ld};
-    const struct table_rows ones = {.codes = from->codes, .values = &per_hash};
+    const struct table_rows given = {.codes = from, .values = rows->values, .ld_values = rows->ld_values};
+    const struct table_rows ones = {.codes = from, .values = &per_hash};
     table_state_add(kernels, problem->pool, &values, &given);
     table_state_add(kernels, problem->pool, &weights, &ones);
     if (problem->shape.causal) {
-        row_ranks_scan(problem->ranks, values.tables, ranks->others, floats, to_keys);
+        row_ranks_scan(problem->ranks, values.tables, ranks->others, floats, !rows->to_queries);
         values.tables = ranks->others;
         weights.tables = ranks->others + (ranks->weights.tables - ranks->values.tables);
     } else {
         row_ranks_sum(problem->ranks, problem->pool, values.tables, floats, ranks->sum_room);
     }
-    const struct table_rows taken = {.codes = to->codes, .out = to->rows, .ld_out = to->ld};
-    const struct table_rows counted = {.codes = to->codes, .out = sums, .ld_out = 1};
+    const struct table_rows taken = {.codes = to, .out = rows->out, .ld_out = rows->ld_out};
+    const struct table_rows counted = {.codes = to, .out = sums, .ld_out = 1};
     table_state_read(kernels, problem->pool, &values, &taken);
     table_state_read(kernels, problem->pool, &weights, &counted);
 }

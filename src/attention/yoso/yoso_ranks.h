@@ -11,6 +11,7 @@
 
 #include "attention/yoso/yoso_bucket_sums.h"
 #include "parts/collisions/pairs.h"
+#include "parts/collisions/partner_tables.h"
 #include "parts/collisions/table_state.h"
 #include "parts/hashing/yoso_options.h"
 
@@ -39,17 +40,10 @@ struct yoso_ranks {
 void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
                         const struct problem_shape *shape, bool weighted, bool backward);
 
-/* Rows that are added to the tables, or read from them. */
-struct yoso_rows {
-    const struct codes *codes;
-    float *rows;
-    size_t ld;
-};
-/* to->rows += the sums of from->rows of all ranks in the buckets of each row; causal: of the ranks before
-   this one, or with `to_keys` of those after it. sums: (rows of to) += the number of collisions / m; NULL:
-   not wanted. */
-void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks, bool to_keys,
-                      const struct yoso_rows *from, const struct yoso_rows *to, float *sums);
+/* As tables_carry, with the giving rows of all ranks; causal: of the ranks before this one, or if keys
+   receive of those after it. sums: (receiving rows) += the number of collisions / m; NULL: not wanted. */
+void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
+                      const struct table_carry *rows, float *sums);
 /* As pairs_add, with the keys of all ranks; causal: of those before this one, and its own. pairs: with this
    rank's queries and keys, without sums. work: for `most` keys. */
 void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, const struct pairs *pairs,

@@ -8,17 +8,16 @@
 static void add(const struct kernels *kernels, const struct causal_pass *pass, const struct codes *codes,
                 size_t row, size_t n)
 {
-    kernels->tables.add(pass->table, pass->buckets, codes_row(codes, row), codes->wide, codes->num_hashes,
-                        pass->first, pass->count, pass->values + row * pass->ld_values, pass->ld_values, n,
+    const struct table_hashes hashes = codes_hashes(codes, row, pass->first, pass->count, pass->buckets);
+    kernels->tables.add(pass->table, &hashes, pass->values + row * pass->ld_values, pass->ld_values, n,
                         pass->dim);
 }
 
 static void read(const struct kernels *kernels, const struct causal_pass *pass, const struct codes *codes,
                  size_t row, size_t n)
 {
-    kernels->tables.read(pass->out + row * pass->ld_out, pass->ld_out, pass->table, pass->buckets,
-                         codes_row(codes, row), codes->wide, codes->num_hashes, pass->first, pass->count, n,
-                         pass->dim);
+    const struct table_hashes hashes = codes_hashes(codes, row, pass->first, pass->count, pass->buckets);
+    kernels->tables.read(pass->out + row * pass->ld_out, pass->ld_out, pass->table, &hashes, n, pass->dim);
 }
 
 /* n steps: adds row `from` of one side, then reads row `to` of the other, in rising order; or from the last

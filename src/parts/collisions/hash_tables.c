@@ -98,13 +98,8 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
 struct carry {
     const struct kernels *kernels;
     const struct tables *tables;
-    struct codes queries, keys;
-    bool to_queries;
-    const float *values;
-    size_t ld_values;
-    bool fixed; /* 16-bit tables of tables->fixed instead of values; out holds integers */
-    float *out;
-    size_t ld_out, dim;
+    const struct table_carry *rows;
+    bool fixed;          /* 16-bit tables of tables->fixed instead of values; out holds integers */
     size_t first, count; /* hashes of this pass */
     size_t begin, end;   /* columns of this pass */
     size_t slice;        /* columns per thread, or per table */
@@ -112,12 +107,12 @@ struct carry {
 
 static const struct codes *giving(const struct carry *carry)
 {
-    return carry->to_queries ? &carry->keys : &carry->queries;
+    return carry->rows->to_queries ? carry->rows->keys : carry->rows->queries;
 }
 
 static const struct codes *receiving(const struct carry *carry)
 {
-    return carry->to_queries ? &carry->queries : &carry->keys;
+    return carry->rows->to_queries ? carry->rows->queries : carry->rows->keys;
 }
 
 /* Capacity of a thread's memory in numbers; columns of the narrowest slice; columns of a table's row. */
@@ -141,55 +136,53 @@ static void clear_and_add(const struct carry *carry, void *table, size_t first, 
 {
     const struct codes *from = giving(carry);
     const struct tables *tables = carry->tables;
+    const struct table_hashes hashes = codes_hashes(from, 0, first, count, tables->buckets);
     size_t row = row_of_table(carry, width), numbers = count * tables->buckets * row;
     if (carry->fixed) {
         memset(table, 0, numbers * sizeof(int16_t));
-        carry->kernels->tables.fixed_add(table, row, tables->buckets, from->data, from->wide,
-                                         from->num_hashes, first, count, tables->fixed.rounded + c,
-                                         tables->fixed.width, from->n);
+        carry->kernels->tables.fixed_add(table, row, &hashes, tables->fixed.rounded + c, tables->fixed.width,
+                                         from->n);
         return;
     }
     memset(table, 0, numbers * sizeof(float));
-    carry->kernels->tables.add(table, carry->tables->buckets, from->data, from->wide, from->num_hashes, first,
-                               count, carry->values + c, carry->ld_values, from->n, width);
+    carry->kernels->tables.add(table, &hashes, carry->rows->values + c, carry->rows->ld_values, from->n,
+                               width);
 }
 
 /* Reads into rows [row, row + rows) of the receiving side. */
 static void read(const struct carry *carry, const void *table, size_t first, size_t count, size_t c,
                  size_t width, size_t row, size_t rows)
 {
-    const struct codes *to = receiving(carry);
-    size_t code_bytes = to->wide ? sizeof(uint32_t) : sizeof(uint16_t), buckets = carry->tables->buckets;
-    const char *codes = (const char *)to->data + row * to->num_hashes * code_bytes;
-    float *out = carry->out + row * carry->ld_out + c;
+    const struct table_hashes hashes =
+        codes_hashes(receiving(carry), row, first, count, carry->tables->buckets);
+    size_t ld_out = carry->rows->ld_out;
+    float *out = carry->rows->out + row * ld_out + c;
     if (carry->fixed)
-        carry->kernels->tables.fixed_read((int32_t *)(void *)out, carry->ld_out, table,
-                                          row_of_table(carry, width), buckets, codes, to->wide,
-                                          to->num_hashes, first, count, rows, width);
+        carry->kernels->tables.fixed_read((int32_t *)(void *)out, ld_out, table, row_of_table(carry, width),
+                                          &hashes, rows, width);
     else
-        carry->kernels->tables.read(out, carry->ld_out, table, buckets, codes, to->wide, to->num_hashes,
-                                    first, count, rows, width);
+        carry->kernels->tables.read(out, ld_out, table, &hashes, rows, width);
 }
 
 static void carry_causal(const struct carry *carry, float *table, size_t first, size_t count, size_t c,
                          size_t width)
 {
     const struct causal_pass pass = {
-        .queries = &carry->queries,
-        .keys = &carry->keys,
+        .queries = carry->rows->queries,
+        .keys = carry->rows->keys,
         .visible = carry->tables->visible,
         .table = table,
         .buckets = carry->tables->buckets,
         .first = first,
         .count = count,
         .dim = width,
-        .values = carry->values + c,
-        .out = carry->out + c,
-        .ld_values = carry->ld_values,
-        .ld_out = carry->ld_out,
+        .values = carry->rows->values + c,
+        .out = carry->rows->out + c,
+        .ld_values = carry->rows->ld_values,
+        .ld_out = carry->rows->ld_out,
     };
     memset(table, 0, count * carry->tables->buckets * width * sizeof *table);
-    if (carry->to_queries)
+    if (carry->rows->to_queries)
         causal_keys_to_queries(carry->kernels, &pass);
     else
         causal_queries_to_keys(carry->kernels, &pass);
@@ -221,7 +214,7 @@ static void carry_slice(void *argument, size_t index, int worker)
 {
     const struct carry *carry = argument;
     size_t c = index * carry->slice;
-    carry_columns(carry, c, size_min(carry->dim, c + carry->slice),
+    carry_columns(carry, c, size_min(carry->rows->dim, c + carry->slice),
                   carry->tables->table + (size_t)worker * carry->tables->capacity);
 }
 
@@ -271,9 +264,9 @@ static void carry_together(struct pool *pool, struct carry *carry)
     size_t rows = capacity_of_thread(carry) * tables->workers / tables->buckets,
            num_hashes = tables->hashing.num_hashes, line = line_of(carry);
     size_t blocks = in_blocks(receiving(carry)->n);
-    size_t columns = rows >= row_of_table(carry, carry->dim) ? carry->dim : rows - rows % line;
-    for (; carry->begin < carry->dim; carry->begin = carry->end) {
-        carry->end = size_min(carry->dim, carry->begin + columns);
+    size_t columns = rows >= row_of_table(carry, carry->rows->dim) ? carry->rows->dim : rows - rows % line;
+    for (; carry->begin < carry->rows->dim; carry->begin = carry->end) {
+        carry->end = size_min(carry->rows->dim, carry->begin + columns);
         /* Use slices only if tables of whole rows would be too few for the threads. */
         bool whole = size_min(num_hashes, rows / columns) >= 2 * tables->workers;
         carry->slice = size_min(whole ? columns : line, carry->end - carry->begin);
@@ -300,19 +293,19 @@ static void carry_part(void *argument, const struct buckets *buckets, size_t has
         .queries = buckets->queries,
         .keys = buckets->keys,
         .visible = carry->tables->visible,
-        .to_queries = carry->to_queries,
-        .values = carry->values,
-        .out = carry->out,
-        .ld_values = carry->ld_values,
-        .ld_out = carry->ld_out,
-        .dim = carry->dim,
+        .to_queries = carry->rows->to_queries,
+        .values = carry->rows->values,
+        .out = carry->rows->out,
+        .ld_values = carry->rows->ld_values,
+        .ld_out = carry->rows->ld_out,
+        .dim = carry->rows->dim,
     });
 }
 
 /* Columns per thread, if they can be split with little idle time; else 0. */
 static size_t slice_for(const struct carry *carry, size_t workers)
 {
-    size_t line = line_of(carry), lines = (carry->dim + line - 1) / line,
+    size_t line = line_of(carry), lines = (carry->rows->dim + line - 1) / line,
            each = (lines + workers - 1) / workers;
     return 4 * each * workers <= 5 * lines ? each * line : 0;
 }
@@ -327,34 +320,20 @@ static void carry_by_tables(struct carry *carry, struct pool *pool)
     if (together)
         carry_together(pool, carry);
     else
-        pool_run(pool, carry_slice, carry, (carry->dim + carry->slice - 1) / carry->slice);
+        pool_run(pool, carry_slice, carry, (carry->rows->dim + carry->slice - 1) / carry->slice);
 }
 
 void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
-                  const struct codes *queries, const struct codes *keys, enum tables_direction direction,
-                  const float *values, size_t ld_values, float *out, size_t ld_out, size_t dim)
+                  const struct table_carry *rows)
 {
     struct carry carry = {
-        .kernels = kernels,
-        .tables = tables,
-        .queries = *queries,
-        .keys = *keys,
-        .to_queries = direction == KEYS_TO_QUERIES,
-        .values = values,
-        .ld_values = ld_values,
-        .out = out,
-        .ld_out = ld_out,
-        .dim = dim,
-        .count = tables->hashing.num_hashes,
-    };
-    const struct hash_list all = {NULL, queries->num_hashes};
+        .kernels = kernels, .tables = tables, .rows = rows, .count = tables->hashing.num_hashes};
+    const struct hash_list all = {NULL, rows->queries->num_hashes};
     if (tables->means == BY_PARTNERS)
-        partner_tables_carry(
-            kernels, pool, &tables->partners,
-            &(struct partner_carry){queries, keys, carry.to_queries, values, ld_values, out, ld_out, dim});
+        partner_tables_carry(kernels, pool, &tables->partners, rows);
     else if (tables->means == BY_BUCKETS)
-        bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), queries, keys, &all, carry_part,
-                        &carry);
+        bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), rows->queries, rows->keys, &all,
+                        carry_part, &carry);
     else
         carry_by_tables(&carry, pool);
 }
@@ -373,35 +352,26 @@ static void finish_block(void *argument, size_t block, int worker)
     const struct finishing *finishing = argument;
     const struct carry *carry = finishing->carry;
     size_t first = block * READ_ROWS;
-    carry->kernels->tables.fixed_finish(carry->out + first * carry->ld_out, carry->ld_out,
-                                        size_min(READ_ROWS, carry->queries.n - first), carry->dim,
-                                        finishing->step);
+    carry->kernels->tables.fixed_finish(carry->rows->out + first * carry->rows->ld_out, carry->rows->ld_out,
+                                        size_min(READ_ROWS, carry->rows->queries->n - first),
+                                        carry->rows->dim, finishing->step);
 }
 
 bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
-                        const struct codes *queries, const struct codes *keys, const float *values,
-                        size_t ld_values, float *out, size_t ld_out, size_t dim)
+                        const struct table_carry *rows)
 {
-    struct carry carry = {
-        .kernels = kernels,
-        .tables = tables,
-        .queries = *queries,
-        .keys = *keys,
-        .to_queries = true,
-        .values = values,
-        .ld_values = ld_values,
-        .fixed = true,
-        .out = out,
-        .ld_out = ld_out,
-        .dim = dim,
-        .count = tables->hashing.num_hashes,
-    };
+    struct carry carry = {.kernels = kernels,
+                          .tables = tables,
+                          .rows = rows,
+                          .fixed = true,
+                          .count = tables->hashing.num_hashes};
     struct finishing finishing = {.carry = &carry};
-    if (tables->fixed.rounded == NULL || tables->visible != NULL || dim < FIXED_BLOCK || keys->n == 0 ||
-        keys->wide ||
-        !fixed_values_round(kernels, pool, &tables->fixed, keys, values, ld_values, dim, &finishing.step))
+    if (tables->fixed.rounded == NULL || tables->visible != NULL || rows->dim < FIXED_BLOCK ||
+        rows->keys->n == 0 || rows->keys->wide ||
+        !fixed_values_round(kernels, pool, &tables->fixed, rows->keys, rows->values, rows->ld_values,
+                            rows->dim, &finishing.step))
         return false;
     carry_by_tables(&carry, pool);
-    pool_run(pool, finish_block, &finishing, in_blocks(queries->n));
+    pool_run(pool, finish_block, &finishing, in_blocks(rows->queries->n));
     return true;
 }

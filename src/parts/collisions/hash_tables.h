@@ -32,23 +32,18 @@ struct tables {
 void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
                     size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool causal, bool fixed);
 
-enum tables_direction { KEYS_TO_QUERIES, QUERIES_TO_KEYS };
-
-/* Adds into out (rows of the receiving side, ld_out), over hashes in rising order, and within a hash over
-   rows of the giving side in rising order: the bits depend on nothing else. dim: at most as laid out;
-   ld_values may be 0 (one row for all). pool: with the number of threads laid out, or NULL. */
+/* Adds over hashes in rising order, and within a hash over the giving rows in rising order: the bits depend
+   on nothing else. rows->dim: at most as laid out. pool: with the number of threads laid out, or NULL. */
 void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
-                  const struct codes *queries, const struct codes *keys, enum tables_direction direction,
-                  const float *values, size_t ld_values, float *out, size_t ld_out, size_t dim);
+                  const struct table_carry *rows);
 
 /* Keys to queries with sums in 16-bit integers, in 0.7 of the time (kernels/simd_fixed.h). Equals
    tables_carry exactly for values rounded to multiples of a step (fixed_values.h). Returns false and writes
    nothing if the step would be too coarse (crowded buckets; outliers), or if there are no tables, a causal
-   view, wide codes, or fewer than FIXED_BLOCK columns. For normal values and vectors and 9 bits, a step is 1
-   / 480 of it at n 1024, 1 / 166 at 4096, 1 / 84 at 8192, and too coarse at 16384. out must be zeros, values
-   finite. */
+   view, wide codes, or fewer than FIXED_BLOCK columns. For normal values and vectors and 9 bits, a step is
+   1 / 480 of it at n 1024, 1 / 166 at 4096, 1 / 84 at 8192, and too coarse at 16384. out must be zeros,
+   values finite. */
 bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
-                        const struct codes *queries, const struct codes *keys, const float *values,
-                        size_t ld_values, float *out, size_t ld_out, size_t dim);
+                        const struct table_carry *rows);
 
 #endif

@@ -32,7 +32,7 @@ void partner_tables_lay_out(struct partner_tables *tables, struct arena *arena, 
 struct work {
     const struct kernels *kernels;
     const struct partner_tables *tables;
-    const struct partner_carry *carry;
+    const struct table_carry *carry;
     size_t first, count; /* hashes whose codes are in the columns */
     size_t slice;        /* columns of a unit of work */
 };
@@ -41,7 +41,7 @@ struct work {
 static void carry_hash(const struct work *work, const struct partners *partners, float *table, size_t c,
                        size_t end)
 {
-    const struct partner_carry *carry = work->carry;
+    const struct table_carry *carry = work->carry;
     const struct partner_rows *from = carry->to_queries ? &partners->keys : &partners->queries,
                               *to = carry->to_queries ? &partners->queries : &partners->keys;
     size_t codes = partners->num_codes, columns = end - c;
@@ -74,7 +74,7 @@ static void carry_slice(void *argument, size_t index, int worker)
 }
 
 void partner_tables_carry(const struct kernels *kernels, struct pool *pool, struct partner_tables *tables,
-                          const struct partner_carry *carry)
+                          const struct table_carry *carry)
 {
     struct work work = {.kernels = kernels, .tables = tables, .carry = carry};
     size_t num_hashes = tables->hashing.num_hashes, slices = pool == NULL ? 1 : tables->workers;

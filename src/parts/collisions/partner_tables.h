@@ -19,18 +19,19 @@ struct partner_tables {
 void partner_tables_lay_out(struct partner_tables *tables, struct arena *arena, const struct hashing *hashing,
                             size_t num_queries, size_t num_keys, size_t dim, size_t workers);
 
-/* The rows to carry, as in tables_carry. */
-struct partner_carry {
+/* The rows that one side gives and the other receives: out_i += value_j for each hash in which i and j have
+   the same code. */
+struct table_carry {
     const struct codes *queries, *keys;
-    bool to_queries;
-    const float *values;
-    size_t ld_values;
-    float *out;
+    bool to_queries;     /* keys give; false: queries give */
+    const float *values; /* (giving rows, dim) */
+    size_t ld_values;    /* may be 0: one row for all */
+    float *out;          /* (receiving rows, dim), added into */
     size_t ld_out, dim;
 };
 
 /* Adds into out with the bits of tables_carry. */
 void partner_tables_carry(const struct kernels *kernels, struct pool *pool, struct partner_tables *tables,
-                          const struct partner_carry *carry);
+                          const struct table_carry *carry);
 
 #endif

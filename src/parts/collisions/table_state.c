@@ -10,7 +10,7 @@
 #include "parts/collisions/causal_tables.h"
 
 enum {
-    PASS_FLOATS = 256 * 1024, /* as LONG_PASS and LONG_SLICE of hash_tables.c, measured there */
+    PASS_FLOATS = 256 * 1024, /* as LONG_PASS and SLICE_COLUMNS of hash_tables.c, measured there */
     ADD_FLOATS = PASS_FLOATS / 4,
     SLICE = 32,
     READ_ROWS = 1024, /* queries per unit of work */
@@ -84,10 +84,10 @@ static void add_keys(const struct work *work, const struct slice *slice, const s
     const struct table_rows *keys = work->keys;
     if (n == 0)
         return;
-    work->kernels->tables.add(hashes->tables, slice->buckets, codes_row(keys->codes, first),
-                              keys->codes->wide, keys->codes->num_hashes, hashes->first, hashes->count,
-                              keys->values + first * keys->ld_values + slice->column, keys->ld_values, n,
-                              slice->width);
+    const struct table_hashes own =
+        codes_hashes(keys->codes, first, hashes->first, hashes->count, slice->buckets);
+    work->kernels->tables.add(hashes->tables, &own, keys->values + first * keys->ld_values + slice->column,
+                              keys->ld_values, n, slice->width);
 }
 
 static void add_unit(void *argument, size_t index, int worker)
@@ -118,9 +118,10 @@ static void read_unit(void *argument, size_t index, int worker)
         struct slice slice = slice_at(work->state, s);
         for (size_t pass = 0; pass < count_passes(work->state, PASS_FLOATS); pass++) {
             struct hashes hashes = hashes_of(work->state, &slice, PASS_FLOATS, pass);
+            const struct table_hashes own =
+                codes_hashes(codes, first, hashes.first, hashes.count, slice.buckets);
             work->kernels->tables.read(queries->out + first * queries->ld_out + slice.column, queries->ld_out,
-                                       hashes.tables, slice.buckets, codes_row(codes, first), codes->wide,
-                                       codes->num_hashes, hashes.first, hashes.count, n, slice.width);
+                                       hashes.tables, &own, n, slice.width);
         }
     }
 }

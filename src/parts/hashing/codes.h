@@ -29,6 +29,19 @@ static inline const void *codes_row(const struct codes *codes, size_t row)
     return (const char *)codes->data + row * codes->num_hashes * (codes->wide ? 4 : 2);
 }
 
+/* Hashes [first, first + count) of the rows from `row` on, for slots of stage tables: tables of `buckets`
+ * rows. */
+static inline struct table_hashes codes_hashes(const struct codes *codes, size_t row, size_t first,
+                                               size_t count, size_t buckets)
+{
+    return (struct table_hashes){.codes = codes_row(codes, row),
+                                 .wide = codes->wide,
+                                 .num_hashes = codes->num_hashes,
+                                 .first = first,
+                                 .count = count,
+                                 .buckets = buckets};
+}
+
 /* Floats of the work space of codes_hash: CODES_ROWS rows, and the memory of transforms and of a pool. */
 size_t codes_work(const struct hashing *hashing, size_t dim);
 

@@ -86,11 +86,12 @@ static void check_setting(const struct setting *s, struct pool *pool, bool causa
                  keys = codes_at(&hashing, key_codes, s->n_k);
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
         for (int way = 0; way < 2; way++) {
-            bool to_queries = way == KEYS_TO_QUERIES;
+            bool to_queries = way == 0;
             size_t rows = to_queries ? s->n_q : s->n_k;
             memset(got, 0, rows * s->dim * sizeof *got);
-            tables_carry(*kernels, pool, &tables, &queries, &keys,
-                         to_queries ? KEYS_TO_QUERIES : QUERIES_TO_KEYS, values, s->dim, got, s->dim, s->dim);
+            tables_carry(
+                *kernels, pool, &tables,
+                &(struct table_carry){&queries, &keys, to_queries, values, s->dim, got, s->dim, s->dim});
             if (to_queries)
                 carry_by_pairs(want, query_codes, s->n_q, key_codes, s->n_k, values, s);
             else
@@ -99,8 +100,8 @@ static void check_setting(const struct setting *s, struct pool *pool, bool causa
             /* all ones, one row for all, through the same tables */
             float one = 1, counts[1000] = {0};
             assert_true(rows <= 1000);
-            tables_carry(*kernels, pool, &tables, &queries, &keys,
-                         to_queries ? KEYS_TO_QUERIES : QUERIES_TO_KEYS, &one, 0, counts, 1, 1);
+            tables_carry(*kernels, pool, &tables,
+                         &(struct table_carry){&queries, &keys, to_queries, &one, 0, counts, 1, 1});
             for (size_t i = 0; i < rows; i++) {
                 size_t meet = 0;
                 for (size_t j = 0; j < (to_queries ? s->n_k : s->n_q); j++)
@@ -191,9 +192,8 @@ static void check_rounded(const struct setting *s, struct pool *pool, bool causa
                 fabsf(outlier) < 6 && tables.means == BY_TABLES && s->dim >= FIXED_BLOCK;
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
         memset(got, 0, numbers * sizeof *got);
-        assert_int_equal(
-            tables_carry_fixed(*kernels, pool, &tables, &queries, &keys, values, s->dim, got, s->dim, s->dim),
-            fits);
+        const struct table_carry rows = {&queries, &keys, true, values, s->dim, got, s->dim, s->dim};
+        assert_int_equal(tables_carry_fixed(*kernels, pool, &tables, &rows), fits);
         if (!fits)
             memset(want, 0, numbers * sizeof *want);
         check_same_bits(got, want, numbers * sizeof *got, "rounded rows");

@@ -66,14 +66,14 @@ static void check_setting(const struct setting *s, struct pool *pool)
             for (size_t k = 0; k < size; k++)
                 got[k] = want[k] = (float)k;
             partner_tables_carry(*kernels, pool, &tables,
-                                 &(struct partner_carry){.queries = &queries,
-                                                         .keys = &keys,
-                                                         .to_queries = to_queries,
-                                                         .values = values,
-                                                         .ld_values = s->dim,
-                                                         .out = got,
-                                                         .ld_out = s->dim,
-                                                         .dim = s->dim});
+                                 &(struct table_carry){.queries = &queries,
+                                                       .keys = &keys,
+                                                       .to_queries = to_queries,
+                                                       .values = values,
+                                                       .ld_values = s->dim,
+                                                       .out = got,
+                                                       .ld_out = s->dim,
+                                                       .dim = s->dim});
             if (to_queries)
                 carry_by_pairs(want, query_codes, s->n_q, key_codes, s->n_k, values, s);
             else
