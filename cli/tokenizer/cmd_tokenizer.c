@@ -1,7 +1,5 @@
 /* `tokenizer`: learns a vocabulary, encodes and decodes text. This file is the table of its kinds.
    SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/shared/options/suggest.h"
@@ -9,29 +7,6 @@
 
 static const struct command *const kinds[] = {&tokenizer_train, &tokenizer_encode, &tokenizer_decode, NULL};
 enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] - 1 };
-
-int tokenizer_each_line(const char *path, tokenizer_line *line, void *user)
-{
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
-    if (file == NULL)
-        return tool_fail(EXIT_FILE, "%s: cannot open: %s", path, strerror(errno));
-    char *bytes = NULL;
-    size_t room = 0, number = 0;
-    ssize_t size;
-    int code = EXIT_GOOD;
-    while (code == EXIT_GOOD && (size = getline(&bytes, &room, file)) > 0) {
-        size -= bytes[size - 1] == '\n';
-        size -= size > 0 && bytes[size - 1] == '\r' && bytes[size] == '\n';
-        code = line(user, bytes, (size_t)size, ++number);
-    }
-    if (code == EXIT_GOOD && !feof(file))
-        code =
-            tool_fail(errno == ENOMEM ? EXIT_ROOM : EXIT_FILE, "%s: cannot read: %s", path, strerror(errno));
-    free(bytes);
-    if (file != stdin)
-        fclose(file);
-    return code;
-}
 
 /* The second word of "tokenizer train". */
 static const char *word_of(const struct command *kind)

@@ -5,12 +5,10 @@
 #include <string.h>
 
 #include "cli/tokenizer/tokenizer_kinds.h"
+#include "cli/tokenizer/tokenizer_lines.h"
 
 struct decode {
-    hashattn_context *context;
-    hashattn_tokenizer *tokenizer;
-    hashattn_file *out;
-    const char *path; /* of the ids */
+    struct tokenizer_lines lines;
     int special_tokens;
     uint32_t *ids;
     size_t room;
@@ -46,16 +44,16 @@ static int read_ids(struct decode *decode, const char *line, size_t number, size
         at = skip_space(at + (*at == ':'));
     }
     if (*at != '[')
-        return tool_fail(EXIT_FILE, "%s: line %zu: neither {\"ids\": [...]} nor a list of ids", decode->path,
-                         number);
+        return tool_fail(EXIT_FILE, "%s: line %zu: neither {\"ids\": [...]} nor a list of ids",
+                         decode->lines.path, number);
     at = skip_space(at + 1);
     while (*at != ']') {
         char *end;
         unsigned long long id = *at >= '0' && *at <= '9' ? strtoull(at, &end, 10) : UINT32_MAX;
         if (id >= UINT32_MAX)
             return tool_fail(EXIT_FILE, "%s: line %zu, byte %zu: an id is needed, a number from 0 to %zu",
-                             decode->path, number, (size_t)(at - line),
-                             hashattn_tokenizer_num_ids(decode->tokenizer) - 1);
+                             decode->lines.path, number, (size_t)(at - line),
+                             hashattn_tokenizer_num_ids(decode->lines.tokenizer) - 1);
         int code = keep(decode, *count, (uint32_t)id);
         if (code != EXIT_GOOD)
             return code;
@@ -65,63 +63,37 @@ static int read_ids(struct decode *decode, const char *line, size_t number, size
             at = skip_space(at + 1);
         else if (*at != ']')
             return tool_fail(EXIT_FILE, "%s: line %zu, byte %zu: ',' or ']' is needed after an id",
-                             decode->path, number, (size_t)(at - line));
+                             decode->lines.path, number, (size_t)(at - line));
     }
     return EXIT_GOOD;
 }
 
-static int write_line(void *user, const char *bytes, size_t size, size_t number)
+static int write_line(void *self, const char *bytes, size_t size, size_t number)
 {
-    struct decode *decode = user;
+    struct decode *decode = self;
     const char *text;
     size_t count, text_size;
     if (memchr(bytes, '\0', size) != NULL)
-        return tool_fail(EXIT_FILE, "%s: line %zu has a NUL", decode->path, number);
+        return tool_fail(EXIT_FILE, "%s: line %zu has a NUL", decode->lines.path, number);
     int code = read_ids(decode, bytes, number, &count);
     if (code != EXIT_GOOD)
         return code;
-    hashattn_status status = hashattn_tokenizer_decode(decode->tokenizer, decode->ids, count,
+    hashattn_status status = hashattn_tokenizer_decode(decode->lines.tokenizer, decode->ids, count,
                                                        !decode->special_tokens, &text, &text_size);
     if (status == HASHATTN_INVALID)
-        return tool_fail(EXIT_FILE, "%s: line %zu: %s", decode->path, number,
-                         hashattn_context_message(decode->context));
+        return tool_fail(EXIT_FILE, "%s: line %zu: %s", decode->lines.path, number,
+                         hashattn_context_message(decode->lines.context));
     if (status == HASHATTN_OK)
-        status = hashattn_file_write(decode->out, text, text_size);
+        status = hashattn_file_write(decode->lines.out, text, text_size);
     if (status == HASHATTN_OK)
-        status = hashattn_file_write(decode->out, "\n", 1);
-    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(decode->context, status);
-}
-
-static int decode_file(const struct options *options, struct decode *decode)
-{
-    hashattn_status status =
-        hashattn_tokenizer_load(decode->context, options->operands[0], &decode->tokenizer);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(decode->context, status);
-    decode->path = options->operands[1];
-    return tokenizer_each_line(decode->path, write_line, decode);
-}
-
-static int work(const struct options *options, struct decode *decode, const char *out)
-{
-    hashattn_status status = hashattn_file_begin(decode->context, out, &decode->out);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(decode->context, status);
-    int code = decode_file(options, decode);
-    hashattn_tokenizer_free(decode->tokenizer);
-    free(decode->ids);
-    if (code != EXIT_GOOD) {
-        hashattn_file_drop(decode->out);
-        return code;
-    }
-    status = hashattn_file_commit(decode->out);
-    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(decode->context, status);
+        status = hashattn_file_write(decode->lines.out, "\n", 1);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(decode->lines.context, status);
 }
 
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options;
-    struct decode decode = {.tokenizer = NULL};
+    struct decode decode = {.ids = NULL};
     const char *out = "-";
     options_begin(&options, self);
     options_add_switch(&options, "special-tokens", &decode.special_tokens, "write special tokens too");
@@ -129,14 +101,8 @@ static int run(const struct command *self, int argc, char **argv)
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
-    if (options.num_operands != 2)
-        return options_fail(&options,
-                            "tokenizer decode needs two operands, the directory and the file; got %zu",
-                            options.num_operands);
-    code = tool_open(&options.common, &decode.context);
-    if (code == EXIT_GOOD)
-        code = work(&options, &decode, out);
-    tool_close(decode.context);
+    code = tokenizer_lines_run(&decode.lines, &options, out, write_line, NULL, &decode);
+    free(decode.ids);
     return code;
 }
 

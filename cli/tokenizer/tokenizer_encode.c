@@ -3,21 +3,20 @@
 #include <string.h>
 
 #include "cli/tokenizer/tokenizer_kinds.h"
+#include "cli/tokenizer/tokenizer_lines.h"
 
 struct encode {
-    hashattn_context *context;
-    hashattn_tokenizer *tokenizer;
+    struct tokenizer_lines lines;
     hashattn_encode_options options;
-    hashattn_file *out;
     char bytes[1 << 16]; /* output that waits */
     size_t used;
 };
 
 static int flush(struct encode *encode)
 {
-    hashattn_status status = hashattn_file_write(encode->out, encode->bytes, encode->used);
+    hashattn_status status = hashattn_file_write(encode->lines.out, encode->bytes, encode->used);
     encode->used = 0;
-    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(encode->context, status);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(encode->lines.context, status);
 }
 
 /* Appends a short text; a full buffer is written. */
@@ -44,15 +43,15 @@ static int put_number(struct encode *encode, const char *before, size_t number)
     return code == EXIT_GOOD ? put(encode, at) : code;
 }
 
-static int write_line(void *user, const char *bytes, size_t size, size_t number)
+static int write_line(void *self, const char *bytes, size_t size, size_t number)
 {
-    struct encode *encode = user;
+    struct encode *encode = self;
     hashattn_encoding encoding = {.struct_size = sizeof encoding};
     hashattn_status status =
-        hashattn_tokenizer_encode(encode->tokenizer, bytes, size, NULL, 0, &encode->options, &encoding);
+        hashattn_tokenizer_encode(encode->lines.tokenizer, bytes, size, NULL, 0, &encode->options, &encoding);
     if (status != HASHATTN_OK)
-        return tool_fail(hashattn_status_exit_code(status), "line %zu: %s", number,
-                         hashattn_context_message(encode->context));
+        return tool_fail(hashattn_status_exit_code(status), "%s: line %zu: %s", encode->lines.path, number,
+                         hashattn_context_message(encode->lines.context));
     int code = put(encode, "{\"ids\": [");
     for (size_t i = 0; i < encoding.count && code == EXIT_GOOD; i++)
         code = put_number(encode, i > 0 ? ", " : "", encoding.ids[i]);
@@ -68,35 +67,15 @@ static int write_line(void *user, const char *bytes, size_t size, size_t number)
     return code;
 }
 
-static int encode_file(const struct options *options, struct encode *encode)
+static int end_lines(void *self)
 {
-    hashattn_status status =
-        hashattn_tokenizer_load(encode->context, options->operands[0], &encode->tokenizer);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(encode->context, status);
-    int code = tokenizer_each_line(options->operands[1], write_line, encode);
-    return code == EXIT_GOOD ? flush(encode) : code;
-}
-
-static int work(const struct options *options, struct encode *encode, const char *out)
-{
-    hashattn_status status = hashattn_file_begin(encode->context, out, &encode->out);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(encode->context, status);
-    int code = encode_file(options, encode);
-    hashattn_tokenizer_free(encode->tokenizer);
-    if (code != EXIT_GOOD) {
-        hashattn_file_drop(encode->out);
-        return code;
-    }
-    status = hashattn_file_commit(encode->out);
-    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(encode->context, status);
+    return flush(self);
 }
 
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options;
-    struct encode encode = {.tokenizer = NULL};
+    struct encode encode = {.used = 0};
     const char *out = "-";
     hashattn_encode_options_default(&encode.options);
     options_begin(&options, self);
@@ -112,15 +91,7 @@ static int run(const struct command *self, int argc, char **argv)
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
-    if (options.num_operands != 2)
-        return options_fail(&options,
-                            "tokenizer encode needs two operands, the directory and the file; got %zu",
-                            options.num_operands);
-    code = tool_open(&options.common, &encode.context);
-    if (code == EXIT_GOOD)
-        code = work(&options, &encode, out);
-    tool_close(encode.context);
-    return code;
+    return tokenizer_lines_run(&encode.lines, &options, out, write_line, end_lines, &encode);
 }
 
 const struct command tokenizer_encode = {

@@ -72,7 +72,7 @@ expect empty_text 2 "the 1 files have no text" tokenizer train empty --out x
 expect one_operand 2 "needs two operands, the directory and the file; got 1" tokenizer encode own
 expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt" tokenizer encode . text
 expect missing_lines 3 "none: cannot open" tokenizer encode own none
-expect no_room_for_special 2 "line 1: at most 1 tokens are allowed" tokenizer encode own lines --special-tokens --max-tokens 1
+expect no_room_for_special 2 "lines: line 1: at most 1 tokens are allowed" tokenizer encode own lines --special-tokens --max-tokens 1
 printf '{"ids": [5]}\n{"ids": [5, x]}\n' >bad
 expect bad_ids 3 "bad: line 2, byte 12: an id is needed, a number from 0 to 299" tokenizer decode own bad --out decoded
 printf '[5]\n[300]\n' >bad
