@@ -130,8 +130,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (!options_parse(&options, argc, argv, &code))
         return code;
     if (options.num_operands < 2)
-        return options_fail(&options,
-                            "embed needs a checkpoint's directory and at least one file; got %zu operands",
+        return options_fail(&options, "embed needs a checkpoint's directory and at least one file; got %zu",
                             options.num_operands);
     if (embed.out == NULL)
         return options_fail(&options, "embed needs --out, the array to write");

@@ -56,7 +56,8 @@ static hashattn_status read_header(struct host *host, struct pgm *pgm, bool *tex
 {
     unsigned width, height;
     size_t left = (size_t)(pgm->end - pgm->at);
-    FAIL_IF(left < 2, host, HASHATTN_BAD_FILE, "%zu byte, a header begins with P5 or P2", left);
+    FAIL_IF(left < 2, host, HASHATTN_BAD_FILE, "%zu byte%s, a header begins with P5 or P2", left,
+            left == 1 ? "" : "s");
     FAIL_IF(pgm->at[0] != 'P' || (pgm->at[1] != '5' && pgm->at[1] != '2'), host, HASHATTN_BAD_FILE,
             "begins with bytes 0x%02x 0x%02x, not with P5 or P2", (unsigned)(unsigned char)pgm->at[0],
             (unsigned)(unsigned char)pgm->at[1]);

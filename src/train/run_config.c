@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "io/json.h"
 #include "train/run_facts.h"
+#include "train/run_folder.h"
 #include "train/trainer.h"
 
 #define CONFIG_FORMAT  "hashattn run"
@@ -388,6 +389,7 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
     char path[FILE_PATH];
     struct json *root;
     memset(config, 0, sizeof *config);
+    TRY(run_folder_check_old(host, run));
     TRY(file_join(host, run, "config.json", path, sizeof path));
     TRY(json_read_file(host, path, &root));
     hashattn_status status = parse(host, root, config);

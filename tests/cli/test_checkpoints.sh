@@ -37,7 +37,7 @@ expect no_mask 2 "the text has no [MASK] to be filled" fill-mask "$bert" "the ca
 expect no_directory 3 "cannot open none: No such file" embed none one.txt --out e.npy
 expect no_tokenizer 3 "no tokenizer.json" embed "$source_dir/tests/models/checkpoints/yoso" one.txt --out n.npy
 expect no_out 2 "embed needs --out" embed "$bert" one.txt
-expect no_files 2 "at least one file; got 1 operands" embed "$bert" --out e.npy
+expect no_files 2 "at least one file; got 1" embed "$bert" --out e.npy
 expect no_such_mechanism 2 "no mechanism 'lah'" embed "$bert" one.txt --attention lah --out e.npy
 expect no_such_pooling 2 "pooling is 'max', allowed are mean, first, none" embed "$bert" one.txt --pooling max --out e.npy
 expect no_text 2 "fill-mask needs two operands" fill-mask "$bert"
