@@ -155,6 +155,11 @@ const struct command command_embed = {
     .name = "embed",
     .operands = "DIR FILE...",
     .summary = "Computes vectors of documents with a run, or a stored checkpoint (yoso, bert, roberta)",
-    .example = "  hashattn embed roberta-base reviews.jsonl --truncate --out reviews.npy\n",
+    .example =
+        "  mkdir mail\n"
+        "  for i in $(seq 20); do printf 'spam\\tbuy now\\nham\\tsee you at noon\\n'; done > mail/train.tsv\n"
+        "  hashattn train text --data mail --steps 20 --eval-every 10 --out filter\n"
+        "  echo '{\"text\": \"see you there\"}' > new.jsonl\n"
+        "  hashattn embed filter new.jsonl --out vectors.npy\n",
     .run = run,
 };

@@ -72,6 +72,12 @@ const struct command command_fill_mask = {
     .name = "fill-mask",
     .operands = "DIR TEXT",
     .summary = "Guesses the masked tokens of a text with a run or a stored checkpoint",
-    .example = "  hashattn fill-mask roberta-base \"Paris is the <mask> of France.\" --top 3\n",
+    .example =
+        "  for i in $(seq 200); do echo \"The cat sat on mat $i. The dog lay on log $i.\"; echo; done > "
+        "cats.txt\n"
+        "  hashattn tokenizer train cats.txt --vocab-size 300 --out tokens\n"
+        "  hashattn data mlm cats.txt --tokenizer tokens --seq-len 64 --out pretraining\n"
+        "  hashattn train mlm --data pretraining --steps 20 --batch 8 --out encoder\n"
+        "  hashattn fill-mask encoder \"The cat <mask> on mat 7.\" --top 3\n",
     .run = run,
 };

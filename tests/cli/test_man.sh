@@ -33,10 +33,10 @@ for line in lines:
         continue
     said += plain(re.sub(r"^\.(SH|SS|B) ", "", line)).lower().split()
 text = subprocess.run([tool, *command, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
-summary = text.split("\n")[2]
+summary = text.split("\n\n")[1]
 want = re.sub(r"^(?!.*\busage)(\w[^\n]*):$", r"\1", text.replace(summary + "\n", "", 1), flags=re.M).lower().split()[1:]
 assert said == want, [pair for pair in zip(said, want) if pair[0] != pair[1]][:5] or (len(said), len(want))
-assert plain(open(page).read().split("\n")[2]).endswith("- " + summary[:-1]), summary
+assert plain(open(page).read().split("\n")[2]).endswith("- " + " ".join(summary.split())[:-1]), summary
 P
 for page in man1/*; do
     holds "words_of_$(basename "$page" .1)" python3 words.py "$tool" "$page"

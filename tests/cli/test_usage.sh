@@ -89,11 +89,10 @@ holds help_of_yoso_e_lacks_others sh -c '! grep -q "released\|rare tokens" yoso-
 expect other_choices_are_refused 2 "yoso-e: gradient is 'released', allowed are lower, true" bench attention --attention yoso-e --gradient released
 expect suggested_once 2 "; did you mean --gradient, --gradient-hashes? (" attend --gradien true
 
-# Every help ends with an example that works on a machine with only the tool (and numpy for .npy files). Those of embed and
-# fill-mask need a stored checkpoint (test_checkpoints.sh).
+# Every help ends with an example that works on a machine with only the tool (and numpy for .npy files).
 PATH=$build:$PATH
 export PATH
-for command in info attend data train eval predict export inspect bench; do
+for command in info attend data train eval predict embed fill-mask export inspect report bench tokenizer; do
     if [ $command = attend ] && ! python3 -c 'import numpy' 2>/dev/null; then
         echo "SKIPPED: example of attend (no numpy)"
         continue

@@ -59,13 +59,32 @@ static void put_name(FILE *out, const char *command, bool upper)
     put_all(out, name);
 }
 
+/* Breaks text at spaces into lines that begin at `column`; `at` columns of the first are filled already. */
+static void put_wrapped(FILE *out, int at, int column, const char *text)
+{
+    while (*text != '\0') {
+        at += fprintf(out, "%*s", column - at, "");
+        size_t room = (size_t)(WIDTH - at), length = strlen(text);
+        if (length > room) {
+            length = room;
+            while (length > 1 && text[length] != ' ')
+                length--;
+        }
+        fprintf(out, "%.*s\n", (int)length, text);
+        text += length + strspn(text + length, " ");
+        at = 0;
+    }
+}
+
 void page_begin(struct page *page, const char *command, const char *operands, const char *summary)
 {
-    char usage[200];
+    char usage[200], sentence[400];
     snprintf(usage, sizeof usage, "hashattn%s%s%s%s [options]", *command == '\0' ? "" : " ", command,
              *operands == '\0' ? "" : " ", operands);
     if (!page->man) {
-        fprintf(page->stream, "usage: %s\n\n%s.\n", usage, summary);
+        snprintf(sentence, sizeof sentence, "%s.", summary);
+        fprintf(page->stream, "usage: %s\n\n", usage);
+        put_wrapped(page->stream, 0, 0, sentence);
         return;
     }
     fprintf(page->stream, ".TH ");
@@ -130,18 +149,7 @@ void page_entry(struct page *page, int column, const char *term, const char *hel
         putc('\n', page->stream);
         at = 0;
     }
-    while (*help != '\0') {
-        at += fprintf(page->stream, "%*s", column - at, "");
-        size_t room = (size_t)(WIDTH - at), length = strlen(help);
-        if (length > room) {
-            length = room;
-            while (length > 1 && help[length] != ' ')
-                length--;
-        }
-        fprintf(page->stream, "%.*s\n", (int)length, help);
-        help += length + strspn(help + length, " ");
-        at = 0;
-    }
+    put_wrapped(page->stream, at, column, help);
 }
 
 void page_paragraph(struct page *page, const char *text)
@@ -151,7 +159,8 @@ void page_paragraph(struct page *page, const char *text)
         put_all(page->stream, text);
         putc('\n', page->stream);
     } else {
-        fprintf(page->stream, "\n%s\n", text);
+        putc('\n', page->stream);
+        put_wrapped(page->stream, 0, 0, text);
     }
 }
 
