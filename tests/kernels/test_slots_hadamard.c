@@ -1,5 +1,5 @@
 /* hash.codes_hadamard on every table, bit for bit against its contract, written as arrays stage by stage.
-   parts/test_hadamard.c tests that the contract is a transform by Hadamard matrices. Bugs planted and caught:
+   test_hadamard.c tests that the contract is a transform by Hadamard matrices. Bugs planted and caught:
    the last token's row for the wrong lanes; the odd coordinate of the second half taken from the even one;
    the third round from the narrowest stage up; too few rows kept of it; bits from 16 on in the words of the
    first; >= for > in the bit; the widest group not scaled; a difference of floats rounded twice.

@@ -10,7 +10,6 @@
 #include <assert.h>
 
 #include "base/random.h"
-
 #include "parts/collisions/causal_pairs.h"
 
 /* Of all rows: twice an L2 of 1 MiB. Above it, sums of dX hash by hash gain nothing over tables (0.8 to 1.4
@@ -77,7 +76,6 @@ struct walk {
 static struct bucket_pairs slot_of(const struct walk *walk)
 {
     const struct pairs *pairs = walk->pairs;
-
     return (struct bucket_pairs){
         .query = pairs->queries.unit,
         .key = pairs->keys.unit,
