@@ -30,7 +30,7 @@ hashattn_status run_folder_check_new(struct host *host, const char *run)
     if (!file_exists(run))
         return HASHATTN_OK;
     FAIL_IF(has(host, run, "config.json"), host, HASHATTN_INVALID,
-            "%.300s exists already; a run is never overwritten", run);
+            "%.300s exists already; a run is never overwritten: resume it, or choose another name", run);
     return host_fail(
         host, HASHATTN_INVALID,
         "%.300s exists already and has no config.json: it is not a run, or one that was killed before "
@@ -42,8 +42,8 @@ hashattn_status run_folder_check_old(struct host *host, const char *run)
 {
     FAIL_IF(
         file_exists(run) && !has(host, run, "config.json"), host, HASHATTN_BAD_FILE,
-        "%.300s has no config.json: it is not a run, or one that was killed before it had saved anything; "
-        "in that case remove it and start again",
+        "%.300s has no config.json: it is not a run, or one that was killed before it had saved anything and "
+        "has to begin anew",
         run);
     return HASHATTN_OK;
 }

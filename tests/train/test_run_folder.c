@@ -64,7 +64,7 @@ static void a_folder_is_new_old_or_neither(void **state)
     check_status(host, run_folder_check_old(host, run), HASHATTN_BAD_FILE, "run has no config.json");
     folder_put_text(folder, "run/config.json", "{}");
     check_status(host, run_folder_check_new(host, run), HASHATTN_INVALID,
-                 "run exists already; a run is never overwritten");
+                 "run exists already; a run is never overwritten: resume it, or choose another name");
     check_status(host, run_folder_check_old(host, run), HASHATTN_OK, NULL);
     static const char *const states[] = {"trainer.json", "last.safetensors", "optimizer.safetensors",
                                          "model.safetensors"};
