@@ -226,9 +226,10 @@ struct hashattn_problem {
     /* (num_sequences, num_keys), or (key rows) with offsets: 1 = the key takes part, 0 = it is absent, and
        its key and value may hold anything, even NaN; NULL = all take part. Queries are not masked, with one
        exception: in mechanisms that place queries in buckets (lha, lsh, random), blocks (local, bigbird,
-       sparse, sinkhorn), windows (longformer), segments (nystrom), clusters (smyrf, clustered), chunks
-       (reformer) or positions (synthesizer), if a sequence has as many queries as keys, a masked token is
-       absent as a query too. A query without any key gets 0 and no gradient. */
+       sparse, sinkhorn), windows (longformer), segments (nystrom), clusters (smyrf, clustered, routing),
+       chunks (reformer) or positions (synthesizer), or choose among them (probsparse), if a sequence has as
+       many queries as keys, a masked token is absent as a query too. A query without any key gets 0 and no
+       gradient. */
     const uint8_t *key_mask;
     int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without a causal form */
     uint64_t seed; /* determines all random choices of sampled mechanisms */

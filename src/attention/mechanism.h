@@ -60,9 +60,8 @@ struct problem {
     /* Numbers may be large enough for float32 sums to overflow. A softmax mechanism then checks, and
        computes in double where they could (parts/tiles/double_attention.h). */
     bool large;
-    struct weight_dropout
-        dropout;             /* of attention weights, for mechanisms with drops_weights; not with large */
-    struct row_ranks *ranks; /* that share the rows; NULL: none */
+    struct weight_dropout dropout; /* of attention weights, with drops_weights; not with large */
+    struct row_ranks *ranks;       /* that share the rows; NULL: none */
 };
 
 /* The argument of preparation_facet.prepare. */

@@ -51,8 +51,8 @@ struct objective_pass {
     const struct rows *rows;
     const float *values;           /* parameters, of params_lay */
     const struct targets *targets; /* NULL: prediction only */
-    const float
-        *x; /* (padded rows, dim) output of the trunk, or the input, unchanged until backward is over */
+    /* (padded rows, dim) output of the trunk, or the input, unchanged until backward is over */
+    const float *x;
     bool training;
     /* The training loss is weight / count times the sum of the losses. count: the sum of the targets' weights
        over all batches of the step. */

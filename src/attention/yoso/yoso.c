@@ -105,7 +105,8 @@ static struct head head_of(const struct problem *problem)
     return head;
 }
 
-/* The sums of this problem's own rows are computed in it. Otherwise ranks add tables (yoso_ranks.h). */
+/* true if the scratch has tables, for the rows of this problem. Ranks that share a sequence add tables of
+   their own (yoso_ranks.h), and need these for the causal part of their own rows only. */
 static bool has_tables(const struct problem *problem)
 {
     return problem->shape.ranks <= 1 || problem->shape.causal;

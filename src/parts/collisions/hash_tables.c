@@ -115,17 +115,19 @@ static const struct codes *receiving(const struct carry *carry)
     return carry->rows->to_queries ? carry->rows->queries : carry->rows->keys;
 }
 
-/* Capacity of a thread's memory in numbers; columns of the narrowest slice; columns of a table's row. */
+/* Numbers that the memory of a thread holds. */
 static size_t capacity_of_thread(const struct carry *carry)
 {
     return carry->tables->capacity * (carry->fixed ? sizeof(float) / sizeof(int16_t) : 1);
 }
 
+/* Columns of the narrowest slice: a cache line. */
 static size_t line_of(const struct carry *carry)
 {
     return carry->fixed ? FIXED_BLOCK : SLICE;
 }
 
+/* Columns of a table's row for `width` columns of values. */
 static size_t row_of_table(const struct carry *carry, size_t width)
 {
     return carry->fixed ? fixed_values_width(width) : width;
