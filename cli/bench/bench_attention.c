@@ -107,7 +107,7 @@ static void report_text(const struct bench *b, const hashattn_description *is)
         printf("  backward            %.3f ms\n", b->timed.backward_ms);
     printf("  saved for backward  %zu bytes\n  scratch             %zu bytes\n", b->timed.saved_bytes,
            b->timed.scratch_bytes);
-    if (!b->timed.causal)
+    if (!b->timed.causal && b->seq_len > 0)
         printf("  angle to yoso-e     %.4f radians\n  colliding pairs     %.2f x uniform, mean cosine %.3f\n",
                b->error_radians, b->pairs_over_uniform, b->mean_cosine);
 }
