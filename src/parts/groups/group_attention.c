@@ -294,6 +294,13 @@ struct backward_pass {
     void *scratch;
 };
 
+/* The first block of queries writes the gradients of keys and values that later ones add to, if it meets all
+   keys of the group; otherwise they begin at 0. */
+static bool begins_at_zero(const struct group_attention *a, size_t group)
+{
+    return a->sight != SIGHT_ALL || members_of(&a->queries, group) == 0;
+}
+
 static void backward_block(const struct backward_pass *pass, const struct backward_memory *memory,
                            size_t group, size_t first, size_t rows)
 {
@@ -305,6 +312,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     const struct group_slopes *slopes = &memory->places.slopes;
     float *dquery = slopes->query + (a->queries.start[group] + first) * d, *p = memory->scores,
           *ds = memory->dscores, scale = score_scale(a->sizes.dim);
+    bool add = first > 0 || begins_at_zero(a, group);
     const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, a->first_list + group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
     gather_attending(a, &memory->norming, memory->query, a->query, places, rows);
@@ -328,9 +336,9 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
         kernels->softmax.gradient(ds, TILE, p, TILE, rows, cols, scale, memory->deltas);
         weight_dropout_tile(&dropout, kernels, p, rows, cols, first, tile);
         tile_multiply(&memory->products, kernels, slopes->value + at * d_v, d_v, p, 1, TILE, memory->dout,
-                      d_v, cols, d_v, rows, true);
+                      d_v, cols, d_v, rows, add);
         tile_multiply(&memory->products, kernels, slopes->key + at * d, d, ds, 1, TILE, memory->query, d,
-                      cols, d, rows, true);
+                      cols, d, rows, add);
         tile_multiply(&memory->products, kernels, dquery, d, ds, TILE, 1, memory->key + tile * d, d, rows, d,
                       cols, tile > all.first);
     }
@@ -348,8 +356,10 @@ static void backward_group(void *argument, size_t group, int worker)
     gather(memory.value, a->value, d_v, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, d, num_keys);
     turn_tiles(a->kernels, memory.value_columns, memory.value, d_v, num_keys);
-    memset(memory.places.slopes.key + at * d, 0, num_keys * d * sizeof(float));
-    memset(memory.places.slopes.value + at * d_v, 0, num_keys * d_v * sizeof(float));
+    if (begins_at_zero(a, group)) {
+        memset(memory.places.slopes.key + at * d, 0, num_keys * d * sizeof(float));
+        memset(memory.places.slopes.value + at * d_v, 0, num_keys * d_v * sizeof(float));
+    }
     for (size_t first = 0; first < num_queries; first += BLOCK)
         backward_block(pass, &memory, group, first, size_min(BLOCK, num_queries - first));
 }
