@@ -8,7 +8,8 @@
    that is alone without its value, or its value without the gradient; in double, its own key met always;
    places of queries in a group without keys, or of keys in one without queries, not cleared; gradients of
    keys that begin with the first block, whatever the mask, or with every block, or add to what was there.
-   Covers: group_attention_double.c, group_attention_rows.c. SPDX-License-Identifier: Apache-2.0 */
+   Covers: group_attention_double.c, group_attention_rows.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/group_attention.h"
 
 #include <float.h>
