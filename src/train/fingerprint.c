@@ -54,11 +54,11 @@ static uint64_t mix_windows(uint64_t hash, const struct windows *windows)
 }
 
 /* The values that are forecast, from the first target of the first window to the last of the last, whatever
-   the windows read and subtract. */
+   the windows read and subtract, and whether an example has all columns or one. */
 static uint64_t mix_forecasts(uint64_t hash, const struct windows *windows)
 {
     size_t targets = windows->joint ? windows->num_targets : windows->columns, first = windows->first;
-    hash = mix(mix(hash, windows_examples(windows)), windows->horizon);
+    hash = mix(mix(hash, windows->count), windows->horizon);
     for (size_t k = 0; k < targets; k++) {
         size_t column = windows->joint ? windows->target + k : k;
         hash = mix_floats(hash, windows->values + column * windows->times + first + windows->length,

@@ -2,10 +2,11 @@
 # The task forecast on a made table: every model is trained and evaluated by the same commands, figures of the baselines are
 # those of a plain formula, runs resume bit for bit, and bad files are refused with row and column.
 # Planted and caught: seven digits for a column of large numbers; the word date for the name of its column; attention of a
-# baseline; a picture that is tried after the training; numbers beyond float32; the seasonal mean of the wrong phase; windows of the test part that begin at its first row; columns
-# standardised by the whole file; the date of the last row for the first forecast; errors of the first column for all; the picture
-# of the first window; layers of the decoder counted from 0; shares of keys of the queries; rows of the decoder not counted; the
-# decoder's layers of a stored model forgotten.
+# baseline; a picture that is tried after the training; numbers beyond float32; columns of a window as examples of their own;
+# a window compared by its first column only; the seasonal mean of the wrong phase; windows of the test part that begin at its
+# first row; columns standardised by the whole file; the date of the last row for the first forecast; errors of the first
+# column for all; the picture of the first window; layers of the decoder counted from 0; shares of keys of the queries; rows
+# of the decoder not counted; the decoder's layers of a stored model forgotten.
 # Covers: cmd_predict.c cmd_eval.c forecast_out.c forecast_picture.c plot.c
 . "$(dirname "$0")/checks.sh"
 tiny="--seq-len 48 --horizon 12 --patch-len 12 --layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --quiet --threads 1"
@@ -69,6 +70,7 @@ holds columns_are_kept json encoder/config.json '[c["name"] for c in d["task"]["
 two="--model informer --label-len 24 --norm post --positions sinusoidal --eval-every 50 --learning-rate 0.003"
 run train forecast --data table.csv --attention softmax --steps 150 --out informer $two $tiny
 run eval informer --json --threads 1
+cp out informer.json
 holds informer_learns json out 'd["mse"] < 0.6 and d["examples"] == 129'
 run predict informer table.csv
 holds informer_forecasts sh -c 'head -n 1 out | grep -qx "date,load,heat,fixed" && [ "$(wc -l <out)" = 13 ] && sed -n 2p out | grep -q "^2020-01-30 04:00:00,"'
@@ -193,6 +195,33 @@ run train needle --data needles --attention none --layers 1 --dim 16 --heads 2 -
 expect only_forecasts_have_units 2 "needle does not forecast" eval needle --units
 expect units_alone 2 "--units and --draw are of one run, --against compares two" eval last --units --against seasonal
 run eval dlinear --against last --json --threads 1
+run eval last --against seasonal --json --threads 1
+cp out pair.json
+python3 - <<'P' && passed a_window_is_an_example || failed a_window_is_an_example "$(cat pair.json)"
+import csv, json
+rows = list(csv.reader(open("table.csv")))[1:]
+columns = [[float(row[c]) for row in rows] for c in (1, 2)]
+for c, column in enumerate(columns):
+    mean = sum(column[:490]) / 490
+    deviation = (sum((x - mean) ** 2 for x in column[:490]) / 490) ** .5
+    columns[c] = [(x - mean) / deviation for x in column]
+off = []  # of each window, with the constant column
+for begin in range(560, 689):
+    ahead = [(x[begin - 48:begin], x[begin:begin + 12]) for x in columns]
+    off.append(sum((w[-1] - y[h]) ** 2 - ((w[h] + w[h + 24]) / 2 - y[h]) ** 2 for w, y in ahead for h in range(12)) / 36)
+mean = sum(off) / 129
+error = (sum((d - mean) ** 2 for d in off) / 128 / 129) ** .5
+found = json.load(open("pair.json"))
+mse = found["metrics"]["mse"]
+assert found["examples"] == 129 and abs(mse["difference"] - mean) < 1e-5 and abs(mse["standard_error"] - error) < 1e-5 * error + 1e-9, (mse, mean, error)
+P
+run eval informer --against seasonal --json --threads 1
+cp out pair.json
+holds one_column_against_all python3 -c '
+import json
+found, joint, single = (json.load(open(name + ".json")) for name in ("pair", "informer", "seasonal"))
+mse = found["metrics"]["mse"]
+assert found["examples"] == 129 and abs(mse["run"] - joint["mse"]) < 1e-6 and abs(mse["against"] - single["mse"]) < 1e-6, (mse, joint["mse"], single["mse"])'
 says windows_depend_on_each_other "windows overlap" eval dlinear --against last --threads 1
 run eval dlinear --against last --json --threads 1
 holds models_are_compared json out 'd["metrics"]["mse"]["difference"] < 0 and d["metrics"]["mse"]["z"] > 0'

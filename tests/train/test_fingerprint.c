@@ -2,7 +2,8 @@
    Bugs planted and caught: a fingerprint without lengths, floats, windows, segments, targets of rows or
    weights, with a weight of 0 taken for 1, or with other words than older versions for ids without a target
    and for next ids; that of targets with the ids of the input, without the last example, without the lengths
-   of sequences, or without the id of the mask, or with the values that windows read.
+   of sequences, or without the id of the mask, with the values that windows read, or
+   with the number of examples that a window is cut into.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/fingerprint.h"
 
@@ -127,7 +128,9 @@ static void targets_of_windows_are_the_values_that_follow(void **unused)
     assert_true(fingerprint_of_targets(&dataset) != hash);
     dataset.windows = windows;
     dataset.windows.joint = true;
-    dataset.windows.num_targets = 2;
+    dataset.windows.num_targets = 2; /* the same columns, in one example */
+    assert_true(fingerprint_of_targets(&dataset) == hash);
+    dataset.windows.num_targets = 1; /* the first column only */
     assert_true(fingerprint_of_targets(&dataset) != hash);
 }
 

@@ -45,6 +45,25 @@ static hashattn_status side_open(struct host *host, const struct compared *run, 
     return HASHATTN_OK;
 }
 
+/* What is compared: windows of a series, with all their columns, or examples. */
+static size_t side_units(const struct side *side)
+{
+    return side->dataset.windows.values != NULL ? side->dataset.windows.count : side->dataset.count;
+}
+
+/* Adds up the examples of each window, which are neighbours. */
+static void side_sum_windows(struct side *side)
+{
+    size_t units = side_units(side), each = units == 0 ? 1 : side->dataset.count / units;
+    for (size_t i = 0; i < units && each > 1; i++)
+        for (size_t k = 0; k < MODEL_SUMS; k++) {
+            double sum = 0;
+            for (size_t c = 0; c < each; c++)
+                sum += side->sums[(i * each + c) * MODEL_SUMS + k];
+            side->sums[i * MODEL_SUMS + k] = sum;
+        }
+}
+
 static void side_close(struct host *host, struct side *side)
 {
     memory_free(host, side->sums);
@@ -68,18 +87,19 @@ static hashattn_status check_examples(struct host *host, const struct side sides
     const struct dataset *a = &sides[0].dataset, *b = &sides[1].dataset;
     const char *name = split_name(split);
     long long seed = sides[0].run->config->training.seed, other_seed = sides[1].run->config->training.seed;
+    size_t count = side_units(&sides[0]), other = side_units(&sides[1]);
     FAIL_IF(
-        a->count != b->count, host, HASHATTN_INVALID,
+        count != other, host, HASHATTN_INVALID,
         "the runs do not see the same examples: %s has %zu for the run and %zu for the one it is compared "
         "with",
-        name, a->count, b->count);
-    FAIL_IF(a->count < 2, host, HASHATTN_INVALID, "%s has %zu example%s, a comparison needs at least 2", name,
-            a->count, a->count == 1 ? "" : "s");
+        name, count, other);
+    FAIL_IF(count < 2, host, HASHATTN_INVALID, "%s has %zu example%s, a comparison needs at least 2", name,
+            count, count == 1 ? "" : "s");
     FAIL_IF(
         fingerprint_of_targets(a) != fingerprint_of_targets(b), host, HASHATTN_INVALID,
         "the runs do not see the same examples: the targets of the %zu examples of %s differ (a split that "
         "is cut from the training file depends on the seed of training, %lld and %lld here)",
-        a->count, name, seed, other_seed);
+        count, name, seed, other_seed);
     return HASHATTN_OK;
 }
 
@@ -95,7 +115,7 @@ static hashattn_status open_both(struct host *host, const struct compared *const
 static hashattn_status evaluate_both(struct host *host, const struct train_setup *setup, struct side sides[2],
                                      uint64_t seed)
 {
-    struct relay relay = {.setup = setup, .examples = 2 * sides[0].dataset.count};
+    struct relay relay = {.setup = setup, .examples = sides[0].dataset.count + sides[1].dataset.count};
     struct train_setup own = *setup;
     own.callback = setup->callback == NULL ? NULL : relay_event;
     own.user = &relay;
@@ -105,6 +125,7 @@ static hashattn_status evaluate_both(struct host *host, const struct train_setup
         relay.done = i == 0 ? 0 : sides[0].dataset.count;
         TRY(evaluate_examples(host, &own, run->model, run->values, &sides[i].dataset, seed, sides[i].sums,
                               &unused));
+        side_sum_windows(&sides[i]);
     }
     return HASHATTN_OK;
 }
@@ -119,7 +140,7 @@ hashattn_status compare_runs(struct host *host, const struct train_setup *setup,
     if (status == HASHATTN_OK)
         status = evaluate_both(host, setup, sides, seed);
     if (status == HASHATTN_OK)
-        paired_test(run->model, sides[0].sums, against->model, sides[1].sums, sides[0].dataset.count,
+        paired_test(run->model, sides[0].sums, against->model, sides[1].sums, side_units(&sides[0]),
                     comparison);
     for (int i = 0; i < 2; i++)
         side_close(host, &sides[i]);

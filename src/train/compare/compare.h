@@ -1,5 +1,6 @@
-/* Two runs on the same examples. Cost: one evaluation of each in batches of one example; memory of one row of
-   sums per example and run.
+/* Two runs on the same examples. Of a series, a window with all its columns is an example: so models of one
+   column and of all are compared, and columns do not count as independent. Cost: one evaluation of each in
+   batches of one example; memory of one row of sums per example and run.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_COMPARE_H
 #define TRAIN_COMPARE_H
