@@ -14,10 +14,11 @@
    of the time; a multiply-add of pairs for a shift and an addition 0.95; one stream over all tokens in place
    of one per 16 tokens 0.97. No gain: signs three blocks later in place of two. Slower: signs between stores.
 
-   Of the time of avx512bf16, for 32 hashes of 9 bits and 128 rows: int16-dp 0.85 at dim 34, 0.53 at 64, 0.80
-   at 72 (padded to 128), 0.51 at 256; dense, dim 64, 0.63; int8-dp 0.40 at dim 64, 1 at 16. The roundings of
-   bf16-dp are not those of tiles, so it keeps its body.
-   SPDX-License-Identifier: Apache-2.0 */
+   Of the time of avx512bf16, for 32 hashes of 9 bits and 128 rows: int16-dp 0.85 at dim 34, 0.53 at 64, 0.78
+   at 72 (padded to 128), 0.55 at 256, 0.76 at 512; dense, dim 64, 0.63; int8-dp 0.38 at dim 64, 1 at 16. With
+   twice the tiles, 0.47 and 0.57 at dim 256 and 512, but the work space of 80 KiB is on the stack of threads.
+   The roundings of bf16-dp are not those of tiles, so it keeps its body. SPDX-License-Identifier: Apache-2.0
+ */
 #ifndef KERNELS_SIMD_HASH_AMX_H
 #define KERNELS_SIMD_HASH_AMX_H
 
@@ -27,10 +28,9 @@
 #include "kernels/vec_tiles_amx.h"
 
 enum {
-    SPLIT_TILES = 64,     /* tiles of a chunk of rows, and of a run of planes */
-    SPLIT_TOKENS = 256,   /* most rows of a chunk; a multiple of HASH_CHUNK */
+    SPLIT_TILES = 32,     /* tiles of a chunk of rows, and of a run of planes */
+    SPLIT_TOKENS = 128,   /* most rows of a chunk; a multiple of HASH_CHUNK */
     SPLIT_LAG = 2,        /* blocks of sums between a product and its signs */
-    SPLIT_BUFFERS = 3,    /* SPLIT_LAG + 1 */
     SPLIT_WORDS = 256,    /* the most words of a row; above, too few rows share a split plane */
     SPLIT_LEAST_ROWS = 32 /* with fewer rows, splitting planes costs more than tiles save */
 };
@@ -43,7 +43,7 @@ struct split_sums {
 struct split {
     /* (tokens / TILE_ROWS, steps, parts) and (run, steps, parts) */
     char rows[SPLIT_TILES * TILE_SIZE], planes[SPLIT_TILES * TILE_SIZE];
-    struct split_sums sums[SPLIT_BUFFERS];
+    struct split_sums sums[SPLIT_LAG];
     uint32_t starts[MOST_HASH_BITS][HASH_LANES];          /* of HASH_INT8_DP, for each plane of a run */
     uint32_t codes[SPLIT_TOKENS + TILE_ROWS][HASH_LANES]; /* bits of the runs that are done */
     uint16_t signs[SPLIT_TOKENS / HASH_CHUNK][MOST_HASH_BITS][HASH_CHUNK];
@@ -222,8 +222,8 @@ INLINE void split_products(const enum hash_projection projection, const enum has
     const size_t parts = split_parts(projection);
     const char *rows = w->rows + now->token / TILE_ROWS * steps * parts * TILE_SIZE;
     const char *planes = w->planes + now->bit * steps * parts * TILE_SIZE;
-    const struct split_sums *ready = &w->sums[(i + SPLIT_BUFFERS - SPLIT_LAG) % SPLIT_BUFFERS];
-    struct split_sums *before = &w->sums[(i + SPLIT_BUFFERS - 1) % SPLIT_BUFFERS];
+    const struct split_sums *ready = &w->sums[i % SPLIT_LAG]; /* read before it is written again */
+    struct split_sums *before = &w->sums[(i + SPLIT_LAG - 1) % SPLIT_LAG];
     if (steps > 1 || now->bit == run - 1)
         split_load_rows(projection, rows);
     TILE_LOAD(2, planes, TILE_BYTES);
@@ -233,7 +233,7 @@ INLINE void split_products(const enum hash_projection projection, const enum has
         split_deeper(projection, rows, planes, steps);
         if (signs)
             split_signs(projection, form, 0, 16, w, ready, old, code);
-        TILE_STORE(w->sums[i % SPLIT_BUFFERS].high, TILE_BYTES, 3);
+        TILE_STORE(w->sums[i % SPLIT_LAG].high, TILE_BYTES, 3);
         return;
     }
     TILE_DOT(bssd, 3, 0, 2);
@@ -254,7 +254,7 @@ INLINE void split_products(const enum hash_projection projection, const enum has
     if (signs)
         split_signs(projection, form, 12, 16, w, ready, old, code);
     split_deeper(projection, rows, planes, steps);
-    TILE_STORE(w->sums[i % SPLIT_BUFFERS].high, TILE_BYTES, 3);
+    TILE_STORE(w->sums[i % SPLIT_LAG].high, TILE_BYTES, 3);
 }
 
 /* ---- codes --------------------------------------------------------------------------------------------- */
@@ -298,10 +298,10 @@ INLINE void split_run(const enum hash_projection projection, const enum hash_for
             split_next(&now, run);
         } else {
             if (i + ahead == blocks && projection == HASH_INT16_DP) {
-                split_store_mixed(&w->sums[(blocks - 1) % SPLIT_BUFFERS]);
-                split_store_low(&w->sums[(blocks - 1) % SPLIT_BUFFERS]);
+                split_store_mixed(&w->sums[(blocks - 1) % SPLIT_LAG]);
+                split_store_low(&w->sums[(blocks - 1) % SPLIT_LAG]);
             }
-            split_signs(projection, form, 0, TILE_ROWS, w, &w->sums[i % SPLIT_BUFFERS], &old, code);
+            split_signs(projection, form, 0, TILE_ROWS, w, &w->sums[i % SPLIT_LAG], &old, code);
         }
         if (form == HASH_CODES && old.bit == 0) {
             split_give(w, to, last_run, old.token, code);

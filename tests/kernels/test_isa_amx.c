@@ -1,6 +1,11 @@
 /* Tiles: codes bit for bit as `ref` computes them, threads and processes that use tiles, and a process that
    the system refuses them. The tests of the slots run over the table as over all others; here the sizes are
    those around tiles. Covers: isa_amx.c
+   Bugs planted and caught: the low bytes taken as signed; a mixed product left out; the low sums shifted by 9
+   or ignored; rows not negated; the second half of a row read whole; the sums
+   read after the next ones; the bits of an earlier run of planes lost; dense planes of a second run over the
+   first; the last word of a plane left out; a row past the last written; the start of int8-dp of another
+   plane; the high sums times 128; the first tokens' tiles for all; a table given that the system refuses.
    SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* The loops in registers on every table. Bugs planted and caught: a bfloat16 loop of half its operations, or
-   of one product of each pair.
+   of one product of each pair, or of two tiles in three.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
