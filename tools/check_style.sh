@@ -7,7 +7,8 @@ texts=$(git ls-files -co --exclude-standard '*.c' '*.h' '*.sh' '*.md' '*.txt' '*
 for file in $sources; do
     lines=$(wc -l <"$file")
     [ "$lines" -le 800 ] || complain "$file: $lines lines, 800 are allowed"
-    head -n 30 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || complain "$file: no SPDX line in its head comment"
+    head -n 30 "$file" | grep -qE '^(/\*|  ) SPDX-License-Identifier: Apache-2\.0 \*/$' ||
+        complain "$file: no SPDX line of its own at the end of its head comment"
     head -c 2 "$file" | grep -q '/\*' || complain "$file: does not begin with a comment"
 done
 for file in $texts; do

@@ -1,4 +1,5 @@
-/* Bits of cpu_features on x86. SPDX-License-Identifier: Apache-2.0 */
+/* Bits of cpu_features on x86.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_CPU_X86_H
 #define KERNELS_CPU_X86_H
 

@@ -1,6 +1,7 @@
 /* The table "amx": that of avx512bf16, with tiles for the products of bytes and of bfloat16 (AMX, since
    Sapphire Rapids). Linux gives the state of tiles only on request. cmake/isas.cmake has the compiler flags;
-   the words stop the build without them. SPDX-License-Identifier: Apache-2.0 */
+   the words stop the build without them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/machine.h"
 #include "kernels/cpu_x86.h"
 #include "kernels/isa.h"

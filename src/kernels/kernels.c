@@ -2,7 +2,8 @@
    HASHATTN_ISA caps all requests, so that a test, valgrind or a user can run a narrower table. Nothing is
    cached: a context asks once. The system is asked only for a table that is wanted and not above the cap.
    KERNELS_ISAS is ISA(NAME) for each instruction set of this architecture except ref, narrowest first
-   (cmake/isas.cmake). SPDX-License-Identifier: Apache-2.0 */
+   (cmake/isas.cmake).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/kernels.h"
 
 #include <stdlib.h>

@@ -10,7 +10,8 @@
    and 2 (0.18 us) at depth 64, since a call takes 0.1 us to begin. Depths under LEAST_PAIRS take the body of
    simd_bf16.h, which is faster there.
    Rows in the outer loop take 0.8 of the time of columns in it if A comes from memory. No gain: slabs of 64
-   or 256 pairs, or the whole depth. SPDX-License-Identifier: Apache-2.0 */
+   or 256 pairs, or the whole depth.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_BF16_AMX_H
 #define KERNELS_SIMD_BF16_AMX_H
 

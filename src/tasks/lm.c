@@ -9,7 +9,8 @@
    the text before it, so its first tokens are predicted from little context. The last segment may be shorter.
    Missing valid and test files are replaced by the last tenths of the training file's segments, in the order
    train, test, valid; the vocabulary is that of the whole file. Cost: one pass over a file, and another for
-   its words. SPDX-License-Identifier: Apache-2.0 */
+   its words.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/file.h"

@@ -1,6 +1,6 @@
 /* A sorted list is searched byte by byte: each byte of the text narrows the range of tokens that begin alike.
-   Texts without a first byte of a token cost one table look-up per byte. SPDX-License-Identifier: Apache-2.0
- */
+   Texts without a first byte of a token cost one table look-up per byte.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/added_tokens.h"
 
 #include <stdlib.h>

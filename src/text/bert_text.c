@@ -1,7 +1,8 @@
 /* One pass over the characters. NFD sorts the combining marks that follow each other by their class, so they
    wait until the next character that stays in its place. The position of a character follows the reference:
    the n-th character that was not inserted has the position of the n-th character of the text, even if NFD
-   has exchanged them. SPDX-License-Identifier: Apache-2.0 */
+   has exchanged them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/bert_text.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* The alternatives of the pattern begin with different characters, apart from the apostrophe and the space,
-   so a word needs one pass and no backtracking. SPDX-License-Identifier: Apache-2.0 */
+   so a word needs one pass and no backtracking.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/byte_level.h"
 
 #include "text/characters.h"

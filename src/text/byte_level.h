@@ -1,5 +1,6 @@
 /* Byte-level text as in GPT-2: the 256 characters that stand for bytes in a vocabulary, and the words that
-   BPE works on. SPDX-License-Identifier: Apache-2.0 */
+   BPE works on.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_BYTE_LEVEL_H
 #define TEXT_BYTE_LEVEL_H
 

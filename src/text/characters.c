@@ -1,7 +1,8 @@
 /* Flags by binary search in runs of equal flags; ASCII by a table. io/utf8.h knows decompositions, combining
    classes and lower case, which do not change once a character is assigned, in the version of the system. The
    tables here are for characters that the reference library's data lack (decompositions after Unicode 9) and
-   those that the system's may lack (lower case of Unicode 16 and 17). SPDX-License-Identifier: Apache-2.0 */
+   those that the system's may lack (lower case of Unicode 16 and 17).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/characters.h"
 
 #include "io/utf8.h"

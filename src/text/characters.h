@@ -1,5 +1,6 @@
 /* Characters of a text: reading UTF-8, and the properties that tokenizers ask for, as the reference library
-   has them (tools/unicode_classes.py). SPDX-License-Identifier: Apache-2.0 */
+   has them (tools/unicode_classes.py).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_CHARACTERS_H
 #define TEXT_CHARACTERS_H
 

@@ -1,4 +1,5 @@
-/* Decoding: the tokens of ids, joined as the tokenizer says. SPDX-License-Identifier: Apache-2.0 */
+/* Decoding: the tokens of ids, joined as the tokenizer says.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,6 +1,7 @@
 /* Encoding goes through a text from left to right: added tokens, normalization, words, tokens of words. A
    long text is cut into chunks where its parts have the tokens of the whole, so memory does not grow with the
-   text, and a limit on the tokens stops the reading. SPDX-License-Identifier: Apache-2.0 */
+   text, and a limit on the tokens stops the reading.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/memory.h"

@@ -1,5 +1,6 @@
 /* The parts that all kinds of tokenizers share: tokens by id and role, added tokens, templates. Loading tries
-   the files in a fixed order. SPDX-License-Identifier: Apache-2.0 */
+   the files in a fixed order.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/file.h"

@@ -3,7 +3,8 @@
    `tokenizers`); docs/FORMATS.md lists what is read and what is refused.
 
    A tokenizer is constant after loading, so threads may share it. Each thread encodes with an encoder of its
-   own, which holds the cache of words and the arrays of results. SPDX-License-Identifier: Apache-2.0 */
+   own, which holds the cache of words and the arrays of results.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_TOKENIZER_H
 #define TEXT_TOKENIZER_H
 

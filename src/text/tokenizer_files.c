@@ -1,5 +1,6 @@
 /* The settings below are those of the transformers library's GPT2TokenizerFast, RobertaTokenizerFast and
-   BertTokenizerFast. SPDX-License-Identifier: Apache-2.0 */
+   BertTokenizerFast.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/tokenizer_files.h"
 
 #include <stdio.h>

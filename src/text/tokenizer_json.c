@@ -1,5 +1,6 @@
 /* Reading goes through the sections in the order in which they need each other: normalizer, model, added
-   tokens, pre-tokenizer, post-processor, decoder. SPDX-License-Identifier: Apache-2.0 */
+   tokens, pre-tokenizer, post-processor, decoder.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/tokenizer_json.h"
 
 #include <stdio.h>

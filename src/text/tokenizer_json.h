@@ -1,5 +1,5 @@
-/* Reads and writes tokenizer.json, the format of the reference library. SPDX-License-Identifier: Apache-2.0
- */
+/* Reads and writes tokenizer.json, the format of the reference library.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_TOKENIZER_JSON_H
 #define TEXT_TOKENIZER_JSON_H
 

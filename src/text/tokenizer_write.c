@@ -1,5 +1,6 @@
 /* Builds the trees of tokenizer.json and tokenizer_config.json and writes each in one step.
- * SPDX-License-Identifier: Apache-2.0 */
+ *
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 

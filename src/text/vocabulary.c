@@ -1,4 +1,5 @@
-/* Open addressing in a table at most half full. SPDX-License-Identifier: Apache-2.0 */
+/* Open addressing in a table at most half full.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/vocabulary.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Tokens and their ids, both ways. SPDX-License-Identifier: Apache-2.0 */
+/* Tokens and their ids, both ways.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_VOCABULARY_H
 #define TEXT_VOCABULARY_H
 

@@ -1,5 +1,6 @@
 /* A record is a header of 8 bytes (part of the hash; size of the word and number of tokens), the tokens, and
-   the bytes of the word. Open addressing with linear probing. SPDX-License-Identifier: Apache-2.0 */
+   the bytes of the word. Open addressing with linear probing.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/word_cache.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* The tokens of words seen before. Most words of a text are repeated, and a look-up costs a small part of
-   merging. Memory is bounded: a full cache is emptied. SPDX-License-Identifier: Apache-2.0 */
+   merging. Memory is bounded: a full cache is emptied.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_WORD_CACHE_H
 #define TEXT_WORD_CACHE_H
 

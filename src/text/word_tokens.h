@@ -1,4 +1,5 @@
-/* The tokens of one word, as models of words return them. SPDX-License-Identifier: Apache-2.0 */
+/* The tokens of one word, as models of words return them.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_WORD_TOKENS_H
 #define TEXT_WORD_TOKENS_H
 

@@ -1,5 +1,6 @@
 /* One pass hashes all beginnings of the rest of the word; then they are looked up, the longest first. The
-   prefix is written over the bytes before the rest, which are done. SPDX-License-Identifier: Apache-2.0 */
+   prefix is written over the bytes before the rest, which are done.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/wordpiece.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* WordPiece of one word: the longest token that the rest of the word begins with, again and again. Tokens
-   inside a word begin with a prefix ("##"). Source: Wu et al. 2016; BERT. SPDX-License-Identifier: Apache-2.0
- */
+   inside a word begin with a prefix ("##"). Source: Wu et al. 2016; BERT.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_WORDPIECE_H
 #define TEXT_WORDPIECE_H
 

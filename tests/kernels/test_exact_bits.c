@@ -4,7 +4,8 @@
    sees a difference between machines. A slot whose contract changes has a new constant, which the failure
    names. Bugs planted and caught: the largest magnitude by an instruction that returns NaN; ties of bfloat16
    rounded up; neighbouring lanes added first in the squares of hash.pack_rows; denormals still flushed after
-   bf16-dp. SPDX-License-Identifier: Apache-2.0 */
+   bf16-dp.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdlib.h>
 

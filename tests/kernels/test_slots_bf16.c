@@ -5,7 +5,8 @@
    of two rows; columns of the last vectors taken from half their place; the sign lost in odd rows. With
    tiles: the second slab of depth without the first; NaN beside the last pairs; the second rows from the
    first; columns of the edge read whole; another body for few rows; the last pairs of the first columns for
-   all; add ignored. SPDX-License-Identifier: Apache-2.0 */
+   all; add ignored.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
 static uint32_t bits_of(float a)

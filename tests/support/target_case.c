@@ -1,4 +1,5 @@
-/* See the header. SPDX-License-Identifier: Apache-2.0 */
+/* See the header.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "support/target_case.h"
 
 #include <stdatomic.h>

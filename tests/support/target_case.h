@@ -1,5 +1,6 @@
 /* Shared by the tests of targets (parts/targets/): tokens with rows and groups, the targets that the code
-   gives, and those that follow from weights of all pairs. SPDX-License-Identifier: Apache-2.0 */
+   gives, and those that follow from weights of all pairs.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_SUPPORT_TARGET_CASE_H
 #define TESTS_SUPPORT_TARGET_CASE_H
 

@@ -15,7 +15,8 @@
    per head; the features, once per call. Saved: index lists and two floats per query. Cost: 2 (n_q + n_k) d B
    operations to hash, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs, which is n^1.5 for B
    near sqrt(n); backward 2.5 times the latter; the loss 2 S n_k (d + 2), or 2 (n_q + n_k) R (B + 2 d) for R
-   features. Rows that ranks share: lha_ranks.h. SPDX-License-Identifier: Apache-2.0 */
+   features. Rows that ranks share: lha_ranks.h.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
 #include "attention/lha/lha_loss.h"
 #include "attention/lha/lha_ranks.h"

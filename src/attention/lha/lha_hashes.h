@@ -1,6 +1,7 @@
 /* The options of lha and its two hash functions (parts/groups/hash_function.h; Sun et al. 2022, eqs. 9 and
    10), opened on a problem. Shared kernels, W = (1 - c) S + c W' as published, are mixed once per head: 4 d
-   B operations, little compared with 2 d B per token scored. SPDX-License-Identifier: Apache-2.0 */
+   B operations, little compared with 2 d B per token scored.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_LHA_HASHES_H
 #define ATTENTION_LHA_HASHES_H
 

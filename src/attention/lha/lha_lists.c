@@ -1,4 +1,5 @@
-/* See the header. SPDX-License-Identifier: Apache-2.0 */
+/* See the header.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_lists.h"
 
 #include <string.h>

@@ -7,7 +7,8 @@
      8 (L - k) min(N, c) + 4 (R - 1) k c, and for each of `rounds` hashings balance + 1 sums (comm_sum.h): of
      one float, then of num_buckets, if balance > 0;
    causal with membership strict: each row chooses by itself, 4 (R - 1) N rounds.
-   All scores would be 4 (R - 1) N L. SPDX-License-Identifier: Apache-2.0 */
+   All scores would be 4 (R - 1) N L.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_LHA_LISTS_H
 #define ATTENTION_LHA_LISTS_H
 

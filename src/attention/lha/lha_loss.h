@@ -7,7 +7,8 @@
    for the best bucket of each row (paper: balance + 1 sums a hashing, and 4 (R - 1) N rounds): with targets
    sampled 4 (R - 1) d for each of its sampled queries, 4 (R - 1) S for maxima, and sums of S and of S L
    floats; with features 8 (R - 1) for levels, and sums of R_f, and twice of R_f L floats. With L the buckets
-   of all rounds, R_f features, S sampled queries. SPDX-License-Identifier: Apache-2.0 */
+   of all rounds, R_f features, S sampled queries.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_LHA_LOSS_H
 #define ATTENTION_LHA_LOSS_H
 

@@ -1,5 +1,6 @@
 /* Attention in the own lists, of rows that arrive, and the merging of the own rows; rows travel by
-   lha_trade.h. SPDX-License-Identifier: Apache-2.0 */
+   lha_trade.h.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_ranks.h"
 
 #include <string.h>

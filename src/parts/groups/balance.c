@@ -1,5 +1,6 @@
 /* One pass over the table per round: the weights of a tile's tokens and, from them, the tile's part of the
-   groups' next sums. SPDX-License-Identifier: Apache-2.0 */
+   groups' next sums.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/balance.h"
 
 #include <float.h>

@@ -5,7 +5,8 @@
    `rounds` times c_b = (n / num_groups) / sum_i r_i p_bi, r_i = 1 / sum_b c_b p_bi. Finally z is replaced by
    c_b r_i p_bi: each token distributes 1, and each group gets about the same total. The bits do not depend
    on the threads: sums of tiles are added in order. Cost: one exponential and 4 (rounds + 1) operations per
-   number. SPDX-License-Identifier: Apache-2.0 */
+   number.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_BALANCE_H
 #define PARTS_BALANCE_H
 

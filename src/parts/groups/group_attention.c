@@ -1,5 +1,6 @@
 /* Tiles of gathered rows, with the block and tile sizes tuned for exact attention (attention/softmax.c).
-   group_attention_rows.c merges what the groups leave at places. SPDX-License-Identifier: Apache-2.0 */
+   group_attention_rows.c merges what the groups leave at places.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/group_attention.h"
 
 #include <assert.h>

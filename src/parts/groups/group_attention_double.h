@@ -1,5 +1,6 @@
 /* Attention inside groups in double, for inputs that could overflow float32: presents the lists of
-   group_attention.h to double_attention.h. SPDX-License-Identifier: Apache-2.0 */
+   group_attention.h to double_attention.h.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUP_ATTENTION_DOUBLE_H
 #define PARTS_GROUP_ATTENTION_DOUBLE_H
 

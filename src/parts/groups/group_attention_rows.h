@@ -2,7 +2,8 @@
    row, and adds the gradients of places to their rows, in the order of the groups. The arrays of places come
    first in the scratch of group_attention.h, so rows may be merged in a scratch whose places another process
    computed. Cost: d_v operations per place of a query, forward; d per place of a query and d + d_v per place
-   of a key, backward. SPDX-License-Identifier: Apache-2.0 */
+   of a key, backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUP_ATTENTION_ROWS_H
 #define PARTS_GROUP_ATTENTION_ROWS_H
 

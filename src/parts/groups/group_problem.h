@@ -1,5 +1,6 @@
 /* What attention in groups computes: the operands, the lists of the groups, and which keys of its group a
-   query meets. group_attention.h has the formula. SPDX-License-Identifier: Apache-2.0 */
+   query meets. group_attention.h has the formula.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUP_PROBLEM_H
 #define PARTS_GROUP_PROBLEM_H
 

@@ -11,7 +11,8 @@
    3. Softmax attention inside the groups of all rounds, merged (group_attention.h), of rows that may be
    normed as they are gathered (plain_norm.h). Membership has no gradient. Saved: the lists, and two floats
    per query. Cost beyond the pairs: the scores, at most 32 counts of them, sqrt(2) n d numbers gathered,
-   normed and merged. Scratch is linear in n. SPDX-License-Identifier: Apache-2.0 */
+   normed and merged. Scratch is linear in n.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_GROUPED_H
 #define PARTS_GROUPED_H
 

@@ -1,4 +1,5 @@
-/* Steps 1 and 2 of grouped.h, on the pool. SPDX-License-Identifier: Apache-2.0 */
+/* Steps 1 and 2 of grouped.h, on the pool.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
 #include "parts/groups/partition.h"
 #include "parts/groups/topk.h"

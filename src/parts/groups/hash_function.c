@@ -1,4 +1,5 @@
-/* Products of tiles and a relu. SPDX-License-Identifier: Apache-2.0 */
+/* Products of tiles and a relu.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/hash_function.h"
 
 #include "base/memory.h"

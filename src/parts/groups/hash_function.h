@@ -2,7 +2,8 @@
    two-layer MLP, z = relu(x W1 + b1) W2 + b2, whose width, activation and biases are our choice: no source
    specifies them. A bias is the last row of its matrix. Products and sums are float32 at any precision of
    attention, so membership does not depend on that precision. Cost of a tile: 2 rows d B operations, or 2
-   rows width (d + B); twice that backward. SPDX-License-Identifier: Apache-2.0 */
+   rows width (d + B); twice that backward.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_HASH_FUNCTION_H
 #define PARTS_HASH_FUNCTION_H
 

@@ -1,4 +1,5 @@
-/* One product and its negative. SPDX-License-Identifier: Apache-2.0 */
+/* One product and its negative.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/lsh_hash.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
-/* Lists by selection or by counting, and their inverse by counting. SPDX-License-Identifier: Apache-2.0 */
+/* Lists by selection or by counting, and their inverse by counting.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/members.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Sorts numbered scores: a stable radix sort of 32-bit keys. Cost: three passes over n entries, and their
-   counts. SPDX-License-Identifier: Apache-2.0 */
+   counts.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_SCORE_ORDER_H
 #define PARTS_SCORE_ORDER_H
 

@@ -7,7 +7,8 @@
    or swapped as in the published code, which weighs keys by their own factor and is biased, with less
    variance. `twice_scaled`, also as published: the queries of T are divided by sqrt(d) once more. Scratch
    does not depend on n. Spans of a sequence exchange two tables of R B floats. Blocks of rows run on the
-   pool. SPDX-License-Identifier: Apache-2.0 */
+   pool.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_ESTIMATED_SHARES_H
 #define PARTS_ESTIMATED_SHARES_H
 

@@ -1,4 +1,5 @@
-/* See the header. SPDX-License-Identifier: Apache-2.0 */
+/* See the header.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/targets/exact_shares.h"
 
 #include <math.h>

@@ -10,7 +10,8 @@
    chunks run on any thread, with the same bits.
    Cost: n_q n_k (2 d + 2 h) operations and exponentials, with h groups a token; with spans of a sequence
    2 d and the exponential twice. Memory: n_k (64 + d + B) + n_q B floats, and B / 8 more per key. Spans
-   exchange 2 floats and B shares a query. SPDX-License-Identifier: Apache-2.0 */
+   exchange 2 floats and B shares a query.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_EXACT_SHARES_H
 #define PARTS_EXACT_SHARES_H
 

@@ -1,6 +1,7 @@
 /* A sample of n rows whose sums estimate the sums over all rows: the rows are cut into `count` stretches of
    equal length, up to one row, and one row is drawn from each and represents it. No row comes twice, and the
-   rows rise. Cost: count draws. SPDX-License-Identifier: Apache-2.0 */
+   rows rise. Cost: count draws.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_ROW_SAMPLE_H
 #define PARTS_ROW_SAMPLE_H
 

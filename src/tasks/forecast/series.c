@@ -1,4 +1,5 @@
-/* Reads record by record; a value is converted once. SPDX-License-Identifier: Apache-2.0 */
+/* Reads record by record; a value is converted once.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/forecast/series.h"
 
 #include <stdio.h>

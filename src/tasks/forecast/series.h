@@ -1,5 +1,6 @@
 /* A table of numbers with dates, from a CSV file (io/csv.h): a header, then one row per date. Blank lines are
-   skipped; columns that are not read may hold anything. SPDX-License-Identifier: Apache-2.0 */
+   skipped; columns that are not read may hold anything.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_FORECAST_SERIES_H
 #define TASKS_FORECAST_SERIES_H
 

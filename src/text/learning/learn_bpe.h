@@ -1,6 +1,7 @@
 /* Learns a byte-level BPE: the most frequent pair of neighbouring tokens becomes a token, until the
    vocabulary is full. Vocabulary, merges and ids equal those of the reference library's trainer. Source:
-   Sennrich, Haddow and Birch 2016. SPDX-License-Identifier: Apache-2.0 */
+   Sennrich, Haddow and Birch 2016.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_LEARN_BPE_H
 #define TEXT_LEARN_BPE_H
 

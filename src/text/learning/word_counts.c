@@ -1,4 +1,5 @@
-/* One look-up per word of the text; memory for every distinct word. SPDX-License-Identifier: Apache-2.0 */
+/* One look-up per word of the text; memory for every distinct word.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "text/learning/word_counts.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* The words of a text with the number of times that each occurs. SPDX-License-Identifier: Apache-2.0 */
+/* The words of a text with the number of times that each occurs.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_WORD_COUNTS_H
 #define TEXT_WORD_COUNTS_H
 

@@ -5,7 +5,8 @@
    of the first strip; chunks merged without their maxima, in sums, in psi or for keys; shares not divided by
    the sum; the last chunk left out; sums of the strip before; keys of one tile for those of another; scores
    scaled before the maximum is subtracted; spans: the factor of sums left out, the own maximum kept, sums or
-   psi of one span, exponentials of the last strip, all queries given. SPDX-License-Identifier: Apache-2.0 */
+   psi of one span, exponentials of the last strip, all queries given.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/targets/exact_shares.h"
 
 #include <math.h>

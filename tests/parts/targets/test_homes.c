@@ -1,6 +1,6 @@
 /* The groups of tokens, from lists of groups and from the choices of tokens. Bugs planted and caught: homes
-   of a token shifted by one; choices of one token for those of the next. SPDX-License-Identifier: Apache-2.0
- */
+   of a token shifted by one; choices of one token for those of the next.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "parts/targets/homes.h"
 
 #include "support/check.h"
