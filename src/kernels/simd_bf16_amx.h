@@ -209,7 +209,8 @@ static float peak_bf16_loop_amx(size_t rounds)
 {
     enum { OPERATIONS = 4 * TILE_ROWS * TILE_COLS * TILE_COLS, SUMS = 3, NUMBERS = TILE_ROWS * TILE_COLS };
     bf16 halves[2 * NUMBERS];
-    float sums[SUMS][NUMBERS], total = 0;
+    float sums[SUMS][NUMBERS];
+    vf total = v_zero();
     for (size_t i = 0; i < 2 * NUMBERS; i++)
         halves[i] = 0x3f00;
     tiles_open(&tiles_whole); /* clears the sums */
@@ -224,9 +225,10 @@ static float peak_bf16_loop_amx(size_t rounds)
     TILE_STORE(sums[1], TILE_BYTES, 1);
     TILE_STORE(sums[2], TILE_BYTES, 2);
     tiles_close();
-    for (size_t i = 0; i < SUMS * NUMBERS; i++)
-        total += sums[i / NUMBERS][i % NUMBERS];
-    return total;
+    for (size_t s = 0; s < SUMS; s++)
+        for (size_t i = 0; i < NUMBERS; i += VLEN)
+            total = v_add(total, v_load(sums[s] + i));
+    return v_sum(total);
 }
 
 #endif
