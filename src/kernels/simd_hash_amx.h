@@ -363,28 +363,35 @@ static bool split_pays(enum hash_projection projection, size_t n, size_t words)
     return (projection == HASH_INT16_DP && words > TILE_ROWS) || (projection == HASH_INT8_DP && words > 4);
 }
 
+/* split_all with the projection as a constant. */
+INLINE void split_either(const enum hash_form form, enum hash_projection projection, void *codes, bool wide,
+                         const uint32_t *rows, size_t ld, size_t n, size_t words, const uint32_t *planes,
+                         size_t num_hashes, size_t hash_bits)
+{
+    if (projection == HASH_INT16_DP)
+        split_all(HASH_INT16_DP, form, codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
+    else
+        split_all(HASH_INT8_DP, form, codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
+}
+
 static void hash_codes_dp_amx(void *codes, bool wide, enum hash_projection projection, const uint32_t *rows,
                               size_t ld, size_t n, size_t words, const uint32_t *planes, size_t num_hashes,
                               size_t hash_bits)
 {
-    if (!split_pays(projection, n, words))
-        hash_codes_dp(codes, wide, projection, rows, ld, n, words, planes, num_hashes, hash_bits);
-    else if (projection == HASH_INT16_DP)
-        split_all(HASH_INT16_DP, HASH_CODES, codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
+    if (split_pays(projection, n, words))
+        split_either(HASH_CODES, projection, codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
     else
-        split_all(HASH_INT8_DP, HASH_CODES, codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
+        hash_codes_dp(codes, wide, projection, rows, ld, n, words, planes, num_hashes, hash_bits);
 }
 
 static void hash_codes_dense_amx(void *codes, bool wide, enum hash_projection projection, const void *rows,
                                  size_t ld, size_t n, size_t words, const void *planes, size_t num_hashes,
                                  size_t hash_bits)
 {
-    if (!split_pays(projection, n, words))
-        hash_codes_dense(codes, wide, projection, rows, ld, n, words, planes, num_hashes, hash_bits);
-    else if (projection == HASH_INT16_DP)
-        split_all(HASH_INT16_DP, HASH_SIGNS, codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
+    if (split_pays(projection, n, words))
+        split_either(HASH_SIGNS, projection, codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
     else
-        split_all(HASH_INT8_DP, HASH_SIGNS, codes, wide, rows, ld, n, words, planes, num_hashes, hash_bits);
+        hash_codes_dense(codes, wide, projection, rows, ld, n, words, planes, num_hashes, hash_bits);
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "parts/features/random_features.h"
 #include "support/check.h"
 
 struct target_case target_case_new(size_t n_q, size_t n_k, size_t dim, size_t groups, float size,
@@ -51,6 +52,15 @@ void target_case_free(struct target_case *c)
         free(c->given[s]);
         free(c->want[s]);
     }
+}
+
+float *target_case_directions(size_t count, size_t dim)
+{
+    size_t work_floats = features_work_size(count, dim, 1) / sizeof(float);
+    float *work = guard_floats(work_floats), *block = guard_floats(features_count(count, dim));
+    features_draw(kernels_named(NULL, &(const char *){0}), NULL, count, dim, 9, block, work);
+    guard_free(work, work_floats);
+    return block;
 }
 
 double target_case_dot(const struct target_case *c, size_t i, size_t j)

@@ -23,6 +23,9 @@ struct target_case target_case_new(size_t n_q, size_t n_k, size_t dim, size_t gr
                                    uint32_t sparse);
 void target_case_free(struct target_case *c);
 
+/* (dim, count) directions of random features; guard_free takes features_count(count, dim). */
+float *target_case_directions(size_t count, size_t dim);
+
 /* <q_i, k_j> */
 double target_case_dot(const struct target_case *c, size_t i, size_t j);
 /* want, from weights a (n_q, n_k) and, for keys, their shares of the row in of_keys. */

@@ -14,15 +14,6 @@
 
 enum { N_Q = 600, N_K = 531, D = 8, B = 5, R = 47 };
 
-static float *draw(size_t count)
-{
-    size_t work_floats = features_work_size(count, D, 1) / sizeof(float);
-    float *work = guard_floats(work_floats), *block = guard_floats(features_count(count, D));
-    features_draw(kernels_named(NULL, &(const char *){0}), NULL, count, D, 9, block, work);
-    guard_free(work, work_floats);
-    return block;
-}
-
 /* phi of a row, by the definition. */
 static void feature(double *phi, const float *x, const float *directions, double shrink, double stab)
 {
@@ -87,13 +78,13 @@ static void check_estimates(const struct target_case *c, const float *block, con
 static void estimates_are_those_of_the_features(void **state)
 {
     (void)state;
-    float *block = draw(R);
+    float *block = target_case_directions(R, D);
     double *a = calloc(2 * N_Q * N_K, sizeof *a), *of_keys = a + N_Q * N_K;
     struct target_case c = target_case_new(N_Q, N_K, D, B, 1, 4);
     check_estimates(&c, block, block, false, a, of_keys);
     guard_free(block, features_count(R, D));
     /* Both signs: the oracle has the directions of both. */
-    float *half = draw(R - R / 2), *whole = guard_floats(features_count(R, D));
+    float *half = target_case_directions(R - R / 2, D), *whole = guard_floats(features_count(R, D));
     for (size_t k = 0; k < D; k++)
         for (size_t r = 0; r < R; r++)
             whole[k * R + r] =
@@ -110,7 +101,7 @@ static void estimates_come_near_the_exact(void **state)
 {
     (void)state;
     enum { MANY = 4096 };
-    float *block = draw(MANY);
+    float *block = target_case_directions(MANY, D);
     double *a = calloc(N_Q * N_K, sizeof *a);
     struct target_case c = target_case_new(N_Q, N_K, D, B, 0.5f, 4);
     for (size_t i = 0; i < N_Q * N_K; i++)

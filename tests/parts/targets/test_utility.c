@@ -14,21 +14,12 @@
 
 enum { N_Q = 600, N_K = 1100, D = 8, B = 5, R = 47 };
 
-static float *draw(size_t count)
-{
-    size_t work_floats = features_work_size(count, D, 1) / sizeof(float);
-    float *work = guard_floats(work_floats), *block = guard_floats(features_count(count, D));
-    features_draw(kernels_named(NULL, &(const char *){0}), NULL, count, D, 9, block, work);
-    guard_free(work, work_floats);
-    return block;
-}
-
 static void threads_do_not_change_a_bit(void **state)
 {
     (void)state;
     static float one[2][N_K * B];
     static const int threads[] = {1, 2, 3, 4};
-    float *block = draw(R);
+    float *block = target_case_directions(R, D);
     struct host host;
     host_init(&host);
     struct target_case c = target_case_new(N_Q, N_K, D, B, 1, 4);
