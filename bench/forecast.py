@@ -161,7 +161,7 @@ def document(kept):
         if both:
             won = sum(mean(runs[name]) <= mean(runs["dlinear"]) for runs in both)
             counts.append(f"{name} in {won} of {len(both)}")
-    return "\n".join([*lines, *textwrap.wrap("Rows with at most the MSE of DLinear: " + ", ".join(counts) + ".", 118)])
+    return "\n".join([*lines, *textwrap.wrap("Rows with at most the MSE of DLinear: " + ", ".join(counts) + ".", 118, break_on_hyphens=False)])
 
 
 def read_arguments():
