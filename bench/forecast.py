@@ -108,7 +108,8 @@ def table(names, of, last=()):
     """of: {setting: {model: runs}}. A row for each setting with runs of these models; last: (name, function of the setting)
     of a last column."""
     shown = [name for name in names if any(name in models for models in of.values())]
-    lines = ["| " + " | ".join(["data", "horizon", *shown, *last[:1]]) + " |", "|---|---|" + "---|" * (len(shown) + len(last[:1]))]
+    titles = [name.removeprefix("informer-") for name in shown]
+    lines = ["| " + " | ".join(["data", "horizon", *titles, *last[:1]]) + " |", "|---|---|" + "---|" * (len(shown) + len(last[:1]))]
     for setting, models in of.items():
         if any(name in models for name in shown):
             data, features, horizon = setting
@@ -149,10 +150,12 @@ def document(kept):
     for row in kept.rows:
         of[row["data"], row["features"], row["horizon"]].setdefault(row["model"], []).append(row)
     mean = lambda runs: statistics.mean(row["mse"] for row in runs)
-    others = [name for name in MODELS if name not in PATCHES]
+    informers = [name for name in MODELS if name.startswith("informer")]
+    others = [name for name in MODELS if name not in PATCHES + informers]
     lines = ["Test MSE on standardised values, mean and standard deviation over seeds. DLinear and encoders over patches:", "",
-             *table(PATCHES, of), "", "The other baselines, Informer's encoder and decoder, and the paper:", "",
-             *table(others, of, ("LHA paper", paper)), "",
+             *table(PATCHES, of), "", "The other baselines, and the paper:", "", *table(others, of, ("LHA paper", paper)), "",
+             "Informer's encoder and decoder, with the mechanism of their own attention, and the paper:", "",
+             *table(informers, of, ("LHA paper", paper)), "",
              "MSE relative to `softmax` with the same seeds in per cent, mean and standard error over rows:", "",
              *beside_softmax(of), ""]
     counts = []
