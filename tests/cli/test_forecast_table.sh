@@ -2,8 +2,8 @@
 # The script of the table of forecasts in small: a line per finished run, a second start that trains only what is missing, and
 # a failed run that leaves the others alone.
 # Planted and caught: every seed trained with the first; the horizon of the first row for all; a failed run that ends the others;
-# DLinear counted among the encoders; the models of one table in the other; seeds that only one model has in a ratio; a run
-# without a line that ended before.
+# DLinear counted among the encoders; the models of one table in the other; Informer's among the baselines; seeds that
+# only one model has in a ratio; a run without a line that ended before.
 # Covers: bench/forecast.py bench/grid.py bench/runs.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
@@ -33,6 +33,14 @@ holds row_of_a_horizon grep -qE '^\| ETTh1 S \| 24 \| [0-9.]+ ± [0-9.]+ \| [0-9
 holds models_with_a_run_have_a_column grep -qxF "| data | horizon | dlinear | softmax |" table.md
 holds the_paper_stands_beside_the_others grep -qE '^\| ETTh1 S \| 24 \| [0-9.]+ \| 0\.060 \|$' table.md
 holds others_have_a_table_of_their_own grep -qxF "| data | horizon | last | LHA paper |" table.md
+holds informer_has_a_table_of_its_own python3 -c '
+import sys, types
+sys.path.insert(0, sys.argv[1])
+import forecast
+row = lambda model, horizon: dict(data="ETTh1", features="S", horizon=horizon, model=model, seed=1, mse=0.5)
+page = forecast.document(types.SimpleNamespace(rows=[row("last", 24), row("last", 96), row("informer-lha", 24), row("softmax", 24)]))
+assert "| data | horizon | last | LHA paper |\n" in page and "| data | horizon | softmax |\n" in page
+assert page.count("| data | horizon | lha | LHA paper |\n|---|---|---|---|\n| ETTh1 S | 24 | 0.500 | 0.060 |\n\n") == 1' "$source_dir/bench"
 holds rows_are_counted python3 -c '
 import json, statistics
 rows = [json.loads(line) for line in open("t/runs.jsonl")]
