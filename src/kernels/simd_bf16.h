@@ -20,6 +20,7 @@ INLINE vu u_set_two(const bf16 *a)
     return u_set(pair);
 }
 
+/* A block of `rows` x `vectors` of C; `left` columns exist in the last vector (VLEN: all). */
 INLINE void bf16_block(const size_t rows, const size_t vectors, const size_t left, float *c, size_t ld_c,
                        const bf16 *a, size_t ld_a, const bf16 *b, size_t ld_b, size_t pairs, bool add)
 {
@@ -29,12 +30,12 @@ INLINE void bf16_block(const size_t rows, const size_t vectors, const size_t lef
     for (size_t i = 0; i < rows; i++) {
         UNROLLED
         for (size_t v = 0; v < vectors; v++)
-            sum[i][v] = add ? v_get(c + i * ld_c + v * VLEN, left) : v_zero();
+            sum[i][v] = add ? v_get(c + i * ld_c + v * VLEN, v + 1 < vectors ? VLEN : left) : v_zero();
     }
     for (size_t k = 0; k < pairs; k++, a += 2, b += ld_b) {
         UNROLLED
         for (size_t v = 0; v < vectors; v++)
-            right[v] = u_get_shorts(b + 2 * v * VLEN, 2 * left);
+            right[v] = u_get_shorts(b + 2 * v * VLEN, 2 * (v + 1 < vectors ? VLEN : left));
         UNROLLED
         for (size_t i = 0; i < rows; i++) {
             vu each = u_set_two(a + i * ld_a);
@@ -47,7 +48,7 @@ INLINE void bf16_block(const size_t rows, const size_t vectors, const size_t lef
     for (size_t i = 0; i < rows; i++) {
         UNROLLED
         for (size_t v = 0; v < vectors; v++)
-            v_put(c + i * ld_c + v * VLEN, sum[i][v], left);
+            v_put(c + i * ld_c + v * VLEN, sum[i][v], v + 1 < vectors ? VLEN : left);
     }
 }
 
@@ -64,16 +65,29 @@ INLINE void bf16_columns(const size_t vectors, const size_t left, float *c, size
         bf16_block(1, vectors, left, c + i * ld_c, ld_c, a + i * ld_a, ld_a, b, ld_b, pairs, add);
 }
 
+/* The last columns, fewer than a block has. */
+static void bf16_last_columns(float *c, size_t ld_c, const bf16 *a, size_t ld_a, const bf16 *b, size_t ld_b,
+                              size_t rows, size_t cols, size_t pairs, bool add)
+{
+    size_t vectors = (cols + VLEN - 1) / VLEN, left = cols - (vectors - 1) * VLEN;
+    if (BLOCK_VECTORS > 3 && vectors == 4)
+        bf16_columns(4, left, c, ld_c, a, ld_a, b, ld_b, rows, pairs, add);
+    else if (BLOCK_VECTORS > 2 && vectors == 3)
+        bf16_columns(3, left, c, ld_c, a, ld_a, b, ld_b, rows, pairs, add);
+    else if (vectors == 2)
+        bf16_columns(2, left, c, ld_c, a, ld_a, b, ld_b, rows, pairs, add);
+    else
+        bf16_columns(1, left, c, ld_c, a, ld_a, b, ld_b, rows, pairs, add);
+}
+
 static void bf16_product(float *c, size_t ld_c, const bf16 *a, size_t ld_a, const bf16 *b, size_t ld_b,
                          size_t rows, size_t cols, size_t pairs, bool add)
 {
     size_t j = 0;
     for (; j + BLOCK_VECTORS * VLEN <= cols; j += BLOCK_VECTORS * VLEN)
         bf16_columns(BLOCK_VECTORS, VLEN, c + j, ld_c, a, ld_a, b + 2 * j, ld_b, rows, pairs, add);
-    for (; j + VLEN <= cols; j += VLEN)
-        bf16_columns(1, VLEN, c + j, ld_c, a, ld_a, b + 2 * j, ld_b, rows, pairs, add);
     if (j < cols)
-        bf16_columns(1, cols - j, c + j, ld_c, a, ld_a, b + 2 * j, ld_b, rows, pairs, add);
+        bf16_last_columns(c + j, ld_c, a, ld_a, b + 2 * j, ld_b, rows, cols - j, pairs, add);
 }
 
 /* The bits of a, rounded to the upper 16 of each lane, ties to even. A NaN keeps its sign and gets the quiet

@@ -2,10 +2,10 @@
    and the product against double precision.
    Bugs planted and caught: half rounded up in a tie; a NaN rounded to infinity, or left signalling; the
    last row paired with what follows it; a partial vector of B read whole (guard page); add ignored in blocks
-   of two rows; columns of the last vectors taken from half their place; the sign lost in odd rows. With
-   tiles: the second slab of depth without the first; NaN beside the last pairs; the second rows from the
-   first; columns of the edge read whole; another body for few rows; the last pairs of the first columns for
-   all; add ignored.
+   of two rows; columns of the last vectors taken from half their place; a last block of three vectors
+   computed as two; its whole vectors masked like the last; the sign lost in odd rows. With tiles: the second
+   slab of depth without the first; NaN beside the last pairs; the second rows from the first; columns of the
+   edge read whole; another body for few rows; the last pairs of the first columns for all; add ignored.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 

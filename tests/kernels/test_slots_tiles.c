@@ -1,8 +1,8 @@
 /* tiles.product and tiles.transpose on every table; tiles.collisions is in test_slots_collision.c.
    Bugs planted and caught: a partial vector of B read whole, or of C written whole (guard page); add ignored
    in blocks of two rows; a_row taken for a_col; four rows taken one row too early; k falling in the last row
-   alone (row alone); the columns of the last vectors taken from the first; two rows of a transposed block
-   exchanged; an edge block not transposed.
+   alone (row alone); the columns of the last vectors taken from the first; a last block of three vectors
+   computed as two; two rows of a transposed block exchanged; an edge block not transposed.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 

@@ -96,14 +96,23 @@ struct scoring {
     void *block;
 };
 
-/* Prefetches the rows of the next tile: a product reads only six rows at a time, too few to hide latency. */
-static void ask_tile(const struct grouped *b, enum grouped_side side, size_t first, size_t n)
+/* z (count, lists) of a tile, and prefetches the next: a product reads only six rows at a time, too few to
+   hide latency. Rows are asked for a slice at a time, because a core waits for a limited number of cache
+   lines. A slice is two blocks of the product; a tile's rows at once take 1.12 of the time. */
+static void score_rows(const struct scoring *scoring, size_t first, size_t count, float *z, int worker)
 {
-    for (size_t i = first; i < size_min(first + SCORE_ROWS, n); i++) {
-        if (side == SIDE_QUERIES)
-            view_prefetch(b->query, i);
-        if (side == SIDE_KEYS || b->joint)
-            view_prefetch(b->key, i);
+    enum { SLICE = 12 };
+    const struct grouped *b = scoring->grouped;
+    bool queries = scoring->side == SIDE_QUERIES, keys = scoring->side == SIDE_KEYS || b->joint;
+    for (size_t at = first; at < first + count; at += SLICE) {
+        size_t rows = size_min(SLICE, first + count - at), next = at + SCORE_ROWS;
+        for (size_t i = next; i < size_min(next + rows, scoring->n); i++) {
+            if (queries)
+                view_prefetch(b->query, i);
+            if (keys)
+                view_prefetch(b->key, i);
+        }
+        b->score(b->argument, scoring->side, at, rows, z + (at - first) * grouped_lists(b), worker);
     }
 }
 
@@ -122,8 +131,7 @@ static void score_tile(void *argument, size_t tile, int worker)
     struct score_memory memory = score_memory(b, scoring->block, scoring->n, (size_t)worker);
     size_t groups = b->capacity.num_groups, lists = grouped_lists(b), first = tile * SCORE_ROWS,
            count = size_min(SCORE_ROWS, scoring->n - first), ld = members_score_distance(scoring->n);
-    ask_tile(b, scoring->side, first + count, scoring->n);
-    b->score(b->argument, scoring->side, first, count, memory.z, worker);
+    score_rows(scoring, first, count, memory.z, worker);
     if (b->by_token) {
         choose_own(b, memory.z, count, memory.choice + first * b->rounds);
         return;
