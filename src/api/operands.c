@@ -1,5 +1,4 @@
-/* Checks layouts, then makes one pass over the rows of every array on the pool. A sum of squares detects NaN
-   and infinity: it is finite if and only if every number is.
+/* Checks layouts, then makes one pass over the rows of an array on the pool.
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/operands.h"
 
@@ -7,7 +6,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "attention/driver/call_shape.h"
 #include "parts/rows/elements.h"
+#include "parts/rows/row_squares.h"
 #include "parts/tiles/double_attention.h"
 
 static size_t longest(const size_t *offsets, size_t count)
@@ -110,22 +111,6 @@ static bool is_read(const struct attention_call *call, size_t s)
     return queries[1] > queries[0] && keys[1] > kept;
 }
 
-/* Squares of floats cannot overflow a double, so their sum is finite if and only if all numbers are. */
-static double squares_of(const struct attention_call *call, const void *elements, size_t count)
-{
-    enum { PIECE = 1024 };
-    float piece[PIECE];
-    double sum = 0;
-    if (call->dtype == DTYPE_FLOAT32)
-        return call->kernels->rows.sum_squares(elements, count);
-    for (size_t i = 0; i < count; i += PIECE) {
-        size_t n = count - i < PIECE ? count - i : PIECE;
-        call->kernels->bf16.widen(piece, n, (const bf16 *)elements + i, n, 1, n);
-        sum += call->kernels->rows.sum_squares(piece, n);
-    }
-    return sum;
-}
-
 static void look_for_nan(void *argument, size_t index, int worker)
 {
     (void)worker;
@@ -137,14 +122,9 @@ static void look_for_nan(void *argument, size_t index, int worker)
     for (size_t a = 0; a < pass->count; a++) {
         const struct operand *array = &pass->operands[a];
         const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
-        bool masked = array->of_keys && call->key_mask != NULL;
-        bool together = array->packed.row_stride == array->width && !masked;
-        size_t rows = offsets[s + 1] - offsets[s], step = together ? rows : 1;
-        double squares = 0;
-        for (size_t r = 0; r < rows; r += step)
-            if (!is_absent(call, array, s, r))
-                squares +=
-                    squares_of(call, row_of(call, &array->packed, offsets, s, h, r), step * array->width);
+        struct view rows = call_head(call, &array->packed, offsets, s, h);
+        const uint8_t *mask = array->of_keys ? call_mask(call, s) : NULL;
+        double squares = row_squares(call->kernels, rows, mask, 0, rows.rows);
         if (!isfinite(squares))
             atomic_store_explicit(&pass->found, true, memory_order_relaxed);
         else if (squares >= DOUBLE_SQUARES)
@@ -213,8 +193,8 @@ hashattn_status operand_check_lengths(struct host *host, const struct attention_
         for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++) {
             if (is_absent(call, array, s, r))
                 continue;
-            double length =
-                sqrt(squares_of(call, row_of(call, &array->packed, offsets, s, h, r), array->width));
+            struct view rows = call_head(call, &array->packed, offsets, s, h);
+            double length = sqrt(row_squares(call->kernels, rows, NULL, r, r + 1));
             FAIL_IF(length > limit * (1 + 1e-6), host, HASHATTN_INVALID,
                     "%s has length %g at sequence %zu, head %zu, row %zu; max_norm is %g", array->name,
                     length, s, h, r, limit);

@@ -287,6 +287,12 @@ static void close_call(struct host *host, const struct blocks *blocks)
     memory_free(host, blocks->own_saved);
 }
 
+/* True if forward finds NaN and infinity itself. Lengths are checked before it, and NaN before them. */
+static bool finds_nan(const struct attention_call *call)
+{
+    return call->ranks == NULL && operand_norm_limit(call) == 0;
+}
+
 /* The arrays of forward: query, key, value and out. */
 static hashattn_status check_forward(struct host *host, const hashattn_problem *own,
                                      struct attention_call *call, struct operand *arrays)
@@ -297,8 +303,7 @@ static hashattn_status check_forward(struct host *host, const hashattn_problem *
     if (!has_rows(own))
         return HASHATTN_OK;
     TRY(operands_check_mask(host, call));
-    bool mechanism_checks = call->mechanism->checks_rows && operand_norm_limit(call) == 0;
-    TRY(operands_check_finite(host, call, arrays, INPUTS, mechanism_checks && call->ranks == NULL));
+    TRY(operands_check_finite(host, call, arrays, INPUTS, finds_nan(call)));
     TRY(check_large(host, call));
     TRY(operand_check_lengths(host, call, &arrays[0]));
     return operand_check_lengths(host, call, &arrays[1]);
@@ -333,7 +338,7 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;
     atomic_bool not_finite = false;
-    call.not_finite = call.ranks == NULL ? &not_finite : NULL;
+    call.not_finite = finds_nan(&call) ? &not_finite : NULL;
     attention_forward(&call, arrays[INPUTS].packed, blocks.saved, blocks.scratch);
     status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
     if (atomic_load(&not_finite))

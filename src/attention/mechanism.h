@@ -192,7 +192,7 @@ struct mechanism {
        gives its heads none. */
     bool (*has_positions)(const void *options);
     /* forward sets *problem.not_finite if a row of query, key or value has a NaN or an infinity, and may
-       then return early. Without it, the caller checks all rows first. */
+       then return early. Without it, the driver checks the rows first (driver/row_check.h). */
     bool checks_rows;
     /* (optional) true if forward accepts query, key, value and out as views of bfloat16. Everything else is
        float. */

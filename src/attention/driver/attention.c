@@ -13,6 +13,7 @@
 
 #include "attention/driver/call_shape.h"
 #include "attention/driver/kept.h"
+#include "attention/driver/row_check.h"
 #include "attention/driver/work_order.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -165,21 +166,6 @@ struct unit {
     const uint8_t *gathered_queries; /* the same for queries, outputs and their gradients */
 };
 
-static struct view view_of_head(const struct attention_call *call, const struct packed *rows,
-                                const size_t *offsets, size_t sequence, size_t head)
-{
-    size_t count = offsets[sequence + 1] - offsets[sequence];
-    size_t first = rows->padded ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
-    size_t at = (first + head * rows->head_stride) * element_bytes(call->dtype);
-    return (struct view){
-        .data = count == 0 ? NULL : (unsigned char *)rows->data + at,
-        .dtype = call->dtype,
-        .rows = count,
-        .cols = rows->width,
-        .stride = rows->row_stride,
-    };
-}
-
 /* A sequence with a global index has it in its key. Without (in evaluation), all sequences use the same
    key. */
 static uint64_t unit_key(const struct attention_call *call, size_t sequence, size_t head)
@@ -210,7 +196,7 @@ struct side {
 
 static struct view see(const struct side *side, const struct packed *rows, float *block)
 {
-    struct view stored = view_of_head(side->call, rows, side->offsets, side->sequence, side->head);
+    struct view stored = call_head(side->call, rows, side->offsets, side->sequence, side->head);
     if (side->moves)
         return kept_gather(side->call->kernels, stored, side->mask, side->kept, block);
     stored.rows = side->kept.count;
@@ -222,7 +208,7 @@ static struct view see_written(const struct side *side, const struct packed *row
                                struct view *own)
 {
     if (side->moves)
-        *own = view_of_head(side->call, rows, side->offsets, side->sequence, side->head);
+        *own = call_head(side->call, rows, side->offsets, side->sequence, side->head);
     return see(side, rows, block);
 }
 
@@ -256,7 +242,7 @@ static void see_rows(const struct run *run, struct unit *unit, const uint8_t *ma
     problem->value = see(&keys, &call->value, memory->value);
     unit->gathered = mask;
     if (run->pass == FORWARD && queries.moves) { /* written whole, not read */
-        unit->own_out = view_of_head(call, &run->out, call->query_offsets, unit->sequence, unit->head);
+        unit->own_out = call_head(call, &run->out, call->query_offsets, unit->sequence, unit->head);
         unit->out = view_of(memory->out, queries.kept.count, run->out.width);
     } else if (run->pass == FORWARD || run->pass == BACKWARD) {
         unit->out = see(&queries, &run->out, memory->out);
@@ -337,13 +323,25 @@ static void write_zeros(struct view rows)
         memset((unsigned char *)rows.data + i * rows.stride * bytes, 0, rows.cols * bytes);
 }
 
+/* False, and *not_finite is set, if the unit has a NaN or infinity that its mechanism does not find. */
+static bool check_unit(const struct attention_call *call, struct unit *unit)
+{
+    if (call->not_finite == NULL || call->mechanism->checks_rows)
+        return true;
+    struct row_check found = row_check(call, unit->sequence, unit->head, unit->problem.pool);
+    unit->problem.large |= found.large;
+    if (!found.finite)
+        atomic_store_explicit(call->not_finite, true, memory_order_relaxed);
+    return found.finite;
+}
+
 static void forward_unit(const struct run *run, size_t index, int worker)
 {
     const struct attention_call *call = run->call;
     struct unit unit = open_unit(run, index, worker);
     if (unit.empty || unit.gathered_queries != NULL)
-        write_zeros(view_of_head(call, &run->out, call->query_offsets, unit.sequence, unit.head));
-    if (unit.empty)
+        write_zeros(call_head(call, &run->out, call->query_offsets, unit.sequence, unit.head));
+    if (unit.empty || !check_unit(call, &unit))
         return;
     const struct sequence_parallel_facet *across = call_across(call);
     (across != NULL ? across->forward : call->mechanism->forward)(&unit.problem, unit.out);

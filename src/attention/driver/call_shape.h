@@ -1,13 +1,31 @@
-/* What follows from the fields of a call: the shape and mask of a sequence, and the number of parameters.
+/* What follows from the fields of a call: the shape and mask of a sequence, the rows of a head, and the
+   number of parameters.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_CALL_SHAPE_H
 #define ATTENTION_CALL_SHAPE_H
 
 #include "attention/driver/attention.h"
+#include "parts/rows/elements.h"
 
 static inline const uint8_t *call_mask(const struct attention_call *call, size_t sequence)
 {
     return call->key_mask == NULL ? NULL : call->key_mask + call->key_offsets[sequence];
+}
+
+/* The rows of one head of one sequence, in the caller's memory. offsets: of queries or of keys. */
+static inline struct view call_head(const struct attention_call *call, const struct packed *rows,
+                                    const size_t *offsets, size_t sequence, size_t head)
+{
+    size_t count = offsets[sequence + 1] - offsets[sequence];
+    size_t first = rows->padded ? sequence * rows->sequence_stride : offsets[sequence] * rows->row_stride;
+    size_t at = (first + head * rows->head_stride) * element_bytes(call->dtype);
+    return (struct view){
+        .data = count == 0 ? NULL : (unsigned char *)rows->data + at,
+        .dtype = call->dtype,
+        .rows = count,
+        .cols = rows->width,
+        .stride = rows->row_stride,
+    };
 }
 
 /* One sequence with all its keys, on one thread: its memory is sized for this. */

@@ -1,0 +1,15 @@
+/* The sum of squares of rows, in double. It is finite if and only if every number is: squares of floats
+   cannot overflow a double.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef PARTS_ROW_SQUARES_H
+#define PARTS_ROW_SQUARES_H
+
+#include <stdint.h>
+
+#include "parts/rows/view.h"
+
+/* Of rows first .. end - 1, float32 or bfloat16. mask (rows), 0 = left out; NULL: none is. */
+double row_squares(const struct kernels *kernels, struct view rows, const uint8_t *mask, size_t first,
+                   size_t end);
+
+#endif
