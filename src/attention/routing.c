@@ -37,7 +37,7 @@ struct routing_options {
 
 enum side { QUERIES, KEYS, SIDES };
 
-enum { TILE = PLAIN_NORM_ROWS, CENTROIDS = 64 }; /* rows and centroids multiplied at a time */
+enum { TILE = 64, CENTROIDS = 64 }; /* rows and centroids multiplied at a time */
 
 static struct capacity capacity(const void *options)
 {
@@ -104,8 +104,8 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
 struct routing {
     float *scores; /* (B, n) of one side, members_score_distance(n) apart; not causal */
     /* of one thread */
-    float *given, *normed, *other; /* (TILE, d) */
-    float *columns, *z;            /* (d, TILE), causal: (B, TILE) */
+    float *normed, *other; /* (TILE, d) */
+    float *columns, *z;    /* (d, TILE), causal: (B, TILE) */
     void *norm;
     size_t bytes;
 };
@@ -122,7 +122,6 @@ static struct routing routing_on(const void *options, const struct problem_shape
     for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, shape->workers, bytes);
         own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
-        routing.given = arena_take(&own, size_product(TILE, d), sizeof(float));
         routing.normed = arena_take(&own, size_product(TILE, d), sizeof(float));
         routing.other = arena_take(&own, size_product(TILE, d), sizeof(float));
         routing.columns = arena_take(&own, size_product(d, TILE), sizeof(float));
@@ -219,23 +218,15 @@ static struct view rows_of(const struct problem *problem, enum side side)
     return side == QUERIES ? problem->query : problem->key;
 }
 
-static void norm_tile(const struct routing *r, const struct problem *problem, float *normed, struct view rows,
-                      size_t first, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        memcpy(r->given + i * rows.cols, view_row(rows, first + i), rows.cols * sizeof(float));
-    plain_norm_rows(problem->kernels, normed, r->given, count, rows.cols, r->norm);
-}
-
 /* r->normed = the routing vectors of a tile. */
 static void take_vectors(const struct routing *r, const struct problem *problem, enum side side, size_t first,
                          size_t count)
 {
     size_t numbers = count * problem->shape.head_dim;
-    norm_tile(r, problem, r->normed, rows_of(problem, side), first, count);
+    plain_norm_rows(problem->kernels, r->normed, rows_of(problem, side), NULL, first, count, r->norm);
     if (!problem->shape.causal)
         return;
-    norm_tile(r, problem, r->other, problem->key, first, count);
+    plain_norm_rows(problem->kernels, r->other, problem->key, NULL, first, count, r->norm);
     for (size_t c = 0; c < numbers; c++)
         r->normed[c] = (r->normed[c] + r->other[c]) / 2;
 }

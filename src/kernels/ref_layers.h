@@ -10,22 +10,37 @@
 #include "kernels/ref_math.h"
 #include "kernels/slots_layers.h"
 
+/* gain NULL: 1, with bias 0. */
+static void norm_row(float *y, float *mean_rstd, const float *row, const float *gain, const float *bias,
+                     size_t dim, float epsilon)
+{
+    double mean = 0, variance = 0;
+    for (size_t c = 0; c < dim; c++)
+        mean += (double)row[c] / (double)dim;
+    for (size_t c = 0; c < dim; c++)
+        variance += ((double)row[c] - mean) * ((double)row[c] - mean) / (double)dim;
+    double rstd = 1 / sqrt(variance + (double)epsilon);
+    mean_rstd[0] = (float)mean;
+    mean_rstd[1] = (float)rstd;
+    for (size_t c = 0; c < dim; c++) {
+        double hat = ((double)row[c] - mean) * rstd;
+        y[c] = gain == NULL ? (float)hat : (float)(hat * (double)gain[c] + (double)bias[c]);
+    }
+}
+
 static void layers_norm(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
                         size_t n, size_t dim, float epsilon)
 {
-    for (size_t i = 0; i < n; i++) {
-        const float *row = x + i * dim;
-        double mean = 0, variance = 0;
-        for (size_t c = 0; c < dim; c++)
-            mean += (double)row[c] / (double)dim;
-        for (size_t c = 0; c < dim; c++)
-            variance += ((double)row[c] - mean) * ((double)row[c] - mean) / (double)dim;
-        double rstd = 1 / sqrt(variance + (double)epsilon);
-        mean_rstd[2 * i] = (float)mean;
-        mean_rstd[2 * i + 1] = (float)rstd;
-        for (size_t c = 0; c < dim; c++)
-            y[i * dim + c] = (float)(((double)row[c] - mean) * rstd * (double)gain[c] + (double)bias[c]);
-    }
+    for (size_t i = 0; i < n; i++)
+        norm_row(y + i * dim, mean_rstd + 2 * i, x + i * dim, gain, bias, dim, epsilon);
+}
+
+static void layers_plain_norm(float *y, float *mean_rstd, const float *x, size_t ld, const uint32_t *list,
+                              size_t n, size_t dim, float epsilon)
+{
+    for (size_t i = 0; i < n; i++)
+        norm_row(y + i * dim, mean_rstd + 2 * i, x + (list == NULL ? i : list[i]) * ld, NULL, NULL, dim,
+                 epsilon);
 }
 
 static void layers_norm_backward(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
@@ -124,7 +139,8 @@ static void layers_adamw(float *w, float *m, float *v, const float *g, size_t n,
 }
 
 #define REF_LAYERS                                                                                           \
-    .layers.norm = layers_norm, .layers.norm_backward = layers_norm_backward, .layers.gelu = layers_gelu,    \
+    .layers.norm = layers_norm, .layers.plain_norm = layers_plain_norm,                                      \
+    .layers.norm_backward = layers_norm_backward, .layers.gelu = layers_gelu,                                \
     .layers.add_bias = layers_add_bias, .layers.add_bias_backward = layers_add_bias_backward,                \
     .layers.convolve = layers_convolve, .layers.dropout = layers_dropout,                                    \
     .layers.gelu_again = layers_gelu_again, .layers.adamw = layers_adamw

@@ -3,6 +3,7 @@
 #ifndef KERNELS_REF_ROWS_H
 #define KERNELS_REF_ROWS_H
 
+#include <float.h>
 #include <math.h>
 
 #include "kernels/slots_rows.h"
@@ -57,6 +58,23 @@ static void rows_list_above(uint32_t *out, const float *x, size_t n, float bound
             *out++ = (uint32_t)i;
 }
 
+static void rows_balance(float *of_col, float *sums, const float *p, size_t ld, const float *of_row,
+                         size_t rows, size_t cols, float of_zero)
+{
+    for (size_t c = 0; c < cols; c++) {
+        double sum = 0;
+        for (size_t i = 0; i < rows; i++)
+            sum += (double)of_row[i] * (double)p[i * ld + c];
+        of_col[c] = sum > (double)FLT_MIN ? (float)(1 / sum) : of_zero;
+    }
+    for (size_t i = 0; i < rows && sums != NULL; i++) {
+        double sum = 0;
+        for (size_t c = 0; c < cols; c++)
+            sum += (double)p[i * ld + c] * (double)of_col[c];
+        sums[i] = (float)sum;
+    }
+}
+
 static void rows_multiply(float *y, const float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -98,8 +116,9 @@ static double rows_sum_squares(const float *x, size_t n)
 
 #define REF_ROWS                                                                                             \
     .rows.scale = rows_scale, .rows.scale_both = rows_scale_both, .rows.dots = rows_dots,                    \
-    .rows.largest_size = rows_largest_size, .rows.count_above = rows_count_above,                            \
-    .rows.list_above = rows_list_above, .rows.multiply = rows_multiply, .rows.gate = rows_gate,              \
-    .rows.axpy = rows_axpy, .rows.all_finite = rows_all_finite, .rows.sum_squares = rows_sum_squares
+    .rows.balance = rows_balance, .rows.largest_size = rows_largest_size,                                    \
+    .rows.count_above = rows_count_above, .rows.list_above = rows_list_above,                                \
+    .rows.multiply = rows_multiply, .rows.gate = rows_gate, .rows.axpy = rows_axpy,                          \
+    .rows.all_finite = rows_all_finite, .rows.sum_squares = rows_sum_squares
 
 #endif

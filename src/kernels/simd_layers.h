@@ -16,53 +16,124 @@ INLINE size_t norm_row(size_t i, size_t r, size_t n)
     return i + r < n ? i + r : n - 1;
 }
 
+/* Four rows; gain NULL: 1, with bias 0. The first `count` of them are written. */
+INLINE void norm_four(float *const y[4], float *mean_rstd, const float *const row[4], const float *gain,
+                      const float *bias, size_t count, size_t dim, float epsilon)
+{
+    float mean[4], variance[4], rstd[4];
+    vf sum[4], square[4], means[4], rstds[4];
+    UNROLLED
+    for (size_t r = 0; r < 4; r++)
+        sum[r] = square[r] = v_zero();
+    for (size_t c = 0; c < dim; c += VLEN) {
+        UNROLLED
+        for (size_t r = 0; r < 4; r++)
+            sum[r] = v_add(sum[r], v_get(row[r] + c, dim - c));
+    }
+    v_sum4(mean, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f / (float)dim);
+    UNROLLED
+    for (size_t r = 0; r < 4; r++)
+        means[r] = v_set(mean[r]);
+    for (size_t c = 0; c < dim; c += VLEN) {
+        size_t left = dim - c < VLEN ? dim - c : VLEN;
+        UNROLLED
+        for (size_t r = 0; r < 4; r++) {
+            vf centred = v_sub(v_load_part(row[r] + c, left, means[r]), means[r]);
+            square[r] = v_fma(centred, centred, square[r]);
+        }
+    }
+    v_sum4(variance, square[0], square[1], square[2], square[3], 0.0f, 1.0f / (float)dim);
+    for (size_t r = 0; r < 4; r++)
+        rstd[r] = 1 / sqrtf(variance[r] + epsilon);
+    for (size_t r = 0; r < count; r++) {
+        mean_rstd[2 * r] = mean[r];
+        mean_rstd[2 * r + 1] = rstd[r];
+    }
+    UNROLLED
+    for (size_t r = 0; r < 4; r++)
+        rstds[r] = v_set(rstd[r]);
+    for (size_t c = 0; c < dim; c += VLEN) {
+        UNROLLED
+        for (size_t r = 0; r < 4; r++) {
+            vf hat = v_mul(v_sub(v_get(row[r] + c, dim - c), means[r]), rstds[r]);
+            if (gain != NULL)
+                hat = v_fma(hat, v_get(gain + c, dim - c), v_get(bias + c, dim - c));
+            v_put(y[r] + c, hat, dim - c);
+        }
+    }
+}
+
 static void layers_norm(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias,
                         size_t n, size_t dim, float epsilon)
 {
     for (size_t i = 0; i < n; i += 4) {
         const float *row[4];
-        float mean[4], variance[4], rstd[4];
-        vf sum[4], square[4], means[4], rstds[4];
-        UNROLLED
+        float *to[4];
         for (size_t r = 0; r < 4; r++) {
             row[r] = x + norm_row(i, r, n) * dim;
-            sum[r] = square[r] = v_zero();
+            to[r] = y + norm_row(i, r, n) * dim;
         }
-        for (size_t c = 0; c < dim; c += VLEN) {
-            UNROLLED
-            for (size_t r = 0; r < 4; r++)
-                sum[r] = v_add(sum[r], v_get(row[r] + c, dim - c));
-        }
-        v_sum4(mean, sum[0], sum[1], sum[2], sum[3], 0.0f, 1.0f / (float)dim);
+        norm_four(to, mean_rstd + 2 * i, row, gain, bias, n - i < 4 ? n - i : 4, dim, epsilon);
+    }
+}
+
+INLINE void norm_four_kept(float *const y[4], float *mean_rstd, const float *const row[4], size_t count,
+                           float epsilon)
+{
+    float mean[4], variance[4], rstd[4];
+    enum { DIM = 4 * VLEN };
+    vf x[4][4], square[4];
+    UNROLLED
+    for (size_t r = 0; r < 4; r++) {
         UNROLLED
-        for (size_t r = 0; r < 4; r++)
-            means[r] = v_set(mean[r]);
-        for (size_t c = 0; c < dim; c += VLEN) {
-            size_t left = dim - c < VLEN ? dim - c : VLEN;
-            UNROLLED
-            for (size_t r = 0; r < 4; r++) {
-                vf centred = v_sub(v_load_part(row[r] + c, left, means[r]), means[r]);
-                square[r] = v_fma(centred, centred, square[r]);
-            }
-        }
-        v_sum4(variance, square[0], square[1], square[2], square[3], 0.0f, 1.0f / (float)dim);
-        for (size_t r = 0; r < 4; r++)
-            rstd[r] = 1 / sqrtf(variance[r] + epsilon);
-        for (size_t r = 0; r < 4 && i + r < n; r++) {
-            mean_rstd[2 * (i + r)] = mean[r];
-            mean_rstd[2 * (i + r) + 1] = rstd[r];
-        }
+        for (size_t c = 0; c < 4; c++)
+            x[r][c] = v_load(row[r] + c * VLEN);
+        square[r] = v_add(v_add(x[r][0], x[r][1]), v_add(x[r][2], x[r][3]));
+    }
+    v_sum4(mean, square[0], square[1], square[2], square[3], 0.0f, 1.0f / DIM);
+    UNROLLED
+    for (size_t r = 0; r < 4; r++) {
+        vf m = v_set(mean[r]);
+        square[r] = v_zero();
         UNROLLED
-        for (size_t r = 0; r < 4; r++)
-            rstds[r] = v_set(rstd[r]);
-        for (size_t c = 0; c < dim; c += VLEN) {
-            vf gains = v_get(gain + c, dim - c), biases = v_get(bias + c, dim - c);
-            UNROLLED
-            for (size_t r = 0; r < 4; r++) {
-                vf hat = v_mul(v_sub(v_get(row[r] + c, dim - c), means[r]), rstds[r]);
-                v_put(y + norm_row(i, r, n) * dim + c, v_fma(hat, gains, biases), dim - c);
-            }
+        for (size_t c = 0; c < 4; c++) {
+            x[r][c] = v_sub(x[r][c], m);
+            square[r] = v_fma(x[r][c], x[r][c], square[r]);
         }
+    }
+    v_sum4(variance, square[0], square[1], square[2], square[3], 0.0f, 1.0f / DIM);
+    for (size_t r = 0; r < 4; r++)
+        rstd[r] = 1 / sqrtf(variance[r] + epsilon);
+    UNROLLED
+    for (size_t r = 0; r < 4; r++) {
+        vf s = v_set(rstd[r]);
+        UNROLLED
+        for (size_t c = 0; c < 4; c++)
+            v_store(y[r] + c * VLEN, v_mul(x[r][c], s));
+    }
+    for (size_t r = 0; r < count; r++) {
+        mean_rstd[2 * r] = mean[r];
+        mean_rstd[2 * r + 1] = rstd[r];
+    }
+}
+
+/* In place of gathering rows and then norming the copy, forward of lha takes 0.97 of the time (Zen 5). */
+static void layers_plain_norm(float *y, float *mean_rstd, const float *x, size_t ld, const uint32_t *list,
+                              size_t n, size_t dim, float epsilon)
+{
+    enum { AHEAD = 12, LINE = 16 };
+    for (size_t i = 0; i < n; i += 4) {
+        const float *row[4];
+        float *to[4];
+        for (size_t r = 0; r < 4; r++) {
+            size_t at = norm_row(i, r, n);
+            row[r] = x + (list == NULL ? at : list[at]) * ld;
+            to[r] = y + at * dim;
+        }
+        for (size_t at = i + AHEAD; list != NULL && at < i + AHEAD + 4 && at < n; at++)
+            for (size_t c = 0; c < dim; c += LINE)
+                __builtin_prefetch(x + list[at] * ld + c);
+        norm_four(to, mean_rstd + 2 * i, row, NULL, NULL, n - i < 4 ? n - i : 4, dim, epsilon);
     }
 }
 
@@ -235,7 +306,8 @@ static void layers_adamw(float *w, float *m, float *v, const float *g, size_t n,
 }
 
 #define SIMD_LAYERS                                                                                          \
-    .layers.norm = layers_norm, .layers.norm_backward = layers_norm_backward, .layers.gelu = layers_gelu,    \
+    .layers.norm = layers_norm, .layers.plain_norm = layers_plain_norm,                                      \
+    .layers.norm_backward = layers_norm_backward, .layers.gelu = layers_gelu,                                \
     .layers.add_bias = layers_add_bias, .layers.add_bias_backward = layers_add_bias_backward,                \
     .layers.convolve = layers_convolve, .layers.adamw = layers_adamw
 

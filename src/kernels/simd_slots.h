@@ -5,6 +5,7 @@
 #ifndef KERNELS_SIMD_SLOTS_H
 #define KERNELS_SIMD_SLOTS_H
 
+#include "kernels/simd_balance.h"
 #include "kernels/simd_bf16.h"
 #include "kernels/simd_carry.h"
 #include "kernels/simd_collision.h"
@@ -29,9 +30,9 @@
 #include "kernels/simd_tiles.h"
 
 #define SIMD_SLOTS                                                                                           \
-    SIMD_BF16, SIMD_CARRY, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FEATURES, SIMD_FIXED, SIMD_FRAME,              \
-        SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK, SIMD_RANDOM, \
-        SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
+    SIMD_BALANCE, SIMD_BF16, SIMD_CARRY, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FEATURES, SIMD_FIXED,            \
+        SIMD_FRAME, SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK,  \
+        SIMD_RANDOM, SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
 
 /* The products of 16-bit numbers and bytes, of every table without tiles. */
 #define SIMD_SHORT_PRODUCTS                                                                                  \

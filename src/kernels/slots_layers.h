@@ -18,6 +18,11 @@ struct layers_slots {
     void (*norm)(float *y, float *mean_rstd, const float *x, const float *gain, const float *bias, size_t n,
                  size_t dim, float epsilon);
 
+    /* The same without gain and bias, of the rows list[i] of x, which are ld apart and prefetched; list NULL:
+       of the rows i. y (n, dim). TOLERANT. */
+    void (*plain_norm)(float *y, float *mean_rstd, const float *x, size_t ld, const uint32_t *list, size_t n,
+                       size_t dim, float epsilon);
+
     /* dx += gradient; dgain and dbias += sums over the n rows in order. TOLERANT. */
     void (*norm_backward)(float *dx, float *dgain, float *dbias, const float *dy, const float *x,
                           const float *mean_rstd, const float *gain, size_t n, size_t dim);

@@ -22,6 +22,12 @@ struct rows_slots {
     void (*dots)(float *out, const float *a, size_t ld_a, const float *b, size_t ld_b, size_t rows,
                  size_t cols);
 
+    /* For p >= 0 (rows, cols), cols >= 1: of_col[c] = 1 / (sum over i of of_row[i] p[i][c]), or of_zero if
+       that sum is FLT_MIN or less; then, unless sums is NULL, sums[i] = sum over c of p[i][c] of_col[c], for
+       which of_zero is finite. TOLERANT. */
+    void (*balance)(float *of_col, float *sums, const float *p, size_t ld, const float *of_row, size_t rows,
+                    size_t cols, float of_zero);
+
     /* The number of x[0 .. n) that are greater than `bound`, which is not NaN; a NaN does not count. EXACT.
        One comparison per vector: bound by the first-level cache. */
     size_t (*count_above)(const float *x, size_t n, float bound);

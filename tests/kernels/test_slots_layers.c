@@ -4,7 +4,8 @@
    dropped; exp of a rounded square; a wrong coefficient of the normal tail, or the wrong side of it; phi
    without 1 / sqrt(2 pi); infinity times 0; the value in place of the slope; a convolution shifted by one,
    with the taps of the edge wrong, or falling; decay without the rate; epsilon under the root; beta1 for
-   beta2; rows of a bias beyond the first eight left out; a missing correction or scale of the gradient.
+   beta2; rows of a bias beyond the first eight left out; a missing correction or scale of the gradient;
+   listed rows of plain_norm taken in order, or as if they were adjacent.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
@@ -88,6 +89,44 @@ static void check_layer_norm(const struct kernels *kernels, size_t n, size_t dim
     guard_free(dx_before, size);
     guard_free(dgain_before, dim);
     guard_free(dbias_before, dim);
+}
+
+/* The norm of listed rows is that of the same rows, adjacent, with gain 1 and bias 0. */
+static void plain_norm_is_of_listed_rows(void **state)
+{
+    (void)state;
+    char text[128];
+    FOR_EACH_TABLE(kernels)
+    for (size_t w = 0; w < NUM_WIDTHS; w++)
+        for (int listed = 0; listed < 2; listed++) {
+            size_t n = w % 20, dim = widths[w], ld = dim + 2, held = n + 5, size = held * ld - 2;
+            float *x = normals(w, size), *rows = guard_floats(n * dim), *want = guard_floats(n * dim),
+                  *y = guard_floats(n * dim), *moments = guard_floats(2 * n),
+                  *want_moments = guard_floats(2 * n), *gain = guard_floats(dim), *bias = guard_floats(dim);
+            uint32_t list[20] = {0};
+            for (size_t c = 0; c < dim; c++) {
+                gain[c] = 1;
+                bias[c] = 0;
+            }
+            for (size_t i = 0; i < n; i++) {
+                list[i] = (uint32_t)(listed ? i * 7 % held : i);
+                memcpy(rows + i * dim, x + list[i] * ld, dim * sizeof *rows);
+            }
+            kernels->layers.norm(want, want_moments, rows, gain, bias, n, dim, 1e-3f);
+            kernels->layers.plain_norm(y, moments, x, ld, listed ? list : NULL, n, dim, 1e-3f);
+            of(text, "layers.plain_norm", kernels, n, dim);
+            check_same_bits(moments, want_moments, 2 * n * sizeof *moments, text);
+            for (size_t i = 0; i < n * dim; i++)
+                check_near((double)y[i], (double)want[i], 0, text);
+            guard_free(x, size);
+            guard_free(rows, n * dim);
+            guard_free(want, n * dim);
+            guard_free(y, n * dim);
+            guard_free(moments, 2 * n);
+            guard_free(want_moments, 2 * n);
+            guard_free(gain, dim);
+            guard_free(bias, dim);
+        }
 }
 
 static void layer_norm_and_its_gradient(void **state)
@@ -266,6 +305,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layer_norm_and_its_gradient),
+        cmocka_unit_test(plain_norm_is_of_listed_rows),
         cmocka_unit_test(gelu_is_within_four_ulp),
         cmocka_unit_test(biases_are_exact),
         cmocka_unit_test(bias_gradients_of_many_rows_are_exact),

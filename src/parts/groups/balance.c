@@ -5,6 +5,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* Tokens at a time: a tile of 64 groups is 16 KiB. */
 enum { TOKENS = 64 };
@@ -51,31 +52,19 @@ static size_t tokens_in(const struct pass *pass, size_t tile)
     return left < TOKENS ? left : TOKENS;
 }
 
-/* 1 / sum; of_zero if the sum is 0 or too small to invert. */
-static float inverse(float sum, float of_zero)
-{
-    return sum > FLT_MIN ? 1 / sum : of_zero;
-}
-
-static void weigh_tokens(const struct pass *pass, size_t tile, float of_zero)
+/* The weights of a tile's tokens, and its sums unless they are not needed. */
+static void weigh_tile(const struct pass *pass, size_t tile, float *sums, float of_zero)
 {
     const struct balance *b = pass->balance;
-    float *token = pass->memory.token + tile * TOKENS;
-    size_t tokens = tokens_in(pass, tile);
-    b->kernels->tiles.product(token, tokens, pass->memory.group, b->num_groups, 1, pass->p + tile * TOKENS,
-                              b->ld, 1, tokens, b->num_groups, false);
-    for (size_t i = 0; i < tokens; i++)
-        token[i] = inverse(token[i], of_zero);
+    b->kernels->rows.balance(pass->memory.token + tile * TOKENS, sums, pass->p + tile * TOKENS, b->ld,
+                             pass->memory.group, b->num_groups, tokens_in(pass, tile), of_zero);
 }
 
 static void balance_tile(void *argument, size_t tile, int worker)
 {
     (void)worker;
     const struct pass *pass = argument;
-    const struct balance *b = pass->balance;
-    weigh_tokens(pass, tile, 0);
-    b->kernels->rows.dots(pass->memory.sums + tile * b->num_groups, pass->p + tile * TOKENS, b->ld,
-                          pass->memory.token + tile * TOKENS, 0, b->num_groups, tokens_in(pass, tile));
+    weigh_tile(pass, tile, pass->memory.sums + tile * pass->balance->num_groups, 0);
 }
 
 static void begin_tile(void *argument, size_t tile, int worker)
@@ -92,7 +81,7 @@ static void finish_tile(void *argument, size_t tile, int worker)
     (void)worker;
     const struct pass *pass = argument;
     const struct balance *b = pass->balance;
-    weigh_tokens(pass, tile, NAN);
+    weigh_tile(pass, tile, NULL, NAN);
     /* Apply one weight after the other: their product may overflow. */
     b->kernels->rows.scale_both(pass->p + tile * TOKENS, b->ld, pass->memory.group,
                                 pass->memory.token + tile * TOKENS, b->num_groups, tokens_in(pass, tile));
@@ -104,15 +93,15 @@ static void weigh_groups(const struct pass *pass)
     size_t groups = balance->num_groups;
     float share = (float)(balance->sum == NULL ? balance->n : balance->total) / (float)groups;
     float *group = pass->memory.group;
-    for (size_t b = 0; b < groups; b++) {
-        group[b] = 0;
-        for (size_t tile = 0; tile < tiles_of(balance->n); tile++)
-            group[b] += pass->memory.sums[tile * groups + b];
-    }
+    memset(group, 0, groups * sizeof *group);
+    for (size_t tile = 0; tile < tiles_of(balance->n); tile++)
+        balance->kernels->rows.axpy(group, 1, pass->memory.sums + tile * groups, groups);
     if (balance->sum != NULL)
         balance->sum(balance->argument, group, groups);
-    for (size_t b = 0; b < groups; b++)
-        group[b] = inverse(group[b] / share, 0);
+    for (size_t b = 0; b < groups; b++) {
+        float demand = group[b] / share;
+        group[b] = demand > FLT_MIN ? 1 / demand : 0;
+    }
 }
 
 void balance(const struct balance *b, float *z)

@@ -34,38 +34,21 @@ static void gather(float *to, struct view rows, size_t cols, const uint32_t *lis
     }
 }
 
-/* Memory of one thread for normed rows. */
-struct norming {
-    float *rows; /* (PLAIN_NORM_ROWS, d) */
-    void *norm;  /* plain_norm_size */
-};
-
-static struct norming take_norming(const struct group_sizes *sizes, struct arena *arena)
+/* Memory of one thread that plain_norm_rows needs; NULL: rows are not normed. */
+static void *take_norm(const struct group_sizes *sizes, struct arena *arena)
 {
-    struct norming norming = {NULL, NULL};
-    if (sizes->norm) {
-        norming.rows = arena_take(arena, size_product(PLAIN_NORM_ROWS, sizes->dim), sizeof(float));
-        norming.norm = arena_take(arena, plain_norm_size(sizes->dim), 1);
-    }
-    return norming;
+    return sizes->norm ? arena_take(arena, plain_norm_size(sizes->dim), 1) : NULL;
 }
 
-/* As gather, for queries or keys, which are normed on the way, in L1. Each is normed once per group that
-   holds it, sqrt(2) times on average; a pass over all rows beforehand took no less time, and memory for
-   them. */
-static void gather_attending(const struct group_attention *a, const struct norming *norming, float *to,
-                             struct view rows, const uint32_t *list, size_t count)
+/* As gather, for queries or keys, which are normed on the way. Each is normed once per group that holds it,
+   sqrt(2) times on average; a pass over all rows beforehand took no less time, and memory for them. */
+static void gather_attending(const struct group_attention *a, void *norm, float *to, struct view rows,
+                             const uint32_t *list, size_t count)
 {
-    size_t d = a->sizes.dim;
-    if (!a->sizes.norm) {
-        gather(to, rows, d, list, count);
-        return;
-    }
-    for (size_t first = 0; first < count; first += PLAIN_NORM_ROWS) {
-        size_t some = size_min(PLAIN_NORM_ROWS, count - first);
-        gather(norming->rows, rows, d, list + first, some);
-        plain_norm_rows(a->kernels, to + first * d, norming->rows, some, d, norming->norm);
-    }
+    if (a->sizes.norm)
+        plain_norm_rows(a->kernels, to, rows, list, 0, count, norm);
+    else
+        gather(to, rows, a->sizes.dim, list, count);
 }
 
 /* Transposes rows (count, cols) tile by tile: each tile becomes (cols, TILE). */
@@ -126,7 +109,7 @@ struct forward_memory {
     struct group_forward_places places;
     /* of one thread: the keys of a group and the current block of its queries */
     float *key, *key_columns, *value, *query, *scores, *factor;
-    struct norming norming;
+    void *norm;
     struct tile_products products;
     size_t bytes;
 };
@@ -147,7 +130,7 @@ static struct forward_memory forward_memory(const struct group_sizes *sizes, voi
         memory.query = arena_take(&own, size_product(BLOCK, d), sizeof(float));
         memory.scores = arena_take(&own, BLOCK * TILE, sizeof(float));
         memory.factor = arena_take(&own, BLOCK, sizeof(float));
-        memory.norming = take_norming(sizes, &own);
+        memory.norm = take_norm(sizes, &own);
         memory.products = take_products(sizes, &own);
         bytes = own.used;
     }
@@ -189,7 +172,7 @@ static void forward_block(const struct group_attention *a, const struct forward_
     float *result = parts->result + place * d_v, *row_max = parts->max + place, *row_sum = parts->sum + place;
     const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, a->first_list + group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
-    gather_attending(a, &memory->norming, memory->query, a->query, rows_at(a->query_rows, &a->queries, place),
+    gather_attending(a, memory->norm, memory->query, a->query, rows_at(a->query_rows, &a->queries, place),
                      rows);
     for (size_t i = 0; i < rows; i++) {
         row_max[i] = GROUP_LEAST;
@@ -220,7 +203,7 @@ static void forward_group(void *argument, size_t group, int worker)
     struct forward_memory memory = forward_memory(&a->sizes, pass->scratch, (size_t)worker);
     const uint32_t *keys = rows_at(a->key_rows, &a->keys, a->keys.start[group]);
     size_t num_keys = members_of(&a->keys, group), num_queries = members_of(&a->queries, group);
-    gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
+    gather_attending(a, memory.norm, memory.key, a->key, keys, num_keys);
     gather(memory.value, a->value, a->sizes.value_dim, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, a->sizes.dim, num_keys);
     for (size_t first = 0; first < num_queries; first += BLOCK)
@@ -251,7 +234,7 @@ struct backward_memory {
     /* of one thread */
     float *key, *key_columns, *value, *value_columns;
     float *query, *dout, *scores, *dscores, *max, *log_sum, *deltas;
-    struct norming norming;
+    void *norm;
     struct tile_products products;
     size_t bytes;
 };
@@ -276,7 +259,7 @@ static struct backward_memory backward_memory(const struct group_sizes *sizes, v
         memory.max = arena_take(&own, BLOCK, sizeof(float));
         memory.log_sum = arena_take(&own, BLOCK, sizeof(float));
         memory.deltas = arena_take(&own, BLOCK, sizeof(float));
-        memory.norming = take_norming(sizes, &own);
+        memory.norm = take_norm(sizes, &own);
         memory.products = take_products(sizes, &own);
         bytes = own.used;
     }
@@ -316,7 +299,7 @@ static void backward_block(const struct backward_pass *pass, const struct backwa
     bool add = first > 0 || begins_at_zero(a, group);
     const struct weight_dropout dropout = weight_dropout_of_list(&a->dropout, a->first_list + group);
     struct seen each[BLOCK], all = seen_by_block(a, queries, first, rows, keys, each);
-    gather_attending(a, &memory->norming, memory->query, a->query, places, rows);
+    gather_attending(a, memory->norm, memory->query, a->query, places, rows);
     gather(memory->dout, pass->dout, d_v, places, rows);
     for (size_t i = 0; i < rows; i++) {
         memory->max[i] = a->rows.max[places[i]];
@@ -353,7 +336,7 @@ static void backward_group(void *argument, size_t group, int worker)
     const uint32_t *keys = rows_at(a->key_rows, &a->keys, a->keys.start[group]);
     size_t num_keys = members_of(&a->keys, group), num_queries = members_of(&a->queries, group);
     size_t at = a->keys.start[group], d = a->sizes.dim, d_v = a->sizes.value_dim;
-    gather_attending(a, &memory.norming, memory.key, a->key, keys, num_keys);
+    gather_attending(a, memory.norm, memory.key, a->key, keys, num_keys);
     gather(memory.value, a->value, d_v, keys, num_keys);
     turn_tiles(a->kernels, memory.key_columns, memory.key, d, num_keys);
     turn_tiles(a->kernels, memory.value_columns, memory.value, d_v, num_keys);

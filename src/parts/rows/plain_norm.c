@@ -8,15 +8,15 @@
 
 #include "parts/rows/bounded.h"
 
-enum { ROWS = PLAIN_NORM_ROWS };
+enum { ROWS = 64 /* of a tile */ };
 
 static const float epsilon = 1e-6f;
 
 struct work {
-    float *gain, *bias, *dgain, *dbias; /* (dim): 1, 0, and two unused results */
-    float *statistics;                  /* (ROWS, 2) */
-    float *rows, *drows;                /* (ROWS, dim) */
-    double *wide;                       /* (dim) */
+    float *gain, *dgain, *dbias; /* (dim): 1, and two unused results */
+    float *statistics;           /* (ROWS, 2) */
+    float *rows, *drows;         /* (ROWS, dim) */
+    double *wide;                /* (dim) */
     size_t bytes;
 };
 
@@ -25,7 +25,6 @@ static struct work work_on(size_t dim, void *block)
     struct work work;
     struct arena arena = arena_on(block);
     work.gain = arena_take(&arena, dim, sizeof(float));
-    work.bias = arena_take(&arena, dim, sizeof(float));
     work.dgain = arena_take(&arena, dim, sizeof(float));
     work.dbias = arena_take(&arena, dim, sizeof(float));
     work.statistics = arena_take(&arena, 2 * ROWS, sizeof(float));
@@ -39,16 +38,6 @@ static struct work work_on(size_t dim, void *block)
 size_t plain_norm_size(size_t dim)
 {
     return work_on(dim, NULL).bytes;
-}
-
-static struct work open_work(size_t dim, void *scratch)
-{
-    struct work work = work_on(dim, scratch);
-    for (size_t c = 0; c < dim; c++) {
-        work.gain[c] = 1;
-        work.bias[c] = work.dgain[c] = work.dbias[c] = 0;
-    }
-    return work;
 }
 
 double plain_norm_row(double *out, const float *x, size_t dim)
@@ -70,14 +59,15 @@ static bool is_lost(const struct work *work, size_t i)
     return !(work->statistics[2 * i + 1] >= FLT_MIN);
 }
 
-static void norm_rows(const struct kernels *kernels, const struct work *work, float *out, const float *x,
-                      size_t n, size_t dim)
+/* At most ROWS rows. */
+static void norm_tile(const struct kernels *kernels, const struct work *work, float *out, const float *x,
+                      size_t ld, const uint32_t *list, size_t n, size_t dim)
 {
-    kernels->layers.norm(out, work->statistics, x, work->gain, work->bias, n, dim, epsilon);
+    kernels->layers.plain_norm(out, work->statistics, x, ld, list, n, dim, epsilon);
     for (size_t i = 0; i < n; i++) {
         if (!is_lost(work, i))
             continue;
-        plain_norm_row(work->wide, x + i * dim, dim);
+        plain_norm_row(work->wide, x + (list == NULL ? i : list[i]) * ld, dim);
         for (size_t c = 0; c < dim; c++)
             out[i * dim + c] = (float)work->wide[c];
     }
@@ -95,11 +85,15 @@ static void row_backward(const struct work *work, float *dx, const float *x, con
         dx[c] = double_bounded(((double)dout[c] - mean - work->wide[c] * along) / sigma);
 }
 
-void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, size_t n, size_t dim,
-                     void *scratch)
+void plain_norm_rows(const struct kernels *kernels, float *out, struct view x, const uint32_t *list,
+                     size_t first, size_t count, void *scratch)
 {
-    struct work work = open_work(dim, scratch);
-    norm_rows(kernels, &work, out, x, n, dim);
+    struct work work = work_on(x.cols, scratch);
+    for (size_t at = 0; at < count; at += ROWS) {
+        size_t from = first + at;
+        norm_tile(kernels, &work, out + at * x.cols, list == NULL ? view_row(x, from) : x.data, x.stride,
+                  list == NULL ? NULL : list + from, size_min(ROWS, count - at), x.cols);
+    }
 }
 
 struct pass {
@@ -109,33 +103,33 @@ struct pass {
     struct view dx;
 };
 
-/* Copies the tile's rows, adjacent, to `work`; returns their number. */
-static size_t open_tile(const struct pass *pass, size_t tile, int worker, struct work *work)
+static void *memory_of(const struct plain_norm *norm, int worker)
 {
-    const struct plain_norm *norm = pass->norm;
-    size_t dim = norm->x.cols, first = tile * ROWS, rows = size_min(ROWS, norm->x.rows - first);
-    *work = open_work(dim, (unsigned char *)norm->scratch + (size_t)worker * plain_norm_size(dim));
-    for (size_t i = 0; i < rows; i++)
-        memcpy(work->rows + i * dim, view_row(norm->x, first + i), dim * sizeof(float));
-    return rows;
+    return (unsigned char *)norm->scratch + (size_t)worker * plain_norm_size(norm->x.cols);
 }
 
 static void forward_tile(void *argument, size_t tile, int worker)
 {
     const struct pass *pass = argument;
     const struct plain_norm *norm = pass->norm;
-    struct work work;
-    size_t rows = open_tile(pass, tile, worker, &work);
-    norm_rows(norm->kernels, &work, pass->out + tile * ROWS * norm->x.cols, work.rows, rows, norm->x.cols);
+    size_t first = tile * ROWS, rows = size_min(ROWS, norm->x.rows - first);
+    plain_norm_rows(norm->kernels, pass->out + first * norm->x.cols, norm->x, NULL, first, rows,
+                    memory_of(norm, worker));
 }
 
 static void backward_tile(void *argument, size_t tile, int worker)
 {
     const struct pass *pass = argument;
     const struct plain_norm *norm = pass->norm;
-    struct work work;
-    size_t rows = open_tile(pass, tile, worker, &work), first = tile * ROWS, dim = norm->x.cols;
-    norm_rows(norm->kernels, &work, work.drows, work.rows, rows, dim); /* for the statistics */
+    size_t first = tile * ROWS, rows = size_min(ROWS, norm->x.rows - first), dim = norm->x.cols;
+    struct work work = work_on(dim, memory_of(norm, worker));
+    for (size_t c = 0; c < dim; c++) {
+        work.gain[c] = 1;
+        work.dgain[c] = work.dbias[c] = 0;
+    }
+    for (size_t i = 0; i < rows; i++)
+        memcpy(work.rows + i * dim, view_row(norm->x, first + i), dim * sizeof(float));
+    norm_tile(norm->kernels, &work, work.drows, work.rows, dim, NULL, rows, dim); /* for the statistics */
     memset(work.drows, 0, rows * dim * sizeof(float));
     norm->kernels->layers.norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
                                         work.rows, work.statistics, work.gain, rows, dim);

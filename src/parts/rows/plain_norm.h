@@ -1,6 +1,6 @@
 /* Layer norm without gain and bias of the rows of a head, x^ = (x - mean) / sqrt(var + 1e-6), forward and
-   backward. It uses the slots of layer norm with gain 1 and bias 0, tile by tile, because the rows of a head
-   are strided and the slots need adjacent rows. Rows so large that the slots overflow are recomputed in
+   backward. Backward copies the rows of a head, which are strided, to tiles of adjacent rows, which slot
+   layers.norm_backward needs. Rows so large that the slots overflow are recomputed in
    double, and a gradient beyond the range of float32 becomes +-DOUBLE_MOST. Normed rows have length sqrt(d),
    so dot products over sqrt(d) lie in [-sqrt(d), sqrt(d)].
    SPDX-License-Identifier: Apache-2.0 */
@@ -17,12 +17,10 @@
 /* Bytes of the memory of one thread. */
 size_t plain_norm_size(size_t dim);
 
-/* Rows of a tile. */
-enum { PLAIN_NORM_ROWS = 64 };
-
-/* out = the normed rows of x, both (n, dim) with adjacent rows and not overlapping, n <= PLAIN_NORM_ROWS. */
-void plain_norm_rows(const struct kernels *kernels, float *out, const float *x, size_t n, size_t dim,
-                     void *scratch);
+/* out (count, cols of x), adjacent = the normed rows list[first] .. list[first + count - 1] of x; list NULL:
+   rows first .. of x. x: float32. Listed rows are prefetched. */
+void plain_norm_rows(const struct kernels *kernels, float *out, struct view x, const uint32_t *list,
+                     size_t first, size_t count, void *scratch);
 
 /* The same for one row (dim), in double. Returns sqrt(var + 1e-6). */
 double plain_norm_row(double *out, const float *x, size_t dim);

@@ -1,6 +1,7 @@
 /* The norm of strided rows and its backward pass against double precision, on every table and three
    threads. Bugs planted and caught: rows treated as adjacent; statistics of the first tile for all; rows
-   whose squares overflow left unchanged, forward or backward, or with the gradient of another row.
+   whose squares overflow left unchanged, forward or backward, or with the gradient of another row;
+   the list of the first tile for all; a large row taken by its place in the list.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/rows/plain_norm.h"
 
@@ -100,6 +101,30 @@ static void large_rows_are_normed_alike(void **state)
     }
 }
 
+/* Listed rows, more than a tile, are those of the whole, to the bit; some are large. */
+static void listed_rows_are_the_same(void **state)
+{
+    (void)state;
+    enum { LISTED = 90, FIRST = 5 };
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        static float x[N * LD], all[N * D], some[LISTED * D];
+        static uint32_t list[FIRST + LISTED];
+        size_t floats = plain_norm_size(D) / sizeof(float);
+        float *scratch = guard_floats(floats);
+        random_normals(1, 0, x, N * LD);
+        for (size_t i = 0; i < N * LD; i++)
+            x[i] = ldexpf(x[i], i / LD % 4 == 0 ? 100 : 0);
+        for (size_t p = 0; p < FIRST + LISTED; p++)
+            list[p] = (uint32_t)(p * 11 % N);
+        struct view rows = {x, N, D, LD, DTYPE_FLOAT32};
+        plain_norm_forward(&(struct plain_norm){*kernels, NULL, rows, scratch}, all);
+        plain_norm_rows(*kernels, some, rows, list, FIRST, LISTED, scratch);
+        for (size_t p = 0; p < LISTED; p++)
+            check_same_bits(some + p * D, all + list[FIRST + p] * D, D * sizeof *some, "listed row");
+        guard_free(scratch, floats);
+    }
+}
+
 static void rows_are_normed_and_back(void **state)
 {
     (void)state;
@@ -119,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_normed_and_back),
         cmocka_unit_test(large_rows_are_normed_alike),
+        cmocka_unit_test(listed_rows_are_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
