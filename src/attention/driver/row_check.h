@@ -1,6 +1,7 @@
 /* Checks the rows of one unit of work just before it runs, for mechanisms without checks_rows. Cost: one pass
-   over query, key and value. It brings them from memory, and the mechanism then finds them in the caches: a
-   pass over the rows of the whole call would read memory twice (n 4,096, 12 heads, lha: 0.95 of the time).
+   over query, key and value. It brings them from memory, and the mechanism then finds them in the caches; a
+   pass over the whole call would read memory twice. Without that pass forward of lha takes 0.91 of the time
+   (n 4,096, 12 heads, Zen 5).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_ROW_CHECK_H
 #define ATTENTION_ROW_CHECK_H
