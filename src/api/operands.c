@@ -74,13 +74,10 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
     return HASHATTN_OK;
 }
 
-/* The address of row r of sequence s and head h. */
-static void *row_of(const struct attention_call *call, const struct packed *array, const size_t *offsets,
-                    size_t s, size_t h, size_t r)
+/* Row r of a view of either element type. */
+static void *row_of(struct view rows, size_t r)
 {
-    size_t sequence = array->padded ? s * array->sequence_stride : offsets[s] * array->row_stride;
-    size_t element = sequence + r * array->row_stride + h * array->head_stride;
-    return (unsigned char *)array->data + element * element_bytes(call->dtype);
+    return (unsigned char *)rows.data + r * rows.stride * element_bytes(rows.dtype);
 }
 
 /* ---- one pass over the rows of every array, on the pool ------------------------------------------------ */
@@ -149,8 +146,9 @@ hashattn_status operands_fail_nan(struct host *host, const struct attention_call
         const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
         for (size_t i = 0; i < call->num_sequences * call->num_heads; i++) {
             size_t s = i / call->num_heads, h = i % call->num_heads;
-            for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++) {
-                const void *row = row_of(call, &array->packed, offsets, s, h, r);
+            struct view rows = call_head(call, &array->packed, offsets, s, h);
+            for (size_t r = 0; r < rows.rows; r++) {
+                const void *row = row_of(rows, r);
                 for (size_t c = 0; c < array->width; c++) {
                     double number = element_of(call, row, c);
                     FAIL_IF(!isfinite(number) && !is_absent(call, array, s, r), host, HASHATTN_INVALID,
@@ -190,10 +188,10 @@ hashattn_status operand_check_lengths(struct host *host, const struct attention_
     const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
     for (size_t i = 0; limit > 0 && i < call->num_sequences * call->num_heads; i++) {
         size_t s = i / call->num_heads, h = i % call->num_heads;
-        for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++) {
+        struct view rows = call_head(call, &array->packed, offsets, s, h);
+        for (size_t r = 0; r < rows.rows; r++) {
             if (is_absent(call, array, s, r))
                 continue;
-            struct view rows = call_head(call, &array->packed, offsets, s, h);
             double length = sqrt(row_squares(call->kernels, rows, NULL, r, r + 1));
             FAIL_IF(length > limit * (1 + 1e-6), host, HASHATTN_INVALID,
                     "%s has length %g at sequence %zu, head %zu, row %zu; max_norm is %g", array->name,
@@ -212,9 +210,9 @@ static void write_zeros(void *argument, size_t index, int worker)
     for (size_t a = 0; a < pass->count; a++) {
         const struct operand *array = &pass->operands[a];
         const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
-        for (size_t r = 0; r < offsets[s + 1] - offsets[s]; r++)
-            memset(row_of(call, &array->packed, offsets, s, h, r), 0,
-                   array->width * element_bytes(call->dtype));
+        struct view rows = call_head(call, &array->packed, offsets, s, h);
+        for (size_t r = 0; r < rows.rows; r++)
+            memset(row_of(rows, r), 0, rows.cols * element_bytes(rows.dtype));
     }
 }
 

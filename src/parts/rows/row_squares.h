@@ -1,5 +1,5 @@
 /* The sum of squares of rows, in double. It is finite if and only if every number is: squares of floats
-   cannot overflow a double.
+   cannot overflow a double. Cost: a pass over the rows at the speed of the memory that holds them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_ROW_SQUARES_H
 #define PARTS_ROW_SQUARES_H

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "parts/rows/plain_norm.h"
+#include "parts/rows/row_squares.h"
 
 enum { BLOCK = 16 }; /* queries per unit of work */
 
@@ -17,12 +18,9 @@ static const double limit = 0x1p120;
 
 /* At least 1, and at least the root of the sum of squares of rows: bounds every number, length, and, as a
    product of two sizes, dot product. */
-static double size_of(const struct kernels *kernels, struct view rows, size_t count, size_t cols)
+static double size_of(const struct kernels *kernels, struct view rows, size_t count)
 {
-    double squares = 1;
-    for (size_t i = 0; i < count; i++)
-        squares += kernels->rows.sum_squares(view_row(rows, i), cols);
-    return sqrt(squares);
+    return sqrt(1 + row_squares(kernels, rows, NULL, 0, count));
 }
 
 bool double_is_needed(const struct double_attention *a, const struct view *dout)
@@ -31,19 +29,18 @@ bool double_is_needed(const struct double_attention *a, const struct view *dout)
     double query = sqrt((double)a->num_queries * (double)a->dim),
            key = sqrt((double)a->num_keys * (double)a->dim);
     if (!a->norm) {
-        query = size_of(kernels, a->query, a->num_queries, a->dim);
-        key = size_of(kernels, a->key, a->num_keys, a->dim);
+        query = size_of(kernels, a->query, a->num_queries);
+        key = size_of(kernels, a->key, a->num_keys);
     }
     if (a->terms != NULL) {
         const struct relative_terms *terms = a->terms;
-        query += size_of(kernels, view_of(terms->content_bias, 1, a->dim), 1, a->dim) +
-                 size_of(kernels, view_of(terms->position_bias, 1, a->dim), 1, a->dim);
-        key += RELATIVE_WIDTH *
-               size_of(kernels, view_of(terms->weight, RELATIVE_WIDTH, a->dim), RELATIVE_WIDTH, a->dim);
+        query += size_of(kernels, view_of(terms->content_bias, 1, a->dim), 1) +
+                 size_of(kernels, view_of(terms->position_bias, 1, a->dim), 1);
+        key +=
+            RELATIVE_WIDTH * size_of(kernels, view_of(terms->weight, RELATIVE_WIDTH, a->dim), RELATIVE_WIDTH);
     }
-    double value = size_of(kernels, a->value, a->num_keys, a->value_dim);
-    double gradient =
-        dout == NULL ? sqrt(DOUBLE_SQUARES) : size_of(kernels, *dout, a->num_queries, a->value_dim);
+    double value = size_of(kernels, a->value, a->num_keys);
+    double gradient = dout == NULL ? sqrt(DOUBLE_SQUARES) : size_of(kernels, *dout, a->num_queries);
     double largest = query * key * value * gradient * (double)a->most;
     return largest >= limit && largest < INFINITY;
 }
