@@ -5,7 +5,7 @@ here, and the other way round.
 
     bench/checkpoints.py --setup            once: PyTorch and transformers into BUILD/checkpoints-env (1 GB)
     bench/checkpoints.py                    hidden states and logits, float32, with and without padding
-    bench/checkpoints.py --docs             the same, and the table goes to docs/RESULTS.md
+    bench/checkpoints.py --docs             the same, and the table goes to docs/answers/language.md
     bench/checkpoints.py --speed            documents of 4,096 tokens, a YOSO model of BERT-base's size, against YosoModel
     bench/checkpoints.py --vectors          writes the small checkpoints of tests/models/checkpoints
 
@@ -24,12 +24,12 @@ import textwrap
 import time
 
 from environment import enter
+from page import replace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 PACKAGES = ["torch==2.13.0", "transformers==5.23.0", "numpy"]
 MOST, MEAN = 1e-4, 1e-5
-BEGIN, END = "<!-- checkpoints: begin -->", "<!-- checkpoints: end -->"
 
 
 def setup(environment):
@@ -226,14 +226,6 @@ def table(rows, library):
     return lines
 
 
-def put_into(path, lines):
-    with open(path) as file:
-        text = file.read()
-    head, rest = text.split(BEGIN)
-    with open(path, "w") as file:
-        file.write(head + BEGIN + "\n\n" + "\n".join(lines) + "\n\n" + END + rest.split(END)[1])
-
-
 # ---- speed ------------------------------------------------------------------------------------------------------------
 
 LONG, BASE = 4096, (50265, 768, 12, 12, 3072, 4096)
@@ -342,7 +334,7 @@ def main():
     ours = shared.Library(asked.build, asked.threads)
     rows, failed = parity(ours)
     if asked.docs:
-        put_into(os.path.join(ROOT, "docs", "RESULTS.md"), table(rows, ours))
+        replace(os.path.join(ROOT, "docs", "answers", "language.md"), "checkpoints", "\n".join(table(rows, ours)))
     sys.exit(1 if failed else 0)
 
 

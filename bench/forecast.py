@@ -4,7 +4,7 @@
 several mechanisms, on the usual split, as a table of mean squared errors on standardised values.
 
     bench/forecast.py BUILD --data DIR --out OUT [-- OPTIONS]   trains what is missing, two runs at a time, and prints the table
-    bench/forecast.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/RESULTS.md
+    bench/forecast.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/answers/forecast.md
 
 DIR has ETTh1.csv and ETTm1.csv. A finished run is a line of OUT/runs.jsonl, or of --kept FILE, such as
 docs/results/forecast.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. The first seed
@@ -176,4 +176,4 @@ def read_arguments():
 
 
 if __name__ == "__main__":
-    sys.exit(grid.fill(read_arguments(), sys.modules[__name__], "forecast"))
+    sys.exit(grid.fill(read_arguments(), sys.modules[__name__], "forecast", "forecast"))

@@ -32,7 +32,7 @@ def add_arguments(parser, lists):
     parser.add_argument("--seeds", type=int, default=1000, help="most seeds of a row")
     parser.add_argument("--jobs", type=int, default=2, help="single-threaded runs at a time")
     parser.add_argument("--hours", type=float, default=6)
-    parser.add_argument("--docs", action="store_true", help="write the table of the finished runs to docs/RESULTS.md")
+    parser.add_argument("--docs", action="store_true", help="write the table of the finished runs to its page of docs/answers")
 
 
 def read_arguments(parser, lists, needs_data=False):
@@ -97,9 +97,9 @@ def run_all(left, train, finish, jobs, hours):
     return len(failed)
 
 
-def fill(given, script, block):
-    """Trains what is missing, prints the table, and with --docs only writes it to the block of docs/RESULTS.md. script: the
-    module with the five functions. Returns the exit code."""
+def fill(given, script, page, block):
+    """Trains what is missing, prints the table, and with --docs only writes it to the block of docs/answers/PAGE.md. script:
+    the module with the five functions. Returns the exit code."""
     kept, failed = runs.Kept(given.kept), 0
 
     def finish(point, row):
@@ -113,5 +113,5 @@ def fill(given, script, block):
     text = script.document(kept)
     print(text)
     if given.docs:
-        replace(os.path.join(runs.DOCS, "RESULTS.md"), block, text)
+        replace(os.path.join(runs.DOCS, "answers", page + ".md"), block, text)
     return 1 if failed else 0

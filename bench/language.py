@@ -5,7 +5,7 @@ library (checkpoints.py), tokenizers with the reference library (tokens.py), and
 
     bench/language.py BUILD --setup             once: installs the other programs into BUILD/*-env (1.3 GB)
     bench/language.py BUILD --data DIR          runs all, and prints what they print and a table
-    bench/language.py BUILD --docs              writes the table of the last outputs to docs/RESULTS.md
+    bench/language.py BUILD --docs              writes the table of the last outputs to docs/answers/language.md
 
 DIR has books/*.txt, wikitext-2/wiki.*.tokens, vocab/NAME (tokenizers' files) and aclImdb. --only checkpoints,tokens,tfidf
 runs a part. Each part's output is kept in BUILD/language, so that the table is of the last run of each. Exit code 1 if
@@ -134,7 +134,7 @@ def main():
     lines, failed = table(folder)
     print("\n".join(lines))
     if given.docs:
-        replace(os.path.join(os.path.dirname(HERE), "docs", "RESULTS.md"), "language", "\n".join(lines))
+        replace(os.path.join(os.path.dirname(HERE), "docs", "answers", "language.md"), "language", "\n".join(lines))
     return 1 if failed else 0
 
 

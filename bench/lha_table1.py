@@ -4,7 +4,7 @@
 hashed heads and both, beside softmax over all keys.
 
     bench/lha_table1.py BUILD --data DIR --out OUT [-- OPTIONS]  trains what is missing, two runs at a time, and prints the table
-    bench/lha_table1.py BUILD --out OUT --docs                   writes the table of the finished runs to docs/RESULTS.md
+    bench/lha_table1.py BUILD --out OUT --docs                   writes the table of the finished runs to docs/answers/lha.md
 
 DIR has train.txt, valid.txt and test.txt. A finished run is a line of OUT/runs.jsonl, or of --kept FILE, such as
 docs/results/lha_table1.jsonl. To resume, run the same command again: a run that was stopped continues bit for bit. First come
@@ -147,4 +147,4 @@ def read_arguments():
 
 
 if __name__ == "__main__":
-    sys.exit(grid.fill(read_arguments(), sys.modules[__name__], "lha table 1"))
+    sys.exit(grid.fill(read_arguments(), sys.modules[__name__], "lha", "lha table 1"))

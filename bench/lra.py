@@ -4,7 +4,7 @@
 test sets beside those of the papers.
 
     bench/lra.py BUILD --data DIR --out OUT [-- OPTIONS]   trains what is missing, two runs at a time, and prints the table
-    bench/lra.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/RESULTS.md
+    bench/lra.py BUILD --out OUT --docs                    writes the table of the finished runs to docs/answers/arena.md
 
 DIR has aclImdb and mnist, unpacked; the other data sets are generated into OUT/data. A finished run is a line of
 OUT/runs.jsonl, or of --kept FILE, such as docs/results/lra.jsonl. To resume, run the same command again: a run that was
@@ -161,7 +161,7 @@ def main():
     if not given.docs:
         for task in given.tasks:
             lra_data.directory(given, task)
-    return grid.fill(given, sys.modules[__name__], "lra")
+    return grid.fill(given, sys.modules[__name__], "arena", "lra")
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ const struct task task_text = {
     .summary = "classify your own documents (train.jsonl, .tsv, .csv or a directory)",
     .options = rows,
     .options_size = sizeof(struct text_options),
-    .preset = {.steps = 1000, /* tuned on the reviews of IMDb: docs/RESULTS.md */
+    .preset = {.steps = 1000, /* tuned on the reviews of IMDb: docs/answers/language.md */
                .batch = 32,
                .eval_every = 100,
                .warmup = 100,

@@ -33,8 +33,8 @@ struct grouped_across {
 /* Maximum rows per call of `score`. */
 enum { SCORE_ROWS = 64 };
 
-/* Standard deviation of a token's scores before balancing. Of 1, 2, 3 and 5, 3 was slightly the best: 29.5,
-   31.0, 31.2 and 30.7 per cent of attention captured (docs/RESULTS.md 8). */
+/* Standard deviation of a token's scores before balancing. 3 was slightly better than 1, 2 and 5: 31.2
+   instead of 29.5, 31.0 and 30.7 per cent of attention captured (docs/answers/lha.md 8). */
 #define GROUPED_SHARPNESS 3.0f
 
 struct grouped {
