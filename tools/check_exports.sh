@@ -34,7 +34,7 @@ loaded=$(ldd "$build/hashattn" | awk '$3 ~ /^\// { print $3 }')
 # By the names of the files, because the folder may have any.
 echo "$loaded" | sed 's|.*/||' | grep -i 'mpi' && { echo "the tool loads MPI"; bad=1; }
 exports_of $loaded >"$build/loaded.txt"
-find "$build/CMakeFiles/tool.dir" -name '*.o' | xargs nm -g --defined-only | awk 'NF == 3 { print $3 }' | sort -u >"$build/tool_names.txt"
+find "$build/CMakeFiles/tool_objects.dir" -name '*.o' | xargs nm -g --defined-only | awk 'NF == 3 { print $3 }' | sort -u >"$build/tool_names.txt"
 for list in loaded tool_names; do
     [ -s "$build/$list.txt" ] || { echo "no names in $build/$list.txt, so the tool cannot be checked"; bad=1; }
 done

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installation: into a prefix that is then moved, used through pkg-config (shared and static), through CMake and from C++;
-# the examples run; the library exports only hashattn_*.
+# the examples run; the library exports only hashattn_*; no search path has an empty or relative entry.
 # Planted and caught: an absolute prefix in hashattn.pc; the version script left out; a header that is not
-# installed; internal names of the static library that clash with those of a program.
+# installed; internal names of the static library that clash with those of a program; a
+# relative entry in the search path of the installed tool.
 . "$(dirname "$0")/checks.sh"
 
 DESTDIR="$work/stage" cmake --install "$build" --prefix /usr/local >log 2>&1 || { failed install "$(tail -n 3 log)"; finish; }
@@ -13,6 +14,9 @@ PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name hashattn.pc)")
 LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name libhashattn.so)")
 export PKG_CONFIG_PATH LD_LIBRARY_PATH
 env -u LD_LIBRARY_PATH "$prefix/bin/hashattn" --version >out 2>err && passed moved_tool_finds_its_library || failed moved_tool_finds_its_library "$(cat err)"
+cmake --install "$build" --component python --prefix "$work/package" >log 2>&1
+holds search_paths sh "$source_dir/tools/check_rpaths.sh" moved package
+holds tool_of_the_python_package env -u LD_LIBRARY_PATH package/bin/hashattn --version
 holds man_pages_are_installed test -s "$prefix/share/man/man1/hashattn.1" -a -s "$prefix/share/man/man1/hashattn-bench-peak.1"
 for file in bash-completion/completions/hashattn zsh/site-functions/_hashattn fish/vendor_completions.d/hashattn.fish; do
     holds "installs_${file%%/*}" test -s "$prefix/share/$file"
