@@ -1,7 +1,8 @@
 /* The Sparse Transformer (Child, Gray, Radford and Sutskever 2019, "Generating Long Sequences with Sparse
    Transformers", section 4): softmax attention over about sqrt(n) keys per query. out_i = sum_j p_ij v_j,
    p_ij a softmax of q_i k_j / sqrt(d) over the keys of a pattern with blocks of s:
-     fixed     keys in query i's own block of s, and the last c of every block, its summary;
+     fixed     keys in query i's own block of s, and the last c of every block, its summary; a shorter last
+               block has its own last c;
      strided   keys at a distance of less than s, or of a multiple of s.
    Causal: of these, the keys up to i, as in the paper; otherwise those on both sides. One softmax runs over
    both kinds of keys, which the paper calls a merged head, and a pair is met once.
@@ -35,18 +36,27 @@ static bool is_strided(const void *options)
     return ((const struct sparse_options *)options)->pattern == PATTERN_STRIDED;
 }
 
-/* Keys of a block that are not in its summary: s - c. */
-static size_t not_summary(const void *options)
+static size_t summary_width(const void *options)
 {
-    size_t s = block_size(options);
-    return s - size_min(s, (size_t)((const struct sparse_options *)options)->summary_width);
+    return size_min((size_t)((const struct sparse_options *)options)->summary_width, block_size(options));
+}
+
+/* The first key of the summary of the block that begins at `first`. Causal, a last block of any length has
+   the summary of a whole one: only its own queries could see it, and their bits may not depend on later
+   tokens. */
+static size_t summary_of(const void *options, const struct problem_shape *shape, size_t first)
+{
+    size_t end = first + block_size(options);
+    if (!shape->causal)
+        end = size_max(first, size_min(end, shape->num_keys));
+    return end - size_min(summary_width(options), end - first);
 }
 
 /* Summary keys among the first `keys`. */
-static size_t summaries(const void *options, size_t keys)
+static size_t summaries(const void *options, const struct problem_shape *shape, size_t keys)
 {
-    size_t s = block_size(options), others = not_summary(options), rest = keys % s;
-    return keys / s * (s - others) + (rest > others ? rest - others : 0);
+    size_t s = block_size(options), start = summary_of(options, shape, keys / s * s);
+    return keys / s * summary_width(options) + (keys > start ? keys - start : 0);
 }
 
 static struct pattern_sizes sizes_of(const void *options, const struct problem_shape *shape)
@@ -56,7 +66,7 @@ static struct pattern_sizes sizes_of(const void *options, const struct problem_s
     struct pattern_sizes sizes = in_patterns_sizes(shape);
     sizes.block = block;
     sizes.most_span = s + size_max(s, block);
-    sizes.most_listed = is_strided(options) ? 0 : summaries(options, shape->num_keys);
+    sizes.most_listed = is_strided(options) ? 0 : summaries(options, shape, shape->num_keys);
     return sizes;
 }
 
@@ -93,7 +103,7 @@ static struct sight own_block(const void *argument, size_t query)
 {
     const struct problem *problem = argument;
     size_t s = block_size(problem->options), first = query / s * s,
-           end = size_min(first + not_summary(problem->options), problem->shape.num_keys);
+           end = size_min(summary_of(problem->options, &problem->shape, first), problem->shape.num_keys);
     if (problem->shape.causal)
         end = size_min(end, problem->visible[query]);
     first = size_min(first, problem->shape.num_keys);
@@ -104,16 +114,16 @@ static struct sight own_block(const void *argument, size_t query)
 static struct sight earlier_summaries(const void *argument, size_t query)
 {
     const struct problem *problem = argument;
-    return (struct sight){0, summaries(problem->options, problem->visible[query])};
+    return (struct sight){0, summaries(problem->options, &problem->shape, problem->visible[query])};
 }
 
 static size_t fixed_parts(const struct problem *problem, struct scratch *scratch)
 {
-    size_t s = block_size(problem->options), others = not_summary(problem->options),
-           num_keys = problem->shape.num_keys, count = 0;
+    size_t s = block_size(problem->options), num_keys = problem->shape.num_keys, count = 0;
     struct pattern_rows queries = {0, problem->shape.num_queries, 1};
     for (size_t first = 0; first < num_keys; first += s)
-        for (size_t j = first + others; j < size_min(first + s, num_keys); j++)
+        for (size_t j = summary_of(problem->options, &problem->shape, first);
+             j < size_min(first + s, num_keys); j++)
             scratch->summary[count++] = (uint32_t)j;
     scratch->parts[0] = (struct pattern_part){
         .queries = queries,

@@ -2,7 +2,7 @@
    fixed and strided, causal and not, cross attention, both precisions. Bugs planted and
    caught: a summary one key wider; summaries of a started block not counted; a block's own summary met twice;
    the key at distance s or the query's own key met twice; a row that looks ahead; no keys after the query;
-   the last row of a stride missing.
+   the last row of a stride missing; the summary of a short last block taken by place.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,7 @@ struct setting {
     size_t s, c;
     int pattern;
     bool causal;
+    size_t keys;
 };
 
 static struct sparse_options options_of(const struct setting *setting)
@@ -37,11 +38,12 @@ static size_t meets(const void *argument, size_t query, size_t key)
         return 0;
     if (setting->pattern == STRIDED)
         return distance < s || distance % s == 0;
-    return query / s == key / s || key % s + setting->c >= s;
+    size_t end = (key / s + 1) * s < setting->keys ? (key / s + 1) * s : setting->keys;
+    return query / s == key / s || key + setting->c >= end;
 }
 
 /* s, c, queries, keys, d, d_v: blocks of one, shorter than, as long as and longer than tiles and the
-   sequence, summaries of all of a block and beyond it, last blocks with and without a summary. */
+   sequence, summaries of all of a block and beyond it, last blocks shorter and longer than a summary. */
 static const size_t shapes[][6] = {
     {1, 1, 1, 1, 1, 1},         {1, 1, 40, 40, 5, 3},       {5, 1, 40, 40, 5, 3},
     {5, 2, 43, 43, 5, 3},       {5, 5, 43, 43, 5, 3},       {5, 9, 43, 43, 5, 3},
@@ -56,11 +58,11 @@ static void check_shapes(enum precision precision)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int kind = 0; kind < 4; kind++) {
             const size_t *shape = shapes[i];
-            struct setting setting = {shape[0], shape[1], kind / 2, kind % 2 == 1};
+            bool causal = kind % 2 == 1;
+            struct setting setting = {shape[0], shape[1], kind / 2, causal, causal ? shape[2] : shape[3]};
             struct sparse_options options = options_of(&setting);
-            struct attention_case problem =
-                pair_case_new("sparse", &options, shape[2], setting.causal ? shape[2] : shape[3], shape[4],
-                              shape[5], setting.causal, precision, i);
+            struct attention_case problem = pair_case_new("sparse", &options, shape[2], setting.keys,
+                                                          shape[4], shape[5], setting.causal, precision, i);
             pair_case_check(&problem, meets, &setting);
             attention_case_free(&problem);
         }
@@ -86,7 +88,7 @@ static void blocks_over_all_are_plain_attention(void **state)
                                       {300, 1, STRIDED}, {1000, 1, STRIDED}, {1, 1, STRIDED}};
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
         for (int causal = 0; causal < 2; causal++) {
-            struct setting setting = {exact[i][0], exact[i][1], (int)exact[i][2], causal != 0};
+            struct setting setting = {exact[i][0], exact[i][1], (int)exact[i][2], causal != 0, 300};
             struct sparse_options options = options_of(&setting);
             struct attention_case problem =
                 pair_case_new("sparse", &options, 300, 300, 16, 8, causal != 0, PRECISION_FLOAT32, 13);
@@ -101,7 +103,7 @@ static void threads_do_not_change_a_bit(void **state)
     static const size_t settings[][2] = {{64, 8}, {33, 5}, {300, 100}};
     for (size_t k = 0; k < 3; k++)
         for (int kind = 0; kind < 4; kind++) {
-            struct setting setting = {settings[k][0], settings[k][1], kind / 2, kind % 2 == 1};
+            struct setting setting = {settings[k][0], settings[k][1], kind / 2, kind % 2 == 1, 0};
             struct sparse_options options = options_of(&setting);
             struct attention_case problem =
                 pair_case_new("sparse", &options, 4500, setting.causal ? 4500 : 5003, 19, 41, setting.causal,

@@ -167,16 +167,23 @@ static void make_mean(const struct clustered *c, size_t cluster)
                                        view_row(c->problem->query, c->saved.order[i]), d);
 }
 
-/* Rows of A. */
+/* The products of the means with the keys, in the place of A. */
+static void score(const struct clustered *c, size_t first, size_t count)
+{
+    const struct problem *p = c->problem;
+    size_t d = p->shape.head_dim, keys = p->shape.num_keys;
+    for (size_t i = 0; i < count; i++)
+        make_mean(c, first + i);
+    product(p->kernels, c->weights + first * keys, keys, c->rows.mean + first * d, d, false,
+            view_row(p->key, 0), p->key.stride, true, count, keys, d, false);
+}
+
+/* Products become rows of A. */
 static void weigh(const struct clustered *c, size_t first, size_t count)
 {
     const struct problem *p = c->problem;
     size_t d = p->shape.head_dim, keys = p->shape.num_keys;
     float *rows = c->weights + first * keys;
-    for (size_t i = 0; i < count; i++)
-        make_mean(c, first + i);
-    product(p->kernels, rows, keys, c->rows.mean + first * d, d, false, view_row(p->key, 0), p->key.stride,
-            true, count, keys, d, false);
     for (size_t i = 0; i < count; i++) {
         float largest = -INFINITY, sum = 0, factor;
         p->kernels->softmax.step(rows + i * keys, keys, 1, keys, score_scale(d), &largest, &sum, &factor);
@@ -214,13 +221,13 @@ static void weigh_forward(void *argument, size_t index, int worker)
     const struct problem *p = c->problem;
     size_t first = index * CENTRES, count = size_min(CENTRES, c->clusters - first), keys = p->shape.num_keys,
            d_v = p->shape.value_dim;
+    score(c, first, count);
+    /* The top keys are those of the largest products: weights may all be 0 but one. */
+    for (size_t cluster = first; cluster < first + count && c->top > 0; cluster++)
+        topk_select(p->kernels, c->weights + cluster * keys, keys, c->top, c->saved.top + cluster * c->top);
     weigh(c, first, count);
-    for (size_t cluster = first; cluster < first + count; cluster++) {
-        if (c->top > 0)
-            topk_select(p->kernels, c->weights + cluster * keys, keys, c->top,
-                        c->saved.top + cluster * c->top);
+    for (size_t cluster = first; cluster < first + count; cluster++)
         set_apart(c, cluster);
-    }
     product(p->kernels, c->rows.rest + first * d_v, d_v, c->weights + first * keys, keys, false,
             view_row(p->value, 0), p->value.stride, false, count, d_v, keys, false);
 }
@@ -301,6 +308,7 @@ static void weigh_again(void *argument, size_t index, int worker)
     const struct clustered *c = &((const struct pass *)argument)->c;
     size_t first = index * CENTRES, count = size_min(CENTRES, c->clusters - first),
            keys = c->problem->shape.num_keys;
+    score(c, first, count);
     weigh(c, first, count);
     for (size_t cluster = first; cluster < first + count; cluster++) {
         c->rows.mass[cluster] = 0;

@@ -30,6 +30,7 @@ struct score_memory {
     double *spread;                    /* (rounds, tiles): sums of squares of the centred scores */
     void *balance;                     /* memory of balance.h */
     float *z, *largest, *sum, *factor; /* of one thread: (SCORE_ROWS, lists), (SCORE_ROWS, rounds) each */
+    float *before;                     /* (SCORE_ROWS, lists) of one thread: z before its softmax */
     size_t bytes;
 };
 
@@ -50,7 +51,10 @@ static struct score_memory score_memory(const struct grouped *b, void *block, si
     }
     float *z = arena_take(&arena, size_product(workers, SCORE_ROWS), size_product(lists, sizeof(float)));
     float *rows = arena_take(&arena, size_product(workers, 3), size_product(each, sizeof(float)));
+    float *before = arena_take(&arena, b->by_token || balances(b) ? 0 : size_product(workers, SCORE_ROWS),
+                               size_product(lists, sizeof(float)));
     if (block != NULL) {
+        memory.before = b->by_token || balances(b) ? NULL : before + worker * SCORE_ROWS * lists;
         memory.z = z + worker * SCORE_ROWS * lists;
         memory.largest = rows + worker * 3 * each;
         memory.sum = memory.largest + each;
@@ -124,6 +128,18 @@ static void choose_own(const struct grouped *b, const float *z, size_t count, ui
         choice[c] = (uint32_t)(c % b->rounds * groups + grouped_best(z + c * groups, groups));
 }
 
+/* z (tokens, num_groups): shares of the groups, by which groups choose tokens. A share that underflows
+   becomes its logarithm, a negative number, so that it still counts which of two such tokens is better. */
+static void share(const struct grouped *b, const struct score_memory *memory, size_t count)
+{
+    size_t groups = b->capacity.num_groups, tokens = count * b->rounds;
+    memcpy(memory->before, memory->z, tokens * groups * sizeof *memory->z);
+    grouped_softmax(b->kernels, memory->z, groups, tokens, memory->largest, memory->sum, memory->factor);
+    for (size_t i = 0; i < tokens * groups; i++)
+        if (memory->z[i] < FLT_MIN)
+            memory->z[i] = memory->before[i] - memory->largest[i / groups] - logf(memory->sum[i / groups]);
+}
+
 static void score_tile(void *argument, size_t tile, int worker)
 {
     const struct scoring *scoring = argument;
@@ -138,8 +154,7 @@ static void score_tile(void *argument, size_t tile, int worker)
     }
     /* The scores of a token for one round are a row of z (count * rounds, groups). */
     if (!balances(b))
-        grouped_softmax(b->kernels, memory.z, groups, count * b->rounds, memory.largest, memory.sum,
-                        memory.factor);
+        share(b, &memory, count);
     b->kernels->tiles.transpose(memory.scores + first, ld, memory.z, lists, count, lists);
     for (size_t round = 0; round < b->rounds && balances(b); round++) {
         double sum = 0;

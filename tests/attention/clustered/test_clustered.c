@@ -3,7 +3,7 @@
    Bugs planted and caught: a tied bit 1; equal distances to the higher cluster, or to any; no thresholds;
    one update of the centres too few; no random bits for clusters without queries; dS of the top keys, or
    their dV, without the mass; the gradient of the mass of one query only, or added to that of the key; top
-   keys left in A, in forward or for dV; as many top keys as keys not exact.
+   keys left in A, in forward or for dV; as many top keys as keys not exact; top keys taken from weights.
    Covers: clustered_members.c hamming_clusters.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -271,12 +271,36 @@ static void settings_that_are_exact_are_softmax(void **state)
     }
 }
 
+/* Both queries have the mean 400, so every weight but that of key 2 is 0 in float32. Key 3 has the second
+   largest score all the same, and the second query weighs it most. */
+static void top_keys_are_those_of_the_scores(void **state)
+{
+    (void)state;
+    static const float query[] = {801, -1}, key[] = {0, 0.5f, 1, 0.6f};
+    struct clustered_options options = {1, 2};
+    struct attention_case problem = case_of(&options, 2, 4, 1, 4);
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        problem.kernels = *kernels;
+        memcpy(problem.query, query, sizeof query);
+        memcpy(problem.key, key, sizeof key);
+        for (size_t i = 0; i < 16; i++)
+            problem.value[i] = i / 4 == i % 4;
+        struct attention_result result = attention_case_run(&problem);
+        const double expected[] = {0, 0, 1, 0, 0, 0, 1 / (1 + exp(0.4)), 1 / (1 + exp(-0.4))};
+        for (size_t i = 0; i < 8; i++)
+            check_near((double)result.out[i], expected[i], 1e-6, (*kernels)->name);
+        attention_result_free(&result);
+    }
+    attention_case_free(&problem);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(clustered_is_its_formula),
         cmocka_unit_test(clusters_may_be_empty),
         cmocka_unit_test(settings_that_are_exact_are_softmax),
+        cmocka_unit_test(top_keys_are_those_of_the_scores),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
    balanced with another sharpness; the spread of the first tile for all; norms left out, or those of all
    tiles of a list written to the place of the first; one softmax over all rounds; the scores of the first
    round balanced for all; with by_token, the groups of the first round only; a
-   partition of the first round for all.
+   partition of the first round for all; shares that underflow left 0.
    Covers: grouped_members.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
@@ -37,6 +37,7 @@ static void score(const void *argument, enum grouped_side side, size_t first, si
 struct variant {
     size_t n_q, n_k, groups;
     bool joint, causal, by_token, partition, norm, whole, equal;
+    bool apart; /* float32 shares of all groups but the first underflow */
     size_t balance, more_rounds;
 };
 
@@ -71,6 +72,8 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         random_normals(a + 11, 0, z[a], MOST * 40);
         for (size_t i = 0; i < MOST * 40 && v->equal; i++)
             z[a][i] = 0.5f;
+        for (size_t i = 0; i < MOST * 40 && v->apart; i++)
+            z[a][i] = i % v->groups == 0 ? 0 : -100 - 50 * fabsf(z[a][i]);
         to_double(a == 0 ? o.z_query : o.z_key, z[a], lengths[a], lists, lists);
     }
     o.joint = v->joint;
@@ -137,6 +140,8 @@ static void scores_become_attention(void **state)
     static const struct variant variants[] = {
         {.n_q = 130, .n_k = 150, .groups = 7, .norm = true, .whole = true},
         {.n_q = 130, .n_k = 150, .groups = 7},
+        {.n_q = 130, .n_k = 150, .groups = 7, .apart = true, .more_rounds = 1},
+        {.n_q = 130, .n_k = 150, .groups = 7, .apart = true, .partition = true},
         {.n_q = 150, .n_k = 20, .groups = 40, .norm = true}, /* more groups than keys */
         {.n_q = 3, .n_k = 1, .groups = 5, .whole = true},
         {.n_q = 130, .n_k = 150, .groups = 7, .norm = true, .whole = true, .balance = 3},
