@@ -38,7 +38,7 @@ static void projection_shape(const void *options, const struct parameter_sizes *
 }
 
 static const struct parameter_row params[] = {
-    {"projection", projection_shape, START_NORMAL, 0.02f},
+    {"projection", projection_shape, START_NORMAL, 0.02f, .decays = true},
     {.name = NULL},
 };
 

@@ -115,9 +115,9 @@ static void bias_shape(const void *options, const struct parameter_sizes *sizes,
 
 /* Starts as in the paper's models. The order of a head's floats: */
 static const struct parameter_row params[] = {
-    {"position", position_shape, START_NORMAL, 0.02f},
-    {"content_bias", bias_shape, START_NORMAL, 0.02f},
-    {"position_bias", bias_shape, START_NORMAL, 0.02f},
+    {"position", position_shape, START_NORMAL, 0.02f, .decays = true},
+    {"content_bias", bias_shape, START_NORMAL, 0.02f, .decays = false},
+    {"position_bias", bias_shape, START_NORMAL, 0.02f, .decays = false},
     {.name = NULL},
 };
 

@@ -100,6 +100,7 @@ struct parameter_row {
     void (*shape)(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols);
     enum param_start start;
     float scale; /* standard deviation of START_NORMAL, bound of START_UNIFORM, ... */
+    bool decays; /* by weight decay: matrices do; biases, scales, and points such as centroids do not */
 };
 
 /* ---- facets: functions that belong together; a mechanism has all of a facet or none. They are initialised

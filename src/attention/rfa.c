@@ -129,9 +129,9 @@ static void bias_shape(const void *options, const struct parameter_sizes *sizes,
 }
 
 static const struct parameter_row params[] = {
-    {.name = "sigma", .shape = sigma_shape, .start = START_ONES},
-    {.name = "gate", .shape = gate_shape, .start = START_ZEROS},
-    {.name = "gate_bias", .shape = bias_shape, .start = START_CONSTANT, .scale = 4},
+    {.name = "sigma", .shape = sigma_shape, .start = START_ONES, .decays = false},
+    {.name = "gate", .shape = gate_shape, .start = START_ZEROS, .decays = true},
+    {.name = "gate_bias", .shape = bias_shape, .start = START_CONSTANT, .scale = 4, .decays = false},
     {.name = NULL},
 };
 

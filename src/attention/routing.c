@@ -201,7 +201,7 @@ static void shape_of_centroids(const void *options, const struct parameter_sizes
 }
 
 static const struct parameter_row params[] = {
-    {"centroids", shape_of_centroids, START_NORMAL, 1},
+    {"centroids", shape_of_centroids, START_NORMAL, 1, .decays = false},
     {.name = NULL},
 };
 

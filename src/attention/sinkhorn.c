@@ -78,10 +78,10 @@ static void output_bias_shape(const void *options, const struct parameter_sizes 
 }
 
 static const struct parameter_row params[] = {
-    {"sort_hidden", hidden_shape, START_NORMAL, 0.02f},
-    {"sort_hidden_bias", hidden_bias_shape, START_ZEROS, 0},
-    {"sort_output", output_shape, START_NORMAL, 0.02f},
-    {"sort_output_bias", output_bias_shape, START_ZEROS, 0},
+    {"sort_hidden", hidden_shape, START_NORMAL, 0.02f, .decays = true},
+    {"sort_hidden_bias", hidden_bias_shape, START_ZEROS, 0, .decays = false},
+    {"sort_output", output_shape, START_NORMAL, 0.02f, .decays = true},
+    {"sort_output_bias", output_bias_shape, START_ZEROS, 0, .decays = false},
     {.name = NULL},
 };
 

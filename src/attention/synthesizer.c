@@ -77,9 +77,12 @@ static void factor_shape(const void *options, const struct parameter_sizes *size
 
 /* In the order of `struct tensors`. Starts that make scores of size about 1 or less. */
 static const struct parameter_row params[] = {
-    {"layer", layer_shape, START_NORMAL, 0.1f},       {"places", places_shape, START_NORMAL, 0.1f},
-    {"pairs", pairs_shape, START_NORMAL, 0.02f},      {"query_factor", factor_shape, START_NORMAL, 0.1f},
-    {"key_factor", factor_shape, START_NORMAL, 0.1f}, {.name = NULL},
+    {"layer", layer_shape, START_NORMAL, 0.1f, .decays = true},
+    {"places", places_shape, START_NORMAL, 0.1f, .decays = true},
+    {"pairs", pairs_shape, START_NORMAL, 0.02f, .decays = true},
+    {"query_factor", factor_shape, START_NORMAL, 0.1f, .decays = true},
+    {"key_factor", factor_shape, START_NORMAL, 0.1f, .decays = true},
+    {.name = NULL},
 };
 
 /* A head's tensors, or their gradients; NULL: not among the terms, or not wanted. */

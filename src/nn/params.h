@@ -22,7 +22,9 @@ struct param {
     size_t offset, count; /* in floats; offsets are multiples of 16 */
     enum param_start start;
     float scale;
-    bool decayed; /* by weight decay: vectors (biases, and gains of norms) are not */
+    /* By weight decay. Vectors (biases, and gains of norms) are not; a mechanism's tensors say it in their
+       row (decays of struct parameter_row). */
+    bool decayed;
     /* For the weights of a dense layer, (out, in): distance in floats before the values at which they are
        packed, transposed for forward, as stored for backward. 0: not packed. */
     size_t laid, laid_backward;

@@ -87,6 +87,7 @@ static hashattn_status describe_own(struct host *host, struct params *params, co
         TRY(params_add(host, params, row->start, row->scale, &mixing->own_offset[i], 3,
                        (size_t[]){heads, rows, cols}, "%s.own.%s%s%s", name, mixed ? mechanism->name : "",
                        mixed ? "." : "", row->name));
+        params->rows[params->num_rows - 1].decayed = row->decays;
     }
     assert(mixing->own_count == attention_param_count(mechanism, mixing->group.options, sizes));
     return HASHATTN_OK;

@@ -1,9 +1,9 @@
 /* AdamW with decoupled decay (Loshchilov and Hutter 2019) and clipping by the global norm, over the one block
    of a model's parameters. Where implementations differ it follows PyTorch: the bias correction of step t is
    1 - beta1^t with the beta1 of that step, even if a schedule cycles it; decay multiplies by 1 - rate *
-   decay. Unlike PyTorch's default, biases and norms are not decayed (struct param: decayed). Work is cut into
-   chunks of OPTIM_CHUNK floats for any number of threads, and the norm is the sum of the chunks' sums in
-   order, so the bits do not depend on the threads.
+   decay. Unlike PyTorch's default, biases, norms, scales and centroids are not decayed (struct param:
+   decayed). Work is cut into chunks of OPTIM_CHUNK floats for any number of threads, and the norm is the sum
+   of the chunks' sums in order, so the bits do not depend on the threads.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_OPTIM_H
 #define TRAIN_OPTIM_H

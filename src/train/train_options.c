@@ -46,7 +46,7 @@ const struct option_row train_rows[] = {
      "AdamW: decay of the average of squared gradients"},
     {"epsilon", OPTION_REAL, FIELD(epsilon), 1e-6, 1e-12, 1, NULL, "AdamW: added to the denominator"},
     {"weight_decay", OPTION_REAL, FIELD(weight_decay), 0, 0, 10, NULL,
-     "AdamW: decoupled weight decay of all parameters except biases and norms"},
+     "AdamW: decoupled weight decay of matrices; biases, norms, scales and centroids have none"},
     {"clip", OPTION_REAL, FIELD(clip), 1, 0, 1e6, NULL,
      "clip the gradient of a step to this norm; 0 means no limit"},
     {"schedule", OPTION_CHOICE, FIELD(schedule), SCHEDULE_ONE_CYCLE, 0, 0, schedule_names,

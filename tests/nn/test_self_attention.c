@@ -1,9 +1,9 @@
 /* Mechanisms inside a layer: their learned tensors in the model's block, with heads of two groups sharing a
    tensor sized by the longest length, against the formula in double. test_block.c tests what a block computes
    around them. Bugs planted and caught: every tensor started from normals; the constant not used; another
-   max_len for the shape, or for the call; the second group's heads at the first one's offset, or a width of a
-   head further on; their gradients a float further on; two tensors gathered to one offset;
-   positions added to the first columns of a row instead of those of their heads.
+   max_len for the shape, or for the call; weight decay of every tensor with heads; the second group's heads
+   at the first one's offset, or a width of a head further on; their gradients a float further on; two tensors
+   gathered to one offset; positions added to the first columns of a row instead of those of their heads.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/self_attention.h"
 
@@ -80,13 +80,14 @@ static void close_mix(struct mix_test *t)
 
 /* ---- starts -------------------------------------------------------------------------------------------- */
 
-static void check_row(const struct mix_test *t, const char *name, size_t rows, size_t cols)
+static void check_row(const struct mix_test *t, const char *name, size_t rows, size_t cols, bool decayed)
 {
     const struct param *row = param_named(&t->base.params, name);
     assert_int_equal(row->rank, 3);
     assert_int_equal(row->shape[0], HEADS);
     assert_int_equal(row->shape[1], rows);
     assert_int_equal(row->shape[2], cols);
+    assert_int_equal(row->decayed, decayed); /* as its row says; all have three dimensions */
 }
 
 static void tensors_follow_the_longest_length_and_start_as_they_say(void **state)
@@ -96,10 +97,10 @@ static void tensors_follow_the_longest_length_and_start_as_they_say(void **state
     const struct head_group group = {&placed_mechanism, &options, HEADS};
     struct mix_test t;
     open_mix(&t, &group, 1);
-    check_row(&t, "a.own.place", LONGEST, 1);
-    check_row(&t, "a.own.level", 1, 1);
-    check_row(&t, "a.own.offset", 1, WIDTH);
-    check_row(&t, "a.own.gain", 1, WIDTH);
+    check_row(&t, "a.own.place", LONGEST, 1, true);
+    check_row(&t, "a.own.level", 1, 1, false);
+    check_row(&t, "a.own.offset", 1, WIDTH, false);
+    check_row(&t, "a.own.gain", 1, WIDTH, false);
     const float *place = t.base.values + param_named(&t.base.params, "a.own.place")->offset;
     const float *level = t.base.values + param_named(&t.base.params, "a.own.level")->offset;
     const float *offset = t.base.values + param_named(&t.base.params, "a.own.offset")->offset;

@@ -41,14 +41,14 @@ static void row_shape(const void *options, const struct parameter_sizes *sizes, 
 }
 
 #define PLACED_ROWS                                                                                          \
-    {"place", place_shape, START_UNIFORM, 0.5f}, {"level", level_shape, START_CONSTANT, 0.25f},              \
-        {"offset", row_shape, START_ZEROS, 0},                                                               \
+    {"place", place_shape, START_UNIFORM, 0.5f, true}, {"level", level_shape, START_CONSTANT, 0.25f, false}, \
+        {"offset", row_shape, START_ZEROS, 0, false},                                                        \
     {                                                                                                        \
-        "gain", row_shape, START_ONES, 0                                                                     \
+        "gain", row_shape, START_ONES, 0, false                                                              \
     }
 #define SPARE(name)                                                                                          \
     {                                                                                                        \
-        name, level_shape, START_ZEROS, 0                                                                    \
+        name, level_shape, START_ZEROS, 0, false                                                             \
     }
 #define FULL_ROWS                                                                                            \
     PLACED_ROWS, SPARE("spare_5"), SPARE("spare_6"), SPARE("spare_7"), SPARE("spare_8"), SPARE("spare_9"),   \

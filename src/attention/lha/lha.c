@@ -155,13 +155,13 @@ static void out_shape(const void *options, const struct parameter_sizes *sizes, 
 }
 
 static const struct parameter_row params[] = {
-    {.name = "shared", .shape = shared_shape, .start = START_NORMAL, .scale = 0.1f},
-    {.name = "query", .shape = linear_shape, .start = START_NORMAL, .scale = 0.1f},
-    {.name = "key", .shape = linear_shape, .start = START_NORMAL, .scale = 0.1f},
-    {.name = "query_hidden", .shape = hidden_shape, .start = START_NORMAL, .scale = 0.1f},
-    {.name = "query_out", .shape = out_shape, .start = START_NORMAL, .scale = 0.1f},
-    {.name = "key_hidden", .shape = hidden_shape, .start = START_NORMAL, .scale = 0.1f},
-    {.name = "key_out", .shape = out_shape, .start = START_NORMAL, .scale = 0.1f},
+    {.name = "shared", .shape = shared_shape, .start = START_NORMAL, .scale = 0.1f, .decays = true},
+    {.name = "query", .shape = linear_shape, .start = START_NORMAL, .scale = 0.1f, .decays = true},
+    {.name = "key", .shape = linear_shape, .start = START_NORMAL, .scale = 0.1f, .decays = true},
+    {.name = "query_hidden", .shape = hidden_shape, .start = START_NORMAL, .scale = 0.1f, .decays = true},
+    {.name = "query_out", .shape = out_shape, .start = START_NORMAL, .scale = 0.1f, .decays = true},
+    {.name = "key_hidden", .shape = hidden_shape, .start = START_NORMAL, .scale = 0.1f, .decays = true},
+    {.name = "key_out", .shape = out_shape, .start = START_NORMAL, .scale = 0.1f, .decays = true},
     {.name = NULL},
 };
 

@@ -3,10 +3,11 @@
    a mechanism that neither mixes nor sees masks; a size that shrinks as rows grow; parameters counted
    without the last row; a known name answered with the list of all; tensors that depend on the longest
    length where it is 0, or with longer sequences; options of one name and two types; the mechanism's name
-   before an option not cut off.
+   before an option not cut off; a bias that decays.
    Covers: mechanisms.c mechanism_table.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -194,6 +195,26 @@ static void parameters_are_counted(void **state)
     assert_true(attention_param_count(&linear_mechanism, &options, &sizes) == SIZE_MAX);
 }
 
+/* Matrices decay; biases, scales and centroids do not. */
+static void weight_decay_leaves_biases_scales_and_centroids(void **state)
+{
+    (void)state;
+    char kept[400] = "", decayed[800] = "";
+    for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++)
+        for (const struct parameter_row *row = (*m)->params; row != NULL && row->name != NULL; row++) {
+            char *list = row->decays ? decayed : kept;
+            size_t length = strlen(list), size = row->decays ? sizeof decayed : sizeof kept;
+            snprintf(list + length, size - length, "%s.%s ", (*m)->name, row->name);
+        }
+    assert_string_equal(kept, "local.content_bias local.position_bias routing.centroids "
+                              "sinkhorn.sort_hidden_bias sinkhorn.sort_output_bias rfa.sigma rfa.gate_bias ");
+    assert_string_equal(decayed,
+                        "lha.shared lha.query lha.key lha.query_hidden lha.query_out lha.key_hidden "
+                        "lha.key_out local.position linformer.projection synthesizer.layer "
+                        "synthesizer.places synthesizer.pairs synthesizer.query_factor "
+                        "synthesizer.key_factor sinkhorn.sort_hidden sinkhorn.sort_output rfa.gate ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +222,7 @@ int main(void)
         cmocka_unit_test(a_name_gives_its_row_or_the_list),
         cmocka_unit_test(options_of_one_name_have_one_type),
         cmocka_unit_test(parameters_are_counted),
+        cmocka_unit_test(weight_decay_leaves_biases_scales_and_centroids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
