@@ -5,6 +5,7 @@
 #include "cli/inspect/findings.h"
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
+#include "cli/shared/tool/run_open.h"
 
 /* Sums over the heads of a layer, or of all layers. */
 static void add_heads(struct membership_sums sums[MEMBERSHIPS], const struct inspected *inspected, bool all,
@@ -191,7 +192,7 @@ static int inspect(const struct options *options, hashattn_context *context, con
     hashattn_attention *probe = NULL;
     struct inspected inspected = {0};
     hashattn_model_info info = {.struct_size = sizeof info};
-    hashattn_status status = hashattn_model_load(context, options->operands[0], &model);
+    hashattn_status status = run_open(context, options->operands[0], &model);
     if (status == HASHATTN_OK)
         status = set_options(options, context, asked, model, &probe);
     if (status == HASHATTN_OK) {

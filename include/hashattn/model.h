@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* A model read from a run (config.json and model.safetensors). The context must outlive it. */
+/* A model read from a run: config.json, and model.safetensors or, in a run that was stopped before its first
+   evaluation, last.safetensors. The context must outlive it. */
 typedef struct hashattn_model hashattn_model;
 
 /* BAD_FILE, with the file and what is wrong in it: `run` is not a run of this version of the library. */
@@ -31,6 +32,8 @@ typedef struct hashattn_model_info {
     const char *precision;                   /* of products: as in training, unless the context sets one */
     int has_buckets;                         /* a head has a mechanism with buckets of tokens */
     int forecasts;                           /* hashattn_model_forecast works (forecast.h) */
+    int64_t last_step; /* -1: the parameters are the best on validation; otherwise the run has none yet, and
+                          they are the last saved ones, of this step of its training */
 } hashattn_model_info;
 /* Set info->struct_size first. The strings are valid as long as the model. */
 HASHATTN_API void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info);

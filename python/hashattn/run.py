@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import warnings
 from ctypes import byref
 from typing import Any, Callable, Mapping, NamedTuple
 
@@ -73,8 +74,10 @@ class Forecast(NamedTuple):
 class Run(ContextObject):
     """A trained run, read from its directory.
 
-    path: the directory, with config.json and model.safetensors. options: of its mechanism, which may differ from
-    training, such as num_hashes=128. context: None = one for the process. `with` or `close` frees it.
+    path: the directory, with config.json and model.safetensors. A run that was stopped before its first evaluation
+    has no model.safetensors; its last saved parameters are used then, with a UserWarning. options: of its mechanism,
+    which may differ from training, such as num_hashes=128. context: None = one for the process. `with` or `close`
+    frees it.
 
     BadFileError (an OSError): not a run of this version, with the file and what is wrong in it. InvalidError: the
     trained parameters do not fit an option.
@@ -101,8 +104,13 @@ class Run(ContextObject):
             self.seed = int(info.seed)  #: of its training
             self.predicts = bool(info.predicts)
             self.precision = _library.text(info.precision)  #: of products
+            #: The step of the last saved parameters, if the run has no best model yet; None = the best are used.
+            self.last_step: int | None = None if info.last_step < 0 else int(info.last_step)
         self.labels: tuple[str, ...] = tuple(_library.text(label) for label in labels if label is not None)
         self._handle = handle
+        if self.last_step is not None:
+            warnings.warn(f"{self.path} has no best model yet; these are its last parameters, of training step "
+                          f"{self.last_step}", stacklevel=2)
 
     def __repr__(self) -> str:
         return f"<hashattn.Run {self.path!r} task={self.task!r} mechanism={self.mechanism!r}>"

@@ -115,18 +115,13 @@ def _finish(watch: Watch, origin: ContextHandle, status: int, run: bytes) -> Non
         raise KeyboardInterrupt(f"interrupted after the last step; {os.fsdecode(run)} is saved")
 
 
-def _loaded(run: Any, context: Context) -> Run | None:
-    """The run, or None if no evaluation has written its model."""
-    return Run(run, context=context) if os.path.exists(os.path.join(run, "model.safetensors")) else None
-
-
 def _callback(watch: Watch) -> Any:
     return _library.PROGRESS_CALLBACK(lambda user, report: watch(progress_of(report.contents)))
 
 
 def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, preset: str | None = None,
           size: str | None = None, start: Any = None, freeze: Iterable[str] = (), progress: Watcher = True,
-          context: Context | None = None, **options: OptionValue) -> Run | None:
+          context: Context | None = None, **options: OptionValue) -> Run:
     """Trains a new run in the directory `run`, which must not exist, and returns it loaded.
 
     task: "text", "retrieval", "lm", "mlm", "glue", "needle", "listops", "image", "pathfinder", "forecast". data: the
@@ -141,8 +136,8 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
     progress: True = a tqdm bar if tqdm is installed; False = nothing; or a function of `Progress`, called after each
-        step, batch of an evaluation and evaluation. It returns True for a clean stop: `train` then returns the run, or
-        None before the first evaluation, which writes the model.
+        step, batch of an evaluation and evaluation. It returns True for a clean stop: `train` then returns the run,
+        before the first evaluation with its last parameters and a UserWarning.
 
     Ctrl-C, or an exception of the function, saves the run and is raised after that; Ctrl-C as KeyboardInterrupt.
     `resume` continues bit for bit. InvalidError: an option. BadFileError (an OSError): the data.
@@ -158,10 +153,10 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
         handle.origin.check(_library.functions().setup_freeze(handle.pointer, frozen))
         status = _library.functions().train(handle.pointer, *paths, callback, None)
         _finish(watch, handle.origin, status, paths[1])
-    return _loaded(run, used)
+    return Run(run, context=used)
 
 
-def resume(run: Any, *, progress: Watcher = True, context: Context | None = None) -> Run | None:
+def resume(run: Any, *, progress: Watcher = True, context: Context | None = None) -> Run:
     """Continues a training that was stopped, bit for bit as if it had not been, and returns the run loaded.
 
     Arguments and errors as of `train`. InvalidError: another process or context is training it.
@@ -172,4 +167,4 @@ def resume(run: Any, *, progress: Watcher = True, context: Context | None = None
     with used._use() as origin, watch:
         status = _library.functions().train_resume(origin.pointer, path, callback, None)
         _finish(watch, origin, status, path)
-    return _loaded(run, used)
+    return Run(run, context=used)

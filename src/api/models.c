@@ -7,23 +7,23 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "models/model_io.h"
+#include "train/checkpoint.h"
 #include "train/compare/compare.h"
 #include "train/inspect/inspect.h"
 
 /* A config may claim any number of parameters, so check the file for them before allocating. */
 static hashattn_status read_values(struct host *host, struct hashattn_model *model, const char *run)
 {
-    char path[FILE_PATH];
-    TRY(file_join(host, run, "model.safetensors", path, sizeof path));
-    FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
-            "%s does not exist; the first evaluation of a training writes it", path);
+    struct run_values found;
+    TRY(run_values_find(host, run, &found));
     const struct params *params = model_params(model->net);
     struct model_block values = {"", NULL, NULL};
     void *block;
-    TRY(model_check_file(host, path, params, &values, 1));
+    TRY(model_check_file(host, found.path, params, &values, 1));
     TRY(memory_new(host, params->total, sizeof *model->values, "parameters", &block));
     values.values = model->values = block;
-    return model_load(host, path, params, &values, 1);
+    model->last_step = found.last_step;
+    return model_load(host, found.path, params, &values, 1);
 }
 
 hashattn_status hashattn_model_load(hashattn_context *context, const char *run, hashattn_model **out)
@@ -112,7 +112,8 @@ void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *i
                                      .seed = (uint64_t)config->training.seed,
                                      .predicts =
                                          config->task->stream_file != NULL && model_outputs(model->net) > 0,
-                                     .forecasts = config->task->load_dated != NULL};
+                                     .forecasts = config->task->load_dated != NULL,
+                                     .last_step = model->last_step};
     version_give(info, &own, sizeof own);
 }
 

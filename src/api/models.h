@@ -13,6 +13,7 @@ struct hashattn_model {
     struct run_config config;
     struct model *net;
     float *values;                                  /* the parameters, one block */
+    int64_t last_step;                              /* see struct run_values */
     struct metric_list metrics;                     /* of the last evaluation */
     hashattn_difference differences[MODEL_METRICS]; /* of the last comparison */
     size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED];

@@ -136,26 +136,33 @@ static hashattn_status fail_without_files(struct host *host, const char *directo
                      index_name);
 }
 
+hashattn_status weight_files_open_one(struct host *host, const char *path, struct weight_files *weights)
+{
+    void *block;
+    *weights = (struct weight_files){NULL, 0};
+    TRY(memory_new_zeroed(host, 1, sizeof *weights->files, "the list of files", &block));
+    weights->files = block;
+    hashattn_status status = safetensors_map(host, path, weights->files);
+    if (status == HASHATTN_OK)
+        weights->num_files = 1;
+    else
+        weight_files_close(host, weights);
+    return status;
+}
+
 hashattn_status weight_files_open(struct host *host, const char *directory, struct weight_files *weights)
 {
     char path[FILE_PATH];
-    hashattn_status status;
     *weights = (struct weight_files){NULL, 0};
     TRY(file_join(host, directory, single_name, path, sizeof path));
-    if (file_exists(path)) {
-        void *block;
-        TRY(memory_new_zeroed(host, 1, sizeof *weights->files, "the list of files", &block));
-        weights->files = block;
-        status = safetensors_map(host, path, weights->files);
-        weights->num_files = status == HASHATTN_OK;
-    } else {
-        TRY(file_join(host, directory, index_name, path, sizeof path));
-        if (!file_exists(path))
-            return fail_without_files(host, directory);
-        status = open_index(host, directory, path, weights);
-        if (status != HASHATTN_OK && weights->num_files == 0)
-            host_prefix(host, path);
-    }
+    if (file_exists(path))
+        return weight_files_open_one(host, path, weights);
+    TRY(file_join(host, directory, index_name, path, sizeof path));
+    if (!file_exists(path))
+        return fail_without_files(host, directory);
+    hashattn_status status = open_index(host, directory, path, weights);
+    if (status != HASHATTN_OK && weights->num_files == 0)
+        host_prefix(host, path);
     if (status != HASHATTN_OK)
         weight_files_close(host, weights);
     return status;

@@ -17,6 +17,8 @@ struct weight_files {
    the path. A directory with only PyTorch's pickled archive is refused with the command that converts it:
    unpickling can run any code. On failure *weights is empty. */
 hashattn_status weight_files_open(struct host *host, const char *directory, struct weight_files *weights);
+/* The one file at `path`, as it is. */
+hashattn_status weight_files_open_one(struct host *host, const char *path, struct weight_files *weights);
 void weight_files_close(struct host *host, struct weight_files *weights);
 
 /* The tensor of that name and the file that has it; NULL if there is none. file may be NULL. */

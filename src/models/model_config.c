@@ -176,8 +176,15 @@ static hashattn_status check_stacks(struct host *host, const struct model_config
     return HASHATTN_OK;
 }
 
+bool model_config_is_bare(const struct model_config *config)
+{
+    return config->num_objectives > 0 && config->objectives[0].objective->bare;
+}
+
 static hashattn_status check_mechanisms(struct host *host, const struct model_config *config)
 {
+    if (model_config_is_bare(config))
+        return HASHATTN_OK;
     size_t head_dim = (size_t)(config->dim / config->heads), max_len = (size_t)config->max_len;
     struct problem_shape shape = {
         .num_queries = max_len,

@@ -63,6 +63,9 @@ struct model_size {
 };
 extern const struct model_size model_sizes[]; /* ended by name NULL */
 
+/* True if the objectives read the input itself: there is no trunk and no attention. */
+bool model_config_is_bare(const struct model_config *config);
+
 /* INVALID or REFUSED, with the numbers: ranges, divisibility, and what mechanisms and objectives cannot
    do. */
 hashattn_status model_config_check(struct host *host, const struct model_config *config);

@@ -297,6 +297,41 @@ hashattn_status checkpoint_load(struct host *host, const char *run, const struct
     return HASHATTN_OK;
 }
 
+/* The step of the state, from trainer.json alone. */
+static hashattn_status saved_step(struct host *host, const char *run, int64_t *step)
+{
+    char path[FILE_PATH];
+    struct json *root;
+    TRY(file_join(host, run, state_name, path, sizeof path));
+    TRY(json_read_file(host, path, &root));
+    hashattn_status status = json_get_int(host, root, "step", 0, INT64_MAX, step);
+    json_free(root);
+    if (status != HASHATTN_OK)
+        host_prefix(host, path);
+    return status;
+}
+
+hashattn_status run_values_find(struct host *host, const char *run, struct run_values *found)
+{
+    const char *const places[] = {file_names[0], next_names[0]};
+    found->last_step = -1;
+    TRY(file_join(host, run, "model.safetensors", found->path, sizeof found->path));
+    if (file_exists(found->path))
+        return HASHATTN_OK;
+    TRY(saved_step(host, run, &found->last_step));
+    for (int i = 0; i < 2; i++) {
+        int64_t step;
+        TRY(file_join(host, run, places[i], found->path, sizeof found->path));
+        if (file_exists(found->path) && step_of(host, found->path, &step) == HASHATTN_OK &&
+            step == found->last_step)
+            return HASHATTN_OK;
+    }
+    return host_fail(
+        host, HASHATTN_BAD_FILE,
+        "%.300s has no model.safetensors, and no parameters of step %lld, the last that %s names", run,
+        (long long)found->last_step, state_name);
+}
+
 hashattn_status checkpoint_check(struct host *host, const char *run, const struct model *model)
 {
     const struct train_blocks none = {NULL, NULL, NULL};

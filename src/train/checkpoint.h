@@ -9,10 +9,17 @@
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
+#include "base/file.h"
 #include "models/model.h"
 #include "train/fingerprint.h"
 
 enum { CHECKPOINT_NAME = 64 };
+
+/* Where the parameters of a run are. */
+struct run_values {
+    char path[FILE_PATH];
+    int64_t last_step; /* -1: the best model on validation; else the last saved ones, of this step */
+};
 
 struct train_state {
     int64_t step;               /* steps done; also the t of AdamW */
@@ -45,5 +52,9 @@ hashattn_status checkpoint_load(struct host *host, const char *run, const struct
 /* Checks that the files of the state have the tensors that checkpoint_load reads, before any block is
    allocated. */
 hashattn_status checkpoint_check(struct host *host, const char *run, const struct model *model);
+
+/* Finds model.safetensors, or without it, as in a run stopped before its first evaluation, the last saved
+   parameters. Only reads. BAD_FILE if the run has neither. */
+hashattn_status run_values_find(struct host *host, const char *run, struct run_values *found);
 
 #endif

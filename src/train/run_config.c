@@ -144,7 +144,7 @@ static hashattn_status put_attention(struct host *host, struct json *root, const
 static hashattn_status put_plan(struct host *host, struct json *root, const struct model_config *model)
 {
     struct head_plan none;
-    if (model->num_objectives == 0 || !model->objectives[0].objective->bare)
+    if (!model_config_is_bare(model))
         return put_attention(host, root, &model->plan);
     TRY(head_plan_new(host, "none", &none));
     hashattn_status status = put_attention(host, root, &none);
@@ -382,6 +382,29 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
     hashattn_status status = parse(host, root, config);
     json_free(root);
     return status;
+}
+
+hashattn_status run_config_check(struct host *host, const struct run_config *config)
+{
+    struct run_config back;
+    char *text, *again = NULL;
+    size_t size, size_again = 0;
+    TRY(run_config_text(host, config, &text, &size));
+    hashattn_status status = run_config_parse(host, text, size, &back);
+    if (status == HASHATTN_OK) {
+        status = run_config_text(host, &back, &again, &size_again);
+        run_config_free(host, &back);
+    }
+    bool same = status == HASHATTN_OK && size == size_again && memcmp(text, again, size) == 0;
+    memory_free(host, again);
+    memory_free(host, text);
+    if (status == HASHATTN_BAD_FILE) {
+        host_prefix(host, "the config.json of this run could not be read again");
+        return HASHATTN_INVALID;
+    }
+    TRY(status);
+    FAIL_IF(!same, host, HASHATTN_INVALID, "the config.json of this run would be read with other values");
+    return HASHATTN_OK;
 }
 
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config)

@@ -97,6 +97,9 @@ hashattn_status run_config_save(struct host *host, const char *run, const struct
    it. */
 hashattn_status run_config_text(struct host *host, const struct run_config *config, char **text,
                                 size_t *size);
+/* INVALID, with the reason, if config.json could not be read back as it is now: such a run would train and
+   could never be loaded. */
+hashattn_status run_config_check(struct host *host, const struct run_config *config);
 /* On failure the config is empty. An option that the file lacks has its default. */
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config);
 /* Parses the text of a config.json. */

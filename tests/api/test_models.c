@@ -343,8 +343,10 @@ static void broken_runs_are_reported(void **state)
     assert_int_equal(hashattn_model_load(NULL, "filter", &model), HASHATTN_INVALID);
     assert_int_equal(hashattn_model_load(context, "filter", NULL), HASHATTN_INVALID);
     assert_int_equal(rename("filter/model.safetensors", "kept"), 0);
+    assert_int_equal(rename("filter/last.safetensors", "last"), 0);
     check_call(context, hashattn_model_load(context, "filter", &model), HASHATTN_BAD_FILE,
-               "filter/model.safetensors does not exist");
+               "filter has no model.safetensors, and no parameters of step");
+    assert_int_equal(rename("last", "filter/last.safetensors"), 0);
     write_text("filter/model.safetensors", "{}");
     check_call(context, hashattn_model_load(context, "filter", &model), HASHATTN_BAD_FILE,
                "filter/model.safetensors");

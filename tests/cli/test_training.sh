@@ -59,7 +59,20 @@ holds warm_up_that_was_set json warm/config.json '(d["training"]["warmup"], d["t
 run train needle --data d --out part --steps 100000 --eval-every 50000 --max-seconds 0.2 --json $tiny
 cp out part.json
 holds time_is_up json part.json 'd["stopped_by"] == "time" and 0 < d["steps"] < 100000 and "valid_accuracy" not in d'
-expect no_model_before_an_evaluation 3 "part/model.safetensors does not exist" eval part
+# A run that was stopped before its first evaluation is a run: its last parameters are used, with a word.
+steps=$(python3 -c 'import json; print(json.load(open("part.json"))["steps"])')
+run eval part --json
+cp out eval.json
+holds last_parameters_are_evaluated json eval.json 'd["parameters"] == "last" and d["loss"] > 0'
+grep -q "^hashattn: part has no best model yet; these are its last parameters, of training step $steps\$" err && passed last_parameters_are_told || failed last_parameters_are_told "$(cat err)"
+run eval whole --json
+cp out eval.json
+holds best_parameters_are_evaluated json eval.json 'd["parameters"] == "best"'
+[ -s err ] && failed best_parameters_are_silent "$(cat err)" || passed best_parameters_are_silent
+run inspect part --probe lsh --num-buckets 2 --examples 1
+[ "$code" = 0 ] && grep -q "part has no best model yet" err && passed last_parameters_are_inspected || failed last_parameters_are_inspected "$(cat err)"
+run train needle --data d --out from_part --from part --steps 1 --batch 8
+[ "$code" = 0 ] && grep -q "starts from $work/part (no best model yet: the last parameters, of step $steps): " err && passed last_parameters_start_a_run || failed last_parameters_start_a_run "$(cat err)"
 run train needle --data d --out learned --steps 100000 --eval-every 5 --until accuracy=0.1 --learning-rate 0.01 --json $tiny
 cp out learned.json
 [ "$code" = 0 ] && holds accuracy_is_reached json learned.json 'd["stopped_by"] == "accuracy" and d["valid_accuracy"] >= .1 and d["steps"] % 5 == 0' || failed accuracy_is_reached "$(cat err)"

@@ -169,7 +169,14 @@ def test_a_stop_and_resume_change_nothing(needles, tmp_path):
     assert steps[0] == 14
     hashattn.train("needle", needles, tmp_path / "b", progress=False, **TINY)
     assert parameters(tmp_path / "a") == parameters(tmp_path / "b")
-    assert hashattn.train("needle", needles, tmp_path / "c", progress=lambda now: True, **TINY) is None
+    assert stopped.last_step is None
+
+
+def test_a_run_stopped_before_its_first_evaluation_has_its_last_parameters(needles, tmp_path):
+    with pytest.warns(UserWarning, match="c has no best model yet; these are its last parameters, of training step 1$"):
+        run = hashattn.train("needle", needles, tmp_path / "c", progress=lambda now: True, **TINY)
+    assert run.last_step == 1
+    assert run.evaluate("valid", progress=False).metrics["loss"] > 0
 
 
 def test_an_exception_of_the_progress_function_is_raised_after_saving(needles, tmp_path, text_run):

@@ -3,7 +3,8 @@
    Bugs planted and caught: trainer.json written before optimizer.safetensors.next; no settling before a save
    (two accidents overwrite the only copy of a file); steps not compared; the names of m and v exchanged on
    reading; a real number printed with six digits; names with dots read as paths; metrics that the file lacks
-   read as 0, or refused; sums that are not numbers accepted, or kept as integers.
+   read as 0, or refused; sums that are not numbers accepted, or kept as integers; the last parameters taken
+   from last.safetensors although trainer.json is of the step of its .next.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/checkpoint.h"
 
@@ -119,10 +120,18 @@ static hashattn_status save_step(struct fixture *fixture, const char *run, int64
 static int64_t load_step(struct fixture *fixture, const char *run)
 {
     struct train_state state;
+    struct run_values found;
+    struct model_block values = {"", fixture->blocks.values, NULL};
+    memset(fixture->memory, 0xff, 3 * fixture->params->total * sizeof(float));
+    check_status(&fixture->host, run_values_find(&fixture->host, run, &found), HASHATTN_OK, NULL);
+    check_status(&fixture->host, model_load(&fixture->host, found.path, fixture->params, &values, 1),
+                 HASHATTN_OK, NULL);
+    assert_true(fixture->blocks.values[fixture->params->rows[0].offset] == (float)found.last_step);
     memset(fixture->memory, 0xff, 3 * fixture->params->total * sizeof(float));
     check_status(&fixture->host,
                  checkpoint_load(&fixture->host, run, fixture->model, &fixture->blocks, &state), HASHATTN_OK,
                  NULL);
+    assert_int_equal(found.last_step, state.step);
     for (size_t i = 0; i < fixture->params->num_rows; i++) {
         const struct param *row = &fixture->params->rows[i];
         for (size_t at = row->offset; at < row->offset + row->count; at++) {

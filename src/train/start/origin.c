@@ -32,12 +32,11 @@ static hashattn_status is_run(struct host *host, const char *directory, bool *ru
 
 static hashattn_status open_run(struct host *host, struct origin *origin)
 {
-    char path[FILE_PATH];
+    struct run_values values;
     TRY(run_config_load(host, origin->directory, &origin->run));
-    TRY(file_join(host, origin->directory, "model.safetensors", path, sizeof path));
-    FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE,
-            "%s does not exist; the first evaluation of a training writes it", path);
-    return weight_files_open(host, origin->directory, &origin->files.weights);
+    TRY(run_values_find(host, origin->directory, &values));
+    origin->last_step = values.last_step;
+    return weight_files_open_one(host, values.path, &origin->files.weights);
 }
 
 static hashattn_status check_tensors(struct host *host, struct origin *origin)
@@ -58,6 +57,7 @@ hashattn_status origin_open(struct host *host, const char *directory, struct ori
     bool run = false;
     hashattn_status status;
     memset(origin, 0, sizeof *origin);
+    origin->last_step = -1;
     FAIL_IF(realpath(directory, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %.300s: %s",
             directory, strerror(errno));
     FAIL_IF(strlen(absolute) >= sizeof origin->directory, host, HASHATTN_INVALID,

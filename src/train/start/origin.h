@@ -8,12 +8,14 @@
 #define TRAIN_ORIGIN_H
 
 #include "models/pretrained.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 struct origin {
     char directory[RUN_PATH]; /* absolute */
     struct pretrained files;  /* the tensors, and of a checkpoint also its config */
     struct run_config run;    /* of a run; otherwise run.task is NULL */
+    int64_t last_step;        /* of a run: see struct run_values */
     struct model *model;      /* described, without values */
 };
 

@@ -74,16 +74,19 @@ static hashattn_status trainer_open(struct trainer *t)
 
 /* ---- a new run ---- */
 
-static void note_origin(struct trainer *t)
+static void note_origin(struct trainer *t, int64_t last_step)
 {
     const struct origin_report *report = &t->origin;
-    char positions[100] = "";
+    char positions[100] = "", last[100] = "";
+    if (last_step >= 0)
+        snprintf(last, sizeof last, " (no best model yet: the last parameters, of step %lld)",
+                 (long long)last_step);
     if (report->positions > 0)
         snprintf(positions, sizeof positions, ", %zu positions %s %zu", report->stored_positions,
                  report->positions < report->stored_positions ? "cut to" : "repeated to", report->positions);
     snprintf(t->note, sizeof t->note,
-             "starts from %.300s: %zu tensors taken%s, %zu new, %zu dropped (log.jsonl names them)",
-             t->config->from, report->taken, positions, json_count(report->anew),
+             "starts from %.300s%s: %zu tensors taken%s, %zu new, %zu dropped (log.jsonl names them)",
+             t->config->from, last, report->taken, positions, json_count(report->anew),
              json_count(report->dropped));
 }
 
@@ -98,9 +101,10 @@ static hashattn_status first_values(struct trainer *t)
     TRY(origin_open(t->host, t->config->from, &origin));
     hashattn_status status = origin_values(t->host, &origin, t->stepper.model, &t->config->facts, seed,
                                            t->stepper.values, &t->origin);
+    int64_t last_step = origin.last_step;
     origin_close(t->host, &origin);
     if (status == HASHATTN_OK)
-        note_origin(t);
+        note_origin(t, last_step);
     return status;
 }
 
@@ -156,6 +160,7 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     run_config_settle(setup->kernels, config);
     TRY(by_writer(t, check_new));
     TRY_DONE(trainer_open(t));
+    TRY_DONE(run_config_check(host, config));
     TRY_DONE(by_writer(t, make_folder));
     TRY_DONE(share_state(t));
     trainer_log_visit(t, "start");

@@ -63,7 +63,7 @@ static void wrong_directories_are_named(void **state)
     check_broken(folder, "model.safetensors");
 }
 
-static void a_run_needs_a_model(void **state)
+static void a_stopped_run_gives_its_last_parameters(void **state)
 {
     (void)state;
     struct small_run small;
@@ -71,8 +71,9 @@ static void a_run_needs_a_model(void **state)
     struct watcher watcher = {.stop_at = 2};
     small_run_init(&small, "softmax", 8, 2);
     assert_int_equal(train(&small, small.run, 1, &watcher, false), HASHATTN_INTERRUPTED);
-    check_status(&small.host, origin_open(&small.host, small.run, &origin), HASHATTN_BAD_FILE,
-                 "model.safetensors does not exist; the first evaluation of a training writes it");
+    check_status(&small.host, origin_open(&small.host, small.run, &origin), HASHATTN_OK, NULL);
+    assert_int_equal(origin.last_step, 2);
+    origin_close(&small.host, &origin);
     small_run_free(&small);
 }
 
@@ -354,7 +355,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(wrong_directories_are_named, folder_enter, folder_leave),
-        cmocka_unit_test(a_run_needs_a_model),
+        cmocka_unit_test(a_stopped_run_gives_its_last_parameters),
         cmocka_unit_test(checkpoints_determine_the_architecture),
         cmocka_unit_test_setup_teardown(files_of_type_yoso_have_hashes_for_both, folder_enter, folder_leave),
         cmocka_unit_test(options_in_common_are_carried),
