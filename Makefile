@@ -4,11 +4,11 @@
 BUILD ?= build
 TYPE ?= Release
 JOBS ?= $(shell nproc)
-# MPI=1 builds libhashattn-mpi and installs Open MPI if there is no mpicc; MPI=0 does not build it. Otherwise it is built if
-# there is an mpicc.
+# MPI=1 builds libhashattn-mpi and installs Open MPI unless mpicc finds mpi.h and there is an mpirun; MPI=0 does not build it.
+# Otherwise it is built if mpicc works.
 MPI ?=
 MPI_BUILD = -DHASHATTN_MPI=$(if $(filter 1,$(MPI)),ON,$(if $(filter 0,$(MPI)),OFF,AUTO))
-MPI_PACKAGES = $(if $(shell command -v mpicc),,libopenmpi-dev openmpi-bin)
+MPI_PACKAGES = $(if $(shell printf '\043include <mpi.h>' | mpicc -fsyntax-only -x c - 2>/dev/null && command -v mpirun),,libopenmpi-dev openmpi-bin)
 
 .PHONY: all tests demo test test-aarch64 test-python test-python-asan wheel deb install help clean format check fuzz \
         bench valgrind mutants docs musl
@@ -18,13 +18,13 @@ all:
 	@JOBS=$(JOBS) tools/build.sh $(BUILD) all -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
 
 tests:
-	@OPTIONAL="$(MPI_PACKAGES)" tools/setup.sh libcmocka-dev clang-format gnuplot-nox
+	@OPTIONAL="$(if $(filter 0,$(MPI)),,$(MPI_PACKAGES))" tools/setup.sh libcmocka-dev clang-format gnuplot-nox
 	@JOBS=$(JOBS) tools/build.sh $(BUILD) tests -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
 
 # The tool and what it links: no static library, no tests.
 demo:
-	@tools/setup.sh
-	@JOBS=$(JOBS) tools/build.sh $(BUILD) tool -DCMAKE_BUILD_TYPE=$(TYPE)
+	@tools/setup.sh $(if $(filter 1,$(MPI)),$(MPI_PACKAGES))
+	@JOBS=$(JOBS) tools/build.sh $(BUILD) tool -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
 	@python3 tools/demo.py $(BUILD)
 
 test: tests

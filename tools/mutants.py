@@ -172,7 +172,7 @@ class Build:
         for row in json.load(open(self.folder + "/cmake/compile_commands.json")):
             words = os.environ.get("CMAKE_C_COMPILER_LAUNCHER", "").split() + shlex.split(row["command"])
             target = re.match(r"CMakeFiles/(\S+)\.dir/", words[words.index("-o") + 1]).group(1)
-            hidden = None if target == "tool" else "-fvisibility=hidden"  # tests replace functions of the library
+            hidden = None if target == "tool_objects" else "-fvisibility=hidden"  # tests replace functions of the library
             words = [w for w in words if w != hidden and not w.startswith(("-W", "-g"))]  # -g records columns
             if row["file"].startswith(self.tree + "/src/kernels/"):
                 words = [w for w in words if not w.startswith("-fsanitize=")]
@@ -225,7 +225,7 @@ class Build:
         return open(self.folder + "/plain.o", "rb").read() if done else None
 
     def output(self, target):
-        known = {**LIBRARIES, "support": "libsupport.so", "tool": "hashattn"}
+        known = {**LIBRARIES, "support": "libsupport.so", "tool_objects": "hashattn"}
         return f"{self.folder}/{known.get(target, 'tests/' + target)}"
 
     def link(self, target):
@@ -235,7 +235,7 @@ class Build:
             return
         os.makedirs(os.path.dirname(output), exist_ok=True)
         library = "-lchecked" if "checked_objects" in self.targets else "-lhashattn"
-        above = [] if target in LIBRARIES else {"support": [library], "tool": ["-lhashattn"]}.get(
+        above = [] if target in LIBRARIES else {"support": [library], "tool_objects": ["-lhashattn"]}.get(
             target, ["-lsupport", library])
         sanitize = [f"-fsanitize={self.sanitize}"] if self.sanitize else []
         subprocess.run(["cc", *sanitize, *(["-shared"] if shared else []), "-o", output, *self.targets[target], f"-L{self.folder}",

@@ -1,4 +1,4 @@
-/* Communicators of MPI, made by the library libhashattn-mpi, which is built if there is an mpicc and which
+/* Communicators of MPI, made by the library libhashattn-mpi, which is built if mpicc finds mpi.h and which
    nothing else links. The tool loads it under mpirun. A program links it beside libhashattn, or loads it with
    dlopen. Not included by hashattn.h.
    SPDX-License-Identifier: Apache-2.0 */
