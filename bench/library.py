@@ -57,7 +57,7 @@ class Attention:
     def prepare(self, query, key, value, seed, bf16=False):
         """Makes the problem and the blocks for saved and scratch memory, which a training loop also allocates in advance."""
         problem, saved, scratch = _library.Problem(), ctypes.c_size_t(), ctypes.c_size_t()
-        self.library.call.problem_default(byref(problem))
+        self.library.call.problem_default_sized(byref(problem), ctypes.sizeof(problem))
         problem.num_heads, problem.num_queries, problem.head_dim = query.shape
         problem.num_keys, problem.value_dim = key.shape[1], value.shape[2]
         problem.max_len = max(problem.num_queries, problem.num_keys)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The shared library exports exactly the functions that the public headers declare; those of mpi.h are in libhashattn-mpi, and
-# neither the library nor the tool loads MPI. No global name of the tool exists in a library that it loads: the library would
+# The shared library exports exactly the functions that the public headers declare. Inline functions are exported too, for
+# programs of the first version. The functions of mpi.h are in libhashattn-mpi, and neither the library nor the tool loads
+# MPI. No global name of the tool exists in a library that it loads: the library would
 # call the tool's function instead of its own, unless its names are hidden.
 export LC_ALL=C
 build=${BUILD:-build}
@@ -14,7 +15,7 @@ exports_of() { nm -D --defined-only "$@" | awk '$2 ~ /[TDBRVWi]/ { sub(/@.*/, ""
 compare() { # LIBRARY HEADER...
     shared_library=$1
     shift
-    grep -hv 'define HASHATTN_API' "$@" | tr '\n' ' ' | grep -oE 'HASHATTN_API [^;]*\(' |
+    grep -hvE 'define HASHATTN_(API|INLINE)' "$@" | tr '\n' ' ' | grep -oE 'HASHATTN_(API|INLINE) [^;]*\(' |
         sed -E 's/ *\(.*//; s/.*[ *]//' | sort -u >"$build/declared.txt"
     exports_of "$shared_library" | grep -v '^HASHATTN_' >"$build/exported.txt"
     cmp -s "$build/declared.txt" "$build/exported.txt" && return

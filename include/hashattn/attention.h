@@ -9,8 +9,15 @@
    - The library never keeps a pointer you pass in unless its comment says so. Sizes count elements, not
      bytes, unless they are named bytes. Only one thread at a time may use a context and its objects; two
      contexts are independent.
-   - Structs that may grow begin with struct_size. Fill an input struct with its `_default` function first. In
-     an output struct set struct_size; the library writes the fields that fit.
+   - A program compiled with an older header runs with a newer library. Structs that grow begin with
+     struct_size, and new fields come at their end. Fill an input struct with its `_default` function first,
+     or with zeros and its own sizeof; the library reads the fields that the program has, and the others have
+     their defaults. In an output struct set struct_size; the library writes the fields that fit.
+   - `X_default` and the functions of hashattn_npy are inline and pass the program's sizeof to `X_sized`. A
+     program that loads the library by name (dlopen, another language) calls `X_sized` with its own size: the
+     exported `X` writes the size of the first version, as programs compiled with its headers expect. The
+   other structs without struct_size (hashattn_array, hashattn_message, hashattn_metric, hashattn_metrics,
+     hashattn_difference) never change.
    - Real numbers in text (options, messages, files) have a decimal point in every locale.
    - The same inputs, options and seed give the same bits for any number of threads, on one instruction set.
    SPDX-License-Identifier: Apache-2.0 */
@@ -52,7 +59,12 @@ typedef struct hashattn_context_options {
 } hashattn_context_options;
 
 /* Everything 0 or NULL: all processors, the widest instruction set, float32, aligned_alloc. */
-HASHATTN_API void hashattn_context_options_default(hashattn_context_options *options);
+HASHATTN_API void hashattn_context_options_default_sized(hashattn_context_options *options,
+                                                         size_t struct_size);
+HASHATTN_INLINE void hashattn_context_options_default(hashattn_context_options *options)
+{
+    hashattn_context_options_default_sized(options, sizeof *options);
+}
 /* options: NULL = the defaults. message: (message_size) chars that receive the explanation of a failure,
    because there is no context to ask yet; may be NULL. INVALID: threads out of range, an instruction set that
    is unknown or does not run here, or ranks that differ in version, instruction set, products or
@@ -261,7 +273,11 @@ struct hashattn_problem {
 HASHATTN_API size_t hashattn_shared_rows(const hashattn_context *context, size_t total_rows, size_t *first);
 
 /* 1 sequence, 1 head, everything else 0 or NULL. */
-HASHATTN_API void hashattn_problem_default(hashattn_problem *problem);
+HASHATTN_API void hashattn_problem_default_sized(hashattn_problem *problem, size_t struct_size);
+HASHATTN_INLINE void hashattn_problem_default(hashattn_problem *problem)
+{
+    hashattn_problem_default_sized(problem, sizeof *problem);
+}
 
 /* Bytes of the two blocks that forward and backward use. `saved` holds what backward needs from forward;
    `scratch` need not be kept between calls. Neither holds an (n_q, n_k) array. INVALID: a number is out of

@@ -19,10 +19,19 @@ typedef struct hashattn_npy {
 /* Reads a .npy file ("-": standard input) that holds a little-endian float32, uint8 or bool array in C order,
    of rank 0 to 4; anything else is BAD_FILE, with the position and the numbers. Free with
    hashattn_npy_free. */
-HASHATTN_API hashattn_status hashattn_npy_read(hashattn_context *context, const char *path,
-                                               hashattn_npy *array);
+HASHATTN_API hashattn_status hashattn_npy_read_sized(hashattn_context *context, const char *path,
+                                                     hashattn_npy *array, size_t array_bytes);
+HASHATTN_INLINE hashattn_status hashattn_npy_read(hashattn_context *context, const char *path,
+                                                  hashattn_npy *array)
+{
+    return hashattn_npy_read_sized(context, path, array, sizeof *array);
+}
 /* Accepts NULL data; leaves the array empty. */
-HASHATTN_API void hashattn_npy_free(hashattn_context *context, hashattn_npy *array);
+HASHATTN_API void hashattn_npy_free_sized(hashattn_context *context, hashattn_npy *array, size_t array_bytes);
+HASHATTN_INLINE void hashattn_npy_free(hashattn_context *context, hashattn_npy *array)
+{
+    hashattn_npy_free_sized(context, array, sizeof *array);
+}
 /* Writes a float32 array, (shape) in C order, and replaces the file atomically ("-": standard output).
    NO_DISK, with the system's reason; an old file then remains. */
 HASHATTN_API hashattn_status hashattn_npy_write(hashattn_context *context, const char *path,
@@ -35,8 +44,14 @@ HASHATTN_API hashattn_status hashattn_npy_write_counts(hashattn_context *context
 /* Reads an array larger than memory in parts. Open fills type and shape of *array; its data stay NULL. Errors
    as in hashattn_npy_read; standard input and pipes are refused. */
 typedef struct hashattn_npy_reader hashattn_npy_reader;
-HASHATTN_API hashattn_status hashattn_npy_open(hashattn_context *context, const char *path,
-                                               hashattn_npy *array, hashattn_npy_reader **reader);
+HASHATTN_API hashattn_status hashattn_npy_open_sized(hashattn_context *context, const char *path,
+                                                     hashattn_npy *array, hashattn_npy_reader **reader,
+                                                     size_t array_bytes);
+HASHATTN_INLINE hashattn_status hashattn_npy_open(hashattn_context *context, const char *path,
+                                                  hashattn_npy *array, hashattn_npy_reader **reader)
+{
+    return hashattn_npy_open_sized(context, path, array, reader, sizeof *array);
+}
 /* Reads elements [first, first + count) in C order. INVALID: beyond the array. BAD_FILE: the file has become
    shorter. */
 HASHATTN_API hashattn_status hashattn_npy_read_part(hashattn_npy_reader *reader, size_t first, size_t count,

@@ -20,6 +20,9 @@ typedef struct hashattn_metric {
                            objective; 0: any other */
 } hashattn_metric;
 
+/* Lists are indexed by programs with the size that they were compiled with, so hashattn_metric and
+   hashattn_difference never grow. What is added later stands at the end of the structs of the getters below.
+ */
 typedef struct hashattn_metrics {
     size_t count;
     const hashattn_metric *list;
@@ -36,6 +39,21 @@ typedef struct hashattn_difference {
     int more_is_better;    /* 0: less is better */
     int selects;           /* as in hashattn_metric */
 } hashattn_difference;
+
+/* A metric of a list, and a difference of a list, with all that this version knows about them. */
+typedef struct hashattn_metric_info {
+    size_t struct_size;
+    hashattn_metric metric;
+} hashattn_metric_info;
+typedef struct hashattn_difference_info {
+    size_t struct_size;
+    hashattn_difference difference;
+} hashattn_difference_info;
+
+/* Fills *info, whose struct_size must be set, with element `index` of the list and returns 1; returns 0 past
+   the last. Differences have hashattn_difference_get (model.h). */
+HASHATTN_API int hashattn_metric_get(const hashattn_metrics *metrics, size_t index,
+                                     hashattn_metric_info *info);
 
 /* The metric of that name, or NULL. */
 HASHATTN_API const hashattn_metric *hashattn_metric_find(const hashattn_metrics *metrics, const char *name);

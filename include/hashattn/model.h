@@ -86,6 +86,10 @@ typedef struct hashattn_comparison {
 HASHATTN_API hashattn_status hashattn_model_compare(hashattn_model *model, hashattn_model *against,
                                                     const char *data, const char *split, uint64_t seed,
                                                     hashattn_comparison *comparison);
+/* Fills *info, whose struct_size must be set, with element `index` of the list and returns 1; returns 0 past
+   the last. */
+HASHATTN_API int hashattn_difference_get(const hashattn_comparison *comparison, size_t index,
+                                         hashattn_difference_info *info);
 
 /* Called once per document, in order. probabilities: (num_classes), valid during the call; of a model that
    predicts scores (hashattn_model_label is NULL for 0) it is the one score. Return non-zero to stop with

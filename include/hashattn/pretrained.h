@@ -71,7 +71,11 @@ typedef struct hashattn_text_options {
 } hashattn_text_options;
 
 /* Sets every field to its default: the mean of the tokens, special tokens, nothing cut, seed 0. */
-HASHATTN_API void hashattn_text_options_default(hashattn_text_options *options);
+HASHATTN_API void hashattn_text_options_default_sized(hashattn_text_options *options, size_t struct_size);
+HASHATTN_INLINE void hashattn_text_options_default(hashattn_text_options *options)
+{
+    hashattn_text_options_default_sized(options, sizeof *options);
+}
 
 typedef struct hashattn_embedding {
     size_t struct_size;

@@ -8,10 +8,13 @@
 extern "C" {
 #endif
 
+/* HASHATTN_INLINE: a function that passes the caller's size of a struct on (attention.h). */
 #if defined(__GNUC__)
-#define HASHATTN_API __attribute__((visibility("default")))
+#define HASHATTN_API    __attribute__((visibility("default")))
+#define HASHATTN_INLINE static __inline__
 #else
 #define HASHATTN_API
+#define HASHATTN_INLINE static inline
 #endif
 
 /* X(name, value, exit code of the tool, text) */

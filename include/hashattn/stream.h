@@ -32,7 +32,11 @@ typedef struct hashattn_stream_options {
 } hashattn_stream_options;
 
 /* 1 head, chunks of 1 row, not causal; head_dim and value_dim 0. */
-HASHATTN_API void hashattn_stream_options_default(hashattn_stream_options *options);
+HASHATTN_API void hashattn_stream_options_default_sized(hashattn_stream_options *options, size_t struct_size);
+HASHATTN_INLINE void hashattn_stream_options_default(hashattn_stream_options *options)
+{
+    hashattn_stream_options_default_sized(options, sizeof *options);
+}
 
 /* Some rows of the sequence, of all heads. Row r of head h starts at data[r * row_stride + h * head_stride];
    sequence_stride is ignored. From a source, 0 rows mean the end. */

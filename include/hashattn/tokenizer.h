@@ -30,7 +30,11 @@ typedef struct hashattn_encode_options {
     int offsets;        /* compute begins and ends */
 } hashattn_encode_options;
 /* No limit, no special tokens, no offsets. */
-HASHATTN_API void hashattn_encode_options_default(hashattn_encode_options *options);
+HASHATTN_API void hashattn_encode_options_default_sized(hashattn_encode_options *options, size_t struct_size);
+HASHATTN_INLINE void hashattn_encode_options_default(hashattn_encode_options *options)
+{
+    hashattn_encode_options_default_sized(options, sizeof *options);
+}
 
 typedef struct hashattn_encoding {
     size_t struct_size;
@@ -65,7 +69,11 @@ typedef struct hashattn_learn_options {
 } hashattn_learn_options;
 
 /* Sets every field to the default above. */
-HASHATTN_API void hashattn_learn_options_default(hashattn_learn_options *options);
+HASHATTN_API void hashattn_learn_options_default_sized(hashattn_learn_options *options, size_t struct_size);
+HASHATTN_INLINE void hashattn_learn_options_default(hashattn_learn_options *options)
+{
+    hashattn_learn_options_default_sized(options, sizeof *options);
+}
 
 /* Learns a byte-level BPE from text files ("-": standard input) of any size. Memory grows with the number of
    different words. It has the special tokens <s> <pad> </s> <unk> <mask>, ids 0 to 4, used as in RoBERTa.

@@ -99,7 +99,11 @@ typedef struct hashattn_sources {
     void *user;
 } hashattn_sources;
 /* Sets every field to its default: no files, seed 0, no callback. */
-HASHATTN_API void hashattn_sources_default(hashattn_sources *sources);
+HASHATTN_API void hashattn_sources_default_sized(hashattn_sources *sources, size_t struct_size);
+HASHATTN_INLINE void hashattn_sources_default(hashattn_sources *sources)
+{
+    hashattn_sources_default_sized(sources, sizeof *sources);
+}
 
 typedef struct hashattn_prepared {
     size_t struct_size;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "api/handles.h"
+#include "api/versions/versions.h"
 #include "base/memory.h"
 #include "hashattn/io.h"
 #include "io/npy.h"
@@ -20,31 +21,34 @@ static hashattn_status describe(struct host *host, const char *path, const struc
     return HASHATTN_OK;
 }
 
-hashattn_status hashattn_npy_read(hashattn_context *context, const char *path, hashattn_npy *array)
+hashattn_status hashattn_npy_read_sized(hashattn_context *context, const char *path, hashattn_npy *array,
+                                        size_t array_bytes)
 {
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
     FAIL_IF(path == NULL || array == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "array");
-    memset(array, 0, sizeof *array);
+    hashattn_npy own = {.data = NULL};
+    version_fill(array, array_bytes, &own, sizeof own);
     struct npy file;
     TRY(npy_read(host, path, SIZE_MAX / 2, &file));
-    hashattn_status status = describe(host, path, &file, array);
+    hashattn_status status = describe(host, path, &file, &own);
+    own.data = file.data;
     if (status != HASHATTN_OK)
         npy_free(host, &file);
     else
-        array->data = file.data;
+        version_fill(array, array_bytes, &own, sizeof own);
     return status;
 }
 
-void hashattn_npy_free(hashattn_context *context, hashattn_npy *array)
+void hashattn_npy_free_sized(hashattn_context *context, hashattn_npy *array, size_t array_bytes)
 {
     if (context == NULL || array == NULL)
         return;
     struct npy file = {.data = array->data};
     npy_free(&context->host, &file);
-    memset(array, 0, sizeof *array);
+    memset(array, 0, array_bytes);
 }
 
 /* Fills type, shape and count of a float array to be written. */
@@ -104,8 +108,8 @@ struct hashattn_npy_reader {
     struct npy_reader file;
 };
 
-hashattn_status hashattn_npy_open(hashattn_context *context, const char *path, hashattn_npy *array,
-                                  hashattn_npy_reader **reader)
+hashattn_status hashattn_npy_open_sized(hashattn_context *context, const char *path, hashattn_npy *array,
+                                        hashattn_npy_reader **reader, size_t array_bytes)
 {
     if (context == NULL)
         return HASHATTN_INVALID;
@@ -114,7 +118,8 @@ hashattn_status hashattn_npy_open(hashattn_context *context, const char *path, h
             path == NULL    ? "path"
             : array == NULL ? "array"
                             : "reader");
-    memset(array, 0, sizeof *array);
+    hashattn_npy own = {.data = NULL};
+    version_fill(array, array_bytes, &own, sizeof own);
     *reader = NULL;
     void *block;
     TRY(memory_new(host, 1, sizeof **reader, "a reader", &block));
@@ -122,11 +127,12 @@ hashattn_status hashattn_npy_open(hashattn_context *context, const char *path, h
     made->context = context;
     hashattn_status status = npy_open(host, path, &made->file);
     if (status == HASHATTN_OK)
-        status = describe(host, path, &made->file.array, array);
+        status = describe(host, path, &made->file.array, &own);
     if (status != HASHATTN_OK) {
         hashattn_npy_close(made);
         return status;
     }
+    version_fill(array, array_bytes, &own, sizeof own);
     *reader = made;
     return HASHATTN_OK;
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "models/pretrained_export.h"
@@ -174,9 +174,9 @@ bool checkpoint_has_segments(const struct hashattn_pretrained *pretrained)
 static hashattn_status take_sequences(struct host *host, const hashattn_sequences *sequences,
                                       struct inference_input *input)
 {
-    hashattn_sequences own;
+    hashattn_sequences own = {.offsets = NULL};
     FAIL_IF(sequences == NULL, host, HASHATTN_INVALID, "sequences is NULL");
-    TRY(version_take(host, &own, sizeof own, sequences, sizeof own, "sequences"));
+    TRY(version_take(host, &own, sizeof own, sequences, first_sizes.sequences, "sequences"));
     FAIL_IF(own.offsets == NULL || own.ids == NULL, host, HASHATTN_INVALID, "sequences: %s is NULL",
             own.offsets == NULL ? "offsets" : "ids");
     FAIL_IF(own.offsets[0] != 0, host, HASHATTN_INVALID, "sequences: offsets begin with %zu, 0 is needed",

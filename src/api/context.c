@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/handles.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/caches.h"
 #include "base/file_writer.h"
 #include "base/machine.h"
@@ -15,17 +15,17 @@
 #include "io/utf8.h"
 #include "kernels/product.h"
 
-void hashattn_context_options_default(hashattn_context_options *options)
+void hashattn_context_options_default_sized(hashattn_context_options *options, size_t struct_size)
 {
-    memset(options, 0, sizeof *options);
-    options->struct_size = sizeof *options;
+    const hashattn_context_options own = {.threads = 0};
+    version_fill_options(options, struct_size, &own, sizeof own);
 }
 
 static hashattn_status take_communicator(struct host *host, const hashattn_communicator *given,
                                          struct comm *comm)
 {
-    hashattn_communicator peer;
-    TRY(version_take(host, &peer, sizeof peer, given, sizeof peer, "communicator"));
+    hashattn_communicator peer = {.timeout = 0};
+    TRY(version_take(host, &peer, sizeof peer, given, first_sizes.communicator, "communicator"));
     return comm_new(host, &peer, comm);
 }
 

@@ -9,7 +9,7 @@
 
 #include "api/handles.h"
 #include "api/own_params.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/memory.h"
 
 void option_give(hashattn_option *given, const struct option_row *row, const char *owner, const void *values)

@@ -3,7 +3,7 @@
 #include "hashattn/measure.h"
 
 #include "api/setup.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "measure/layer_cost.h"

@@ -5,12 +5,34 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/versions/versions.h"
+#include "hashattn/model.h"
+
 const hashattn_metric *hashattn_metric_find(const hashattn_metrics *metrics, const char *name)
 {
     for (size_t i = 0; metrics != NULL && name != NULL && i < metrics->count; i++)
         if (strcmp(metrics->list[i].name, name) == 0)
             return &metrics->list[i];
     return NULL;
+}
+
+int hashattn_metric_get(const hashattn_metrics *metrics, size_t index, hashattn_metric_info *info)
+{
+    if (metrics == NULL || index >= metrics->count)
+        return 0;
+    const hashattn_metric_info own = {.metric = metrics->list[index]};
+    version_give(info, &own, sizeof own);
+    return 1;
+}
+
+int hashattn_difference_get(const hashattn_comparison *comparison, size_t index,
+                            hashattn_difference_info *info)
+{
+    if (comparison == NULL || index >= comparison->count)
+        return 0;
+    const hashattn_difference_info own = {.difference = comparison->list[index]};
+    version_give(info, &own, sizeof own);
+    return 1;
 }
 
 double hashattn_metric_value(const hashattn_metrics *metrics, const char *name)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "api/models.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "models/model_io.h"

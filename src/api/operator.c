@@ -9,7 +9,7 @@
 #include "api/handles.h"
 #include "api/operands.h"
 #include "api/own_params.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "parts/tiles/double_attention.h"
@@ -34,11 +34,10 @@ void hashattn_bf16_widen(const hashattn_context *context, const uint16_t *from, 
     context->kernels->bf16.widen(to, count, from, count, 1, count);
 }
 
-void hashattn_problem_default(hashattn_problem *problem)
+void hashattn_problem_default_sized(hashattn_problem *problem, size_t struct_size)
 {
-    memset(problem, 0, sizeof *problem);
-    problem->struct_size = sizeof *problem;
-    problem->num_sequences = problem->num_heads = 1;
+    const hashattn_problem own = {.num_sequences = 1, .num_heads = 1};
+    version_fill_options(problem, struct_size, &own, sizeof own);
 }
 
 size_t hashattn_shared_rows(const hashattn_context *context, size_t total_rows, size_t *first)
@@ -120,7 +119,8 @@ static bool is_packed(const hashattn_problem *p)
    number and only the mechanism's refusal matters. */
 static hashattn_status take_problem(struct host *host, const hashattn_problem *given, hashattn_problem *own)
 {
-    TRY(version_take(host, own, sizeof *own, given, sizeof *own, "problem"));
+    hashattn_problem_default(own);
+    TRY(version_take(host, own, sizeof *own, given, first_sizes.problem, "problem"));
     TRY(check_problem(host, own));
     if (!has_rows(own)) {
         own->num_sequences = size_min(own->num_sequences, 1);

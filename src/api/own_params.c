@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "io/safetensors.h"
@@ -207,7 +207,8 @@ hashattn_status hashattn_attention_get_params(hashattn_attention *attention, con
     struct host *host = &attention->context->host;
     FAIL_IF(params == NULL, host, HASHATTN_INVALID, "params is NULL");
     hashattn_problem own;
-    TRY(version_take(host, &own, sizeof own, problem, sizeof own, "problem"));
+    hashattn_problem_default(&own);
+    TRY(version_take(host, &own, sizeof own, problem, first_sizes.problem, "problem"));
     const struct parameter_sizes sizes = {own.head_dim, own.value_dim, own.max_len};
     size_t count;
     TRY(check_sizes(attention, own.num_heads, &sizes, &count));

@@ -1,14 +1,15 @@
 /* Data from texts: converts the public structs to those of the tasks.
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/setup.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/file.h"
 
 #include <string.h>
 
-void hashattn_sources_default(hashattn_sources *sources)
+void hashattn_sources_default_sized(hashattn_sources *sources, size_t struct_size)
 {
-    *sources = (hashattn_sources){.struct_size = sizeof *sources};
+    const hashattn_sources own = {.files = NULL};
+    version_fill_options(sources, struct_size, &own, sizeof own);
 }
 
 static bool tell(void *user, uint64_t done, uint64_t total)
@@ -40,7 +41,7 @@ hashattn_status hashattn_setup_prepare(hashattn_setup *setup, const hashattn_sou
             sources == NULL ? "sources" : "directory");
     FAIL_IF(task->prepare == NULL, host, HASHATTN_REFUSED, "%s is not made from texts", task->name);
     hashattn_sources_default(&own);
-    TRY(version_take(host, &own, sizeof own, sources, sizeof own, "sources"));
+    TRY(version_take(host, &own, sizeof own, sources, first_sizes.sources, "sources"));
     TRY(check(host, &own));
     const struct task_sources given = {.files = own.files,
                                        .num_files = own.num_files,

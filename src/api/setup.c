@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "api/introspect.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/memory.h"
 
 /* ---- tasks --------------------------------------------------------------------------------------------- */

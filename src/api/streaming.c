@@ -12,7 +12,7 @@
 #include "api/handles.h"
 #include "api/operands.h"
 #include "api/own_params.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "attention/driver/stream.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -31,11 +31,10 @@ struct hashattn_stream {
     unsigned char *states, *scratch; /* states: (heads); scratch: (heads that run in parallel) */
 };
 
-void hashattn_stream_options_default(hashattn_stream_options *options)
+void hashattn_stream_options_default_sized(hashattn_stream_options *options, size_t struct_size)
 {
-    memset(options, 0, sizeof *options);
-    options->struct_size = sizeof *options;
-    options->num_heads = options->chunk_rows = 1;
+    const hashattn_stream_options own = {.num_heads = 1, .chunk_rows = 1};
+    version_fill_options(options, struct_size, &own, sizeof own);
 }
 
 /* ---- making -------------------------------------------------------------------------------------------- */
@@ -134,7 +133,8 @@ hashattn_status hashattn_stream_new(hashattn_attention *attention, const hashatt
     FAIL_IF(stream == NULL, host, HASHATTN_INVALID, "stream is NULL");
     *stream = NULL;
     hashattn_stream_options own;
-    TRY(version_take(host, &own, sizeof own, options, sizeof own, "options"));
+    hashattn_stream_options_default(&own);
+    TRY(version_take(host, &own, sizeof own, options, first_sizes.stream_options, "options"));
     void *block;
     TRY(memory_new_zeroed(host, 1, sizeof(struct hashattn_stream), "a stream", &block));
     struct hashattn_stream *made = block;
@@ -366,8 +366,8 @@ static hashattn_status refuse_causal(struct hashattn_stream *stream)
 
 static hashattn_status take_and_run(hashattn_stream *stream, const hashattn_chunk *chunk, int what)
 {
-    hashattn_chunk own;
-    TRY(version_take(&stream->context->host, &own, sizeof own, chunk, sizeof own, "chunk"));
+    hashattn_chunk own = {.rows = 0};
+    TRY(version_take(&stream->context->host, &own, sizeof own, chunk, first_sizes.chunk, "chunk"));
     return run_chunk(stream, &own, what);
 }
 
@@ -453,8 +453,8 @@ static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_so
                                size_t *rows)
 {
     struct host *host = &stream->context->host;
-    hashattn_stream_source own;
-    TRY(version_take(host, &own, sizeof own, source, sizeof own, "source"));
+    hashattn_stream_source own = {.fetch = NULL};
+    TRY(version_take(host, &own, sizeof own, source, first_sizes.stream_source, "source"));
     FAIL_IF(own.fetch == NULL, host, HASHATTN_INVALID, "source.fetch is NULL");
     size_t start = *position_of(stream, what), computing = start;
     struct pool *pool = stream->context->pool;

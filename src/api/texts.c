@@ -4,15 +4,14 @@
 #include <string.h>
 
 #include "api/checkpoints.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/memory.h"
 #include "tasks/token_documents.h"
 
-void hashattn_text_options_default(hashattn_text_options *options)
+void hashattn_text_options_default_sized(hashattn_text_options *options, size_t struct_size)
 {
-    const hashattn_text_options own = {.struct_size = sizeof own, .pooling = "mean", .special_tokens = 1};
-    if (options != NULL)
-        *options = own;
+    const hashattn_text_options own = {.pooling = "mean", .special_tokens = 1};
+    version_fill_options(options, struct_size, &own, sizeof own);
 }
 
 /* ---- embedding ----------------------------------------------------------------------------------------- */
@@ -98,7 +97,7 @@ hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained, const
     hashattn_text_options own;
     hashattn_text_options_default(&own);
     if (options != NULL)
-        TRY(version_take(host, &own, sizeof own, options, sizeof own, "text options"));
+        TRY(version_take(host, &own, sizeof own, options, first_sizes.text_options, "text options"));
     FAIL_IF(paths == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             paths == NULL ? "paths" : "callback");
     struct embedding_bridge bridge = {.callback = callback, .user = user};

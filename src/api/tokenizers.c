@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/handles.h"
-#include "api/versions.h"
+#include "api/versions/versions.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "text/learning/learn_bpe.h"
@@ -77,9 +77,10 @@ int64_t hashattn_tokenizer_find(const hashattn_tokenizer *tokenizer, const char 
     return id;
 }
 
-void hashattn_encode_options_default(hashattn_encode_options *options)
+void hashattn_encode_options_default_sized(hashattn_encode_options *options, size_t struct_size)
 {
-    *options = (hashattn_encode_options){.struct_size = sizeof *options};
+    const hashattn_encode_options own = {.max_tokens = 0};
+    version_fill_options(options, struct_size, &own, sizeof own);
 }
 
 hashattn_status hashattn_tokenizer_encode(hashattn_tokenizer *tokenizer, const char *text, size_t size,
@@ -95,7 +96,7 @@ hashattn_status hashattn_tokenizer_encode(hashattn_tokenizer *tokenizer, const c
             encoding == NULL ? "encoding" : "text");
     hashattn_encode_options_default(&own);
     if (options != NULL)
-        TRY(version_take(host, &own, sizeof own, options, sizeof own, "encode options"));
+        TRY(version_take(host, &own, sizeof own, options, first_sizes.encode_options, "encode options"));
     const struct encode_options given = {own.max_tokens, own.special_tokens != 0, own.offsets != 0};
     const struct piece first = {text, size};
     if (second == NULL)
@@ -132,10 +133,10 @@ hashattn_status hashattn_tokenizer_decode(hashattn_tokenizer *tokenizer, const u
 
 /* ---- learning ----------------------------------------------------------------------------------------- */
 
-void hashattn_learn_options_default(hashattn_learn_options *options)
+void hashattn_learn_options_default_sized(hashattn_learn_options *options, size_t struct_size)
 {
-    *options =
-        (hashattn_learn_options){.struct_size = sizeof *options, .vocab_size = 30000, .min_frequency = 2};
+    const hashattn_learn_options own = {.vocab_size = 30000, .min_frequency = 2};
+    version_fill_options(options, struct_size, &own, sizeof own);
 }
 
 static hashattn_status learn(struct host *host, const char *const *files, size_t num_files,
@@ -169,7 +170,7 @@ hashattn_status hashattn_tokenizer_learn(hashattn_context *context, const char *
     *tokenizer = NULL;
     hashattn_learn_options_default(&own);
     if (options != NULL)
-        TRY(version_take(host, &own, sizeof own, options, sizeof own, "learn options"));
+        TRY(version_take(host, &own, sizeof own, options, first_sizes.learn_options, "learn options"));
     FAIL_IF(own.vocab_size < LEARN_LEAST || own.vocab_size > TOKENIZER_MOST_IDS, host, HASHATTN_INVALID,
             "vocab_size is %zu, allowed are %d (%d special tokens and 256 bytes) to %d", own.vocab_size,
             LEARN_LEAST, LEARN_SPECIAL, TOKENIZER_MOST_IDS);

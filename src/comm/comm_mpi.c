@@ -11,6 +11,8 @@
 #include <string.h>
 
 enum { TAG = 1, PART = 1 << 30, TIMEOUT = 600 /* seconds */ };
+/* Bytes of a communicator in the first version, whose last field was `end`. */
+#define FIRST_SIZE (offsetof(hashattn_communicator, end) + sizeof(((hashattn_communicator *)NULL)->end))
 
 struct link {
     MPI_Comm comm;
@@ -141,7 +143,7 @@ hashattn_status hashattn_mpi_open(const void *mpi, hashattn_communicator *commun
                                   size_t message_size)
 {
     int running = 0, level;
-    if (communicator == NULL || communicator->struct_size < sizeof *communicator)
+    if (communicator == NULL || communicator->struct_size < FIRST_SIZE)
         return fail(message, message_size, HASHATTN_INVALID,
                     "communicator is NULL, or its struct_size is not set");
     struct link *link = calloc(1, sizeof *link);
@@ -159,7 +161,7 @@ hashattn_status hashattn_mpi_open(const void *mpi, hashattn_communicator *commun
         return fail(message, message_size, HASHATTN_FAILED, "MPI cannot duplicate its communicator");
     }
     own.struct_size = communicator->struct_size;
-    memcpy(communicator, &own, sizeof own);
+    memcpy(communicator, &own, own.struct_size < sizeof own ? own.struct_size : sizeof own);
     return HASHATTN_OK;
 }
 

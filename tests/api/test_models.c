@@ -2,7 +2,7 @@
    runs. Planted and caught: the options kept after a refused set; an encoder not rebuilt; probabilities of
    the wrong row; the least likely class returned as best; the split cut by the seed of the hashing; the
    values leaked when a load fails; memory allocated for a model before its file was checked, or for all
-   sinusoids that its config claims; an evaluation not stopped.
+   sinusoids that its config claims; an evaluation not stopped; the first difference for every index.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -161,6 +161,13 @@ static void two_models_are_compared(void **state)
             assert_true(of->difference != 0 && of->standard_error > 0);
     }
     assert_int_equal(found.count, 4); /* accuracy, f1, matthews, loss */
+    hashattn_difference_info difference = {.struct_size = sizeof difference};
+    for (size_t i = 0; i < found.count; i++) {
+        assert_int_equal(hashattn_difference_get(&found, i, &difference), 1);
+        assert_memory_equal(&difference.difference, &found.list[i], sizeof found.list[i]);
+    }
+    assert_int_equal(hashattn_difference_get(&found, found.count, &difference), 0);
+    assert_int_equal(hashattn_difference_get(NULL, 0, &difference), 0);
     check_call(context, hashattn_model_compare(model, NULL, NULL, "train", 5, &found), HASHATTN_INVALID,
                "against is NULL");
     check_call(context, hashattn_model_compare(model, other, NULL, NULL, 5, &found), HASHATTN_INVALID,

@@ -42,6 +42,13 @@ static int watch(void *user, const hashattn_progress *progress)
     assert_true(isnan(hashattn_metric_value(&progress->train, "majority")));
     assert_null(hashattn_metric_find(&progress->train, NULL));
     assert_null(hashattn_metric_find(NULL, "loss"));
+    hashattn_metric_info info = {.struct_size = sizeof info};
+    for (size_t i = 0; i < progress->train.count; i++) {
+        assert_int_equal(hashattn_metric_get(&progress->train, i, &info), 1);
+        assert_string_equal(info.metric.name, progress->train.list[i].name);
+    }
+    assert_int_equal(hashattn_metric_get(&progress->train, progress->train.count, &info), 0);
+    assert_int_equal(hashattn_metric_get(NULL, 0, &info), 0);
     assert_true((progress->best.count > 0) == (seen->evaluations > 0 || seen->resumed));
     return seen->stop_at > 0 && progress->step >= seen->stop_at;
 }

@@ -83,11 +83,11 @@ def test_statuses_are_those_of_the_header():
         assert getattr(_library, name) == int(value)
 
 
-def test_defaults_have_the_sizes_of_the_library():
+def test_defaults_have_the_sizes_of_the_package():
     library = _library.functions()
-    for struct, fill in [(_library.Problem, library.problem_default),
-                         (_library.StreamOptions, library.stream_options_default)]:
+    for struct, fill in [(_library.Problem, library.problem_default_sized),
+                         (_library.StreamOptions, library.stream_options_default_sized)]:
         found = struct()
         found.struct_size = 0
-        fill(ctypes.byref(found))
-        assert found.struct_size == ctypes.sizeof(struct)
+        fill(ctypes.byref(found), ctypes.sizeof(struct))
+        assert found.struct_size == ctypes.sizeof(struct) and found.num_heads == 1
