@@ -15,14 +15,6 @@
 
 static const struct piece unknown = {"<unk>", 5}, line_end = {"<eos>", 5};
 
-static uint64_t hash_of(struct piece word)
-{
-    uint64_t hash = 14695981039346656037u;
-    for (size_t i = 0; i < word.size; i++)
-        hash = (hash ^ (unsigned char)word.bytes[i]) * 1099511628211u;
-    return hash ^ hash >> 32;
-}
-
 static bool is_same(struct piece a, struct piece b)
 {
     return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
@@ -52,7 +44,7 @@ void words_free(struct host *host, struct words *words)
 {
     if (words == NULL)
         return;
-    memory_free(host, words->slots);
+    index_table_free(host, &words->table);
     memory_free(host, words->starts);
     memory_free(host, words->bytes);
     memory_free(host, words);
@@ -65,18 +57,24 @@ struct piece words_get(const struct words *words, size_t id)
     return (struct piece){words->bytes + start, words->starts[id] - start};
 }
 
-/* The slot of a word, or the free slot where it would be inserted. */
-static size_t slot_of(const struct words *words, struct piece word)
+/* 0: the word is not there. */
+static uint32_t look_up(const struct words *words, struct piece word, uint64_t hash)
 {
-    size_t slot = hash_of(word) & (words->num_slots - 1);
-    while (words->slots[slot] != 0 && !is_same(words_get(words, words->slots[slot]), word))
-        slot = (slot + 1) & (words->num_slots - 1);
-    return slot;
+    uint32_t index;
+    for (size_t probes = 0; index_table_next(&words->table, hash, &probes, &index);)
+        if (is_same(words_get(words, index + 1), word))
+            return index + 1;
+    return 0;
+}
+
+static uint64_t hash_of(const struct words *words, struct piece word)
+{
+    return hash_bytes(&words->table.key, word.bytes, word.size);
 }
 
 uint32_t words_find(const struct words *words, struct piece word)
 {
-    uint32_t id = words->slots[slot_of(words, word)];
+    uint32_t id = look_up(words, word, hash_of(words, word));
     return id == 0 ? WORDS_UNKNOWN : id;
 }
 
@@ -87,15 +85,10 @@ static hashattn_status words_new(struct host *host, size_t count, size_t bytes, 
     hashattn_status status;
     TRY(memory_new_zeroed(host, 1, sizeof **out, "a vocabulary", &block));
     struct words *words = block;
-    words->num_slots = 16;
-    while (words->num_slots < 2 * count)
-        words->num_slots *= 2;
     TRY_DONE(memory_new(host, bytes, 1, "the words", &block));
     words->bytes = block;
     TRY_DONE(memory_new_zeroed(host, count + 1, sizeof *words->starts, "places of the words", &block));
     words->starts = block;
-    TRY_DONE(memory_new_zeroed(host, words->num_slots, sizeof *words->slots, "table of the words", &block));
-    words->slots = block;
     *out = words;
     return HASHATTN_OK;
 done:
@@ -103,16 +96,19 @@ done:
     return status;
 }
 
-/* Returns false if the word is there already. */
-static bool place_word(struct words *words, struct piece word)
+/* *is_new is false if the word is there already. */
+static hashattn_status place_word(struct host *host, struct words *words, struct piece word, bool *is_new)
 {
-    size_t slot = slot_of(words, word), start = words->starts[words->count];
-    if (words->slots[slot] != 0)
-        return false;
+    TRY(index_table_grow(host, &words->table));
+    size_t start = words->starts[words->count];
+    uint64_t hash = hash_of(words, word);
+    *is_new = look_up(words, word, hash) == 0;
+    if (!*is_new)
+        return HASHATTN_OK;
     memcpy(words->bytes + start, word.bytes, word.size);
+    index_table_add(&words->table, hash, (uint32_t)words->count);
     words->starts[++words->count] = start + word.size;
-    words->slots[slot] = (uint32_t)words->count;
-    return true;
+    return HASHATTN_OK;
 }
 
 /* ---- counting ----------------------------------------------------------------------------------------- */
@@ -167,13 +163,18 @@ hashattn_status words_choose(struct host *host, const struct word_counts *counts
     for (size_t i = 0; i < found; i++)
         bytes += list[i].word.size;
     hashattn_status status = words_new(host, found + 2, bytes, words);
-    if (status == HASHATTN_OK) {
-        place_word(*words, unknown);
-        place_word(*words, line_end);
-        for (size_t i = 0; i < found; i++)
-            place_word(*words, list[i].word);
-    }
+    bool is_new;
+    if (status == HASHATTN_OK)
+        status = place_word(host, *words, unknown, &is_new);
+    if (status == HASHATTN_OK)
+        status = place_word(host, *words, line_end, &is_new);
+    for (size_t i = 0; i < found && status == HASHATTN_OK; i++)
+        status = place_word(host, *words, list[i].word, &is_new);
     memory_free(host, block);
+    if (status != HASHATTN_OK) {
+        words_free(host, *words);
+        *words = NULL;
+    }
     return status;
 }
 
@@ -214,8 +215,9 @@ static hashattn_status add_line(struct host *host, struct words *words, size_t c
     TRY(utf8_check(host, word.bytes, word.size));
     FAIL_IF(words->count < 2 && !is_same(word, words->count == 0 ? unknown : line_end), host,
             HASHATTN_BAD_FILE, "the first two words are <unk> and <eos>");
-    FAIL_IF(!place_word(words, word), host, HASHATTN_BAD_FILE, "the word stands on line %d too",
-            (int)words_find(words, word));
+    bool is_new;
+    TRY(place_word(host, words, word, &is_new));
+    FAIL_IF(!is_new, host, HASHATTN_BAD_FILE, "the word stands on line %d too", (int)words_find(words, word));
     return HASHATTN_OK;
 }
 

@@ -23,8 +23,7 @@ struct words {
     char *bytes;    /* all words, one after another */
     size_t *starts; /* (count + 1) word with id i is bytes[starts[i - 1] .. starts[i]) */
     size_t count;
-    uint32_t *slots; /* (num_slots, a power of 2) ids by hash, with linear probing; 0: free */
-    size_t num_slots;
+    struct index_table table; /* ids - 1 */
 };
 void words_free(struct host *host, struct words *words); /* NULL is allowed */
 

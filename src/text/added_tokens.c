@@ -1,9 +1,7 @@
-/* A sorted list is searched byte by byte: each byte of the text narrows the range of tokens that begin alike.
-   Texts without a first byte of a token cost one table look-up per byte.
+/* The patterns split the text into tokens and bytes between them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "text/added_tokens.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -21,23 +19,16 @@ hashattn_status added_tokens_add(struct host *host, struct added_tokens *tokens,
     struct added_token *added = &tokens->list[tokens->count++];
     *added = *token;
     added->content.bytes = copy;
-    tokens->longest = size_max(tokens->longest, token->content.size);
-    tokens->begins[(unsigned char)token->content.bytes[0]] = true;
     return HASHATTN_OK;
 }
 
-static int compare(const void *a, const void *b)
+hashattn_status added_tokens_finish(struct host *host, struct added_tokens *tokens)
 {
-    const struct added_token *x = a, *y = b;
-    size_t size = size_min(x->content.size, y->content.size);
-    int order = memcmp(x->content.bytes, y->content.bytes, size);
-    return order != 0 ? order : (x->content.size > y->content.size) - (x->content.size < y->content.size);
-}
-
-void added_tokens_sort(struct added_tokens *tokens)
-{
-    if (tokens->count > 1)
-        qsort(tokens->list, tokens->count, sizeof *tokens->list, compare);
+    max_match_free(host, &tokens->patterns);
+    TRY(max_match_begin(host, &tokens->patterns, true, false));
+    for (size_t i = 0; i < tokens->count; i++)
+        TRY(max_match_add(host, &tokens->patterns, false, tokens->list[i].content, (uint32_t)i));
+    return max_match_finish(host, &tokens->patterns);
 }
 
 void added_tokens_free(struct host *host, struct added_tokens *tokens)
@@ -45,40 +36,8 @@ void added_tokens_free(struct host *host, struct added_tokens *tokens)
     for (size_t i = 0; i < tokens->count; i++)
         memory_free(host, (void *)(uintptr_t)tokens->list[i].content.bytes);
     memory_free(host, tokens->list);
+    max_match_free(host, &tokens->patterns);
     *tokens = (struct added_tokens){.list = NULL};
-}
-
-/* The first token of [first, last), which begin alike for `depth` bytes, whose next byte is `byte` or more.
- */
-static size_t lower_bound(const struct added_tokens *tokens, size_t first, size_t last, size_t depth,
-                          int byte)
-{
-    while (first < last) {
-        size_t middle = first + (last - first) / 2;
-        struct piece content = tokens->list[middle].content;
-        int next = depth < content.size ? (unsigned char)content.bytes[depth] : -1;
-        if (next < byte)
-            first = middle + 1;
-        else
-            last = middle;
-    }
-    return first;
-}
-
-/* The longest token at `at`; NULL if there is none. */
-static const struct added_token *longest_at(const struct added_tokens *tokens, const char *at,
-                                            const char *end)
-{
-    const struct added_token *found = NULL;
-    size_t first = 0, last = tokens->count;
-    for (size_t depth = 0; at + depth < end && first < last; depth++) {
-        int byte = (unsigned char)at[depth];
-        first = lower_bound(tokens, first, last, depth, byte);
-        last = lower_bound(tokens, first, last, depth, byte + 1);
-        if (first < last && tokens->list[first].content.size == depth + 1)
-            found = &tokens->list[first];
-    }
-    return found;
 }
 
 static unsigned flags_at(const char *at, const char *end, size_t *size)
@@ -112,47 +71,88 @@ static bool is_word(struct piece text, size_t begin, size_t end)
     return !before && !after;
 }
 
-bool added_tokens_next(const struct added_tokens *tokens, struct piece text, struct added_search *search,
-                       struct added_match *match)
+/* A search through a text. */
+struct search {
+    struct piece text;
+    size_t done;               /* end of the last match, with the white space that it took */
+    size_t spaces, spaces_end; /* the white space that it took */
+};
+
+/* The match with the white space that the token takes. */
+static struct added_match strip(struct search *search, const struct added_token *token, size_t begin,
+                                size_t end)
 {
-    if (tokens->count == 0)
-        return false;
-    const char *last = text.bytes + text.size;
+    const char *text = search->text.bytes, *last = text + search->text.size;
     size_t size;
-    for (size_t begin = search->next; begin < text.size; begin++) {
-        if (!tokens->begins[(unsigned char)text.bytes[begin]])
-            continue;
-        const struct added_token *token = longest_at(tokens, text.bytes + begin, last);
-        if (token == NULL)
-            continue;
-        size_t end = begin + token->content.size, low = begin;
-        search->next = end;
-        if (token->single_word && !is_word(text, begin, end)) {
-            begin = end - 1; /* the search goes on after it */
-            continue;
-        }
-        while (token->lstrip && low > search->done &&
-               (flags_before(text.bytes, text.bytes + low, &size) & CHARACTER_SPACE) != 0)
-            low -= size;
-        while (token->rstrip && end < text.size &&
-               (flags_at(text.bytes + end, last, &size) & CHARACTER_SPACE) != 0)
-            end += size;
-        *match = (struct added_match){token, low, end};
-        search->done = end;
-        return true;
+    while (token->lstrip && begin > search->done &&
+           (flags_before(text, text + begin, &size) & CHARACTER_SPACE) != 0)
+        begin -= size;
+    if (token->rstrip && end >= search->spaces && end < search->spaces_end)
+        end = search->spaces_end; /* inside white space that was measured before */
+    size_t spaces = end;
+    while (token->rstrip && text + end < last && (flags_at(text + end, last, &size) & CHARACTER_SPACE) != 0)
+        end += size;
+    if (end > spaces) {
+        search->spaces = spaces;
+        search->spaces_end = end;
     }
-    return false;
+    search->done = end;
+    return (struct added_match){token, begin, end};
 }
 
-bool added_tokens_touch(const struct added_tokens *tokens, struct piece text, size_t at)
+hashattn_status added_tokens_find(struct host *host, const struct added_tokens *tokens, struct piece text,
+                                  struct added_matches *matches)
 {
-    size_t first = at > tokens->longest ? at - tokens->longest : 0;
-    for (size_t begin = first; begin <= at && begin < text.size && tokens->count > 0; begin++) {
-        if (!tokens->begins[(unsigned char)text.bytes[begin]])
-            continue;
-        const struct added_token *token = longest_at(tokens, text.bytes + begin, text.bytes + text.size);
-        if (token != NULL && begin + token->content.size >= at)
-            return true;
+    struct search search = {.text = text};
+    matches->count = 0;
+    if (tokens->count == 0)
+        return HASHATTN_OK;
+    max_match_restart(&matches->run, 0);
+    TRY(max_match_read(host, &tokens->patterns, text, text.size, &matches->run));
+    TRY(memory_grow(host, &matches->list, &matches->room, 0, matches->run.count, sizeof *matches->list,
+                    "added tokens of a text"));
+    for (size_t i = 0; i < matches->run.count; i++) {
+        const struct max_match_found *found = &matches->run.list[i];
+        const struct added_token *token = &tokens->list[found->value];
+        if (!token->single_word || is_word(text, found->begin, found->end))
+            matches->list[matches->count++] = strip(&search, token, found->begin, found->end);
     }
-    return false;
+    return HASHATTN_OK;
+}
+
+void added_matches_free(struct host *host, struct added_matches *matches)
+{
+    memory_free(host, matches->list);
+    max_match_run_free(host, &matches->run);
+    *matches = (struct added_matches){.list = NULL};
+}
+
+/* ---- where a text may be cut --------------------------------------------------------------------------- */
+
+void added_probe_restart(struct added_probe *probe, size_t at)
+{
+    max_match_restart(&probe->run, at);
+    probe->passed = 0;
+}
+
+hashattn_status added_probe_move(struct host *host, const struct added_tokens *tokens, struct piece text,
+                                 size_t at, struct added_probe *probe, bool *touches, size_t *end)
+{
+    struct max_match_run *run = &probe->run;
+    *touches = false;
+    if (tokens->count == 0)
+        return HASHATTN_OK;
+    if (probe->passed == run->count) /* the memory does not grow with the text */
+        probe->passed = run->count = 0;
+    TRY(max_match_read(host, &tokens->patterns, text, at + 1, run));
+    for (; probe->passed < run->count && run->list[probe->passed].end < at; probe->passed++)
+        *end = run->list[probe->passed].end;
+    *touches = probe->passed < run->count && run->list[probe->passed].begin <= at;
+    return HASHATTN_OK;
+}
+
+void added_probe_free(struct host *host, struct added_probe *probe)
+{
+    max_match_run_free(host, &probe->run);
+    probe->passed = 0;
 }

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "io/lines.h"
+#include "text/max_match.h"
 
 struct added_token {
     struct piece content; /* belongs to the set */
@@ -19,36 +19,47 @@ struct added_token {
     bool single_word;    /* only if no \w is beside it */
 };
 
-/* Tokens sorted by content. Zeroed at first. */
+/* Zeroed at first. */
 struct added_tokens {
     struct added_token *list; /* (count) */
     size_t count, room;
-    size_t longest;   /* bytes */
-    bool begins[256]; /* some token begins with this byte */
+    struct max_match patterns; /* indices in the list */
 };
 
-/* Copies the token into the set. BAD_FILE: its content is empty. added_tokens_sort must follow the last. */
+/* Copies the token into the set. BAD_FILE: its content is empty. added_tokens_finish must follow the last. */
 hashattn_status added_tokens_add(struct host *host, struct added_tokens *tokens,
                                  const struct added_token *token);
-void added_tokens_sort(struct added_tokens *tokens);
+hashattn_status added_tokens_finish(struct host *host, struct added_tokens *tokens);
 void added_tokens_free(struct host *host, struct added_tokens *tokens);
 
-/* A search through a text; zeroed at first. */
-struct added_search {
-    size_t next; /* where the next match may begin */
-    size_t done; /* end of the last match, with the white space that it took */
-};
 struct added_match {
     const struct added_token *token;
     size_t begin, end; /* bytes of the text, with the white space that the token takes */
 };
-/* The next match; false if there is none. As in the reference, the white space that a token took after it is
-   searched too: a token of white space may be found in it again, so that match->begin is less than the end
-   of the match before. */
-bool added_tokens_next(const struct added_tokens *tokens, struct piece text, struct added_search *search,
-                       struct added_match *match);
+/* The matches of a text; zeroed at first, its memory is reused. */
+struct added_matches {
+    struct added_match *list; /* (count) */
+    size_t count, room;
+    struct max_match_run run;
+};
+/* Finds the tokens of a text. As in the reference, the white space that a token took after it is searched
+   too: a token of white space may be found in it again, so that a match may begin before the end of the one
+   before. Cost: bytes of the text. */
+hashattn_status added_tokens_find(struct host *host, const struct added_tokens *tokens, struct piece text,
+                                  struct added_matches *matches);
+void added_matches_free(struct host *host, struct added_matches *matches);
 
-/* True if a token occurs in the text that begins at or before `at` and ends at or after it. */
-bool added_tokens_touch(const struct added_tokens *tokens, struct piece text, size_t at);
+/* Says where a text may be cut, from left to right; zeroed at first. */
+struct added_probe {
+    struct max_match_run run;
+    size_t passed; /* matches of the run that end before the last place */
+};
+/* The text, or the part of it in which tokens are found, begins at `at`. */
+void added_probe_restart(struct added_probe *probe, size_t at);
+/* *touches: a match begins at or before `at` and ends at or after it; at never decreases. *end: that of the
+   last match that ends before; unchanged if there is none since the last call. */
+hashattn_status added_probe_move(struct host *host, const struct added_tokens *tokens, struct piece text,
+                                 size_t at, struct added_probe *probe, bool *touches, size_t *end);
+void added_probe_free(struct host *host, struct added_probe *probe);
 
 #endif

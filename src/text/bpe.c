@@ -9,13 +9,15 @@
 #include "text/byte_level.h"
 #include "text/characters.h"
 
-static struct bpe_merge *slot_of(const struct bpe *bpe, uint64_t pair)
+/* NULL: the pair is not merged. */
+static struct bpe_merge *merge_of(const struct bpe *bpe, uint32_t left, uint32_t right)
 {
-    uint64_t hash = pair * 0x9e3779b97f4a7c15u;
-    size_t slot = (hash >> 32) & (bpe->num_slots - 1);
-    while (bpe->slots[slot].pair != pair && bpe->slots[slot].pair != BPE_FREE)
-        slot = (slot + 1) & (bpe->num_slots - 1);
-    return &bpe->slots[slot];
+    uint32_t index;
+    uint64_t hash = hash_pair(&bpe->pairs.key, left, right);
+    for (size_t probes = 0; index_table_next(&bpe->pairs, hash, &probes, &index);)
+        if (bpe->merges[index].left == left && bpe->merges[index].right == right)
+            return &bpe->merges[index];
+    return NULL;
 }
 
 hashattn_status bpe_init(struct host *host, struct bpe *bpe, const struct vocabulary *vocabulary,
@@ -28,21 +30,17 @@ hashattn_status bpe_init(struct host *host, struct bpe *bpe, const struct vocabu
         bpe->byte_ids[byte] = BPE_NONE;
         vocabulary_find(vocabulary, (struct piece){text, size}, &bpe->byte_ids[byte]);
     }
-    bpe->num_slots = 16;
-    while (bpe->num_slots < 2 * merges)
-        bpe->num_slots *= 2;
     void *block;
-    TRY(memory_new(host, bpe->num_slots, sizeof *bpe->slots, "merges", &block));
-    bpe->slots = block;
-    for (size_t i = 0; i < bpe->num_slots; i++)
-        bpe->slots[i] = (struct bpe_merge){.pair = BPE_FREE};
+    TRY(memory_new(host, merges, sizeof *bpe->merges, "merges", &block));
+    bpe->merges = block;
     return HASHATTN_OK;
 }
 
 void bpe_free(struct host *host, struct bpe *bpe)
 {
-    memory_free(host, bpe->slots);
-    bpe->slots = NULL;
+    memory_free(host, bpe->merges);
+    index_table_free(host, &bpe->pairs);
+    bpe->merges = NULL;
 }
 
 hashattn_status bpe_add(struct host *host, struct bpe *bpe, const struct vocabulary *vocabulary,
@@ -56,30 +54,30 @@ hashattn_status bpe_add(struct host *host, struct bpe *bpe, const struct vocabul
                 "merge %zu: '%.*s' is not in the vocabulary", bpe->num_merges,
                 (int)size_min(parts[i].size, 60), parts[i].bytes);
     }
-    /* The hash of the joined token is the hash of the left one, continued. */
-    uint64_t hash = VOCABULARY_HASH;
-    char joined[256];
+    char small[256], *joined = small;
     size_t size = left.size + right.size;
+    void *block = NULL;
     bool found = size <= vocabulary->longest;
-    if (found && size <= sizeof joined) {
+    if (found && size > sizeof small) {
+        TRY(memory_new(host, size, 1, "a token", &block));
+        joined = block;
+    }
+    if (found) {
         memcpy(joined, left.bytes, left.size);
         memcpy(joined + left.size, right.bytes, right.size);
-        for (size_t i = 0; i < size; i++)
-            hash = vocabulary_hash(hash, joined[i]);
-        found = vocabulary_look_up(vocabulary, (struct piece){joined, size}, hash, &result);
-    } else if (found) {
-        void *block;
-        TRY(memory_new(host, size, 1, "a token", &block));
-        memcpy(block, left.bytes, left.size);
-        memcpy((char *)block + left.size, right.bytes, right.size);
-        found = vocabulary_find(vocabulary, (struct piece){block, size}, &result);
-        memory_free(host, block);
+        found = vocabulary_find(vocabulary, (struct piece){joined, size}, &result);
     }
+    memory_free(host, block);
     FAIL_IF(!found, host, HASHATTN_BAD_FILE, "merge %zu: '%.*s%.*s' is not in the vocabulary",
             bpe->num_merges, (int)size_min(left.size, 60), left.bytes, (int)size_min(right.size, 60),
             right.bytes);
-    uint64_t pair = (uint64_t)ids[0] << 32 | ids[1];
-    *slot_of(bpe, pair) = (struct bpe_merge){pair, (uint32_t)bpe->num_merges++, result};
+    TRY(index_table_grow(host, &bpe->pairs));
+    struct bpe_merge *merge = merge_of(bpe, ids[0], ids[1]);
+    if (merge == NULL) {
+        index_table_add(&bpe->pairs, hash_pair(&bpe->pairs.key, ids[0], ids[1]), (uint32_t)bpe->num_pairs);
+        merge = &bpe->merges[bpe->num_pairs++];
+    }
+    *merge = (struct bpe_merge){ids[0], ids[1], (uint32_t)bpe->num_merges++, result};
     return HASHATTN_OK;
 }
 
@@ -123,9 +121,8 @@ static void pair_up(const struct bpe *bpe, struct bpe_scratch *scratch, uint32_t
     symbol->rank = BPE_NONE;
     if (symbol->next == BPE_NONE)
         return;
-    uint64_t pair = (uint64_t)symbol->id << 32 | scratch->symbols[symbol->next].id;
-    const struct bpe_merge *merge = slot_of(bpe, pair);
-    if (merge->pair == BPE_FREE)
+    const struct bpe_merge *merge = merge_of(bpe, symbol->id, scratch->symbols[symbol->next].id);
+    if (merge == NULL)
         return;
     symbol->rank = merge->rank;
     symbol->result = merge->result;

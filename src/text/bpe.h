@@ -8,18 +8,17 @@
 #include "text/word_tokens.h"
 
 struct bpe_merge {
-    uint64_t pair; /* left id << 32 | right id; BPE_FREE: a free slot */
-    uint32_t rank, result;
+    uint32_t left, right, rank, result; /* ids, the order of merging, and the id of the joined token */
 };
 
 struct bpe {
-    struct bpe_merge *slots; /* (num_slots, a power of 2) by hash of the pair, linear probing */
-    size_t num_slots, num_merges;
-    uint32_t byte_ids[256]; /* the token of each byte; BPE_NONE: the vocabulary has none */
-    uint32_t unknown;       /* for such a byte; BPE_NONE: it is dropped, as in the reference */
+    struct bpe_merge *merges;     /* (num_pairs) of different pairs */
+    size_t num_pairs, num_merges; /* num_merges: rows read, of which the last of a pair counts */
+    struct index_table pairs;     /* indices of merges */
+    uint32_t byte_ids[256];       /* the token of each byte; BPE_NONE: the vocabulary has none */
+    uint32_t unknown;             /* for such a byte; BPE_NONE: it is dropped, as in the reference */
 };
 
-#define BPE_FREE UINT64_MAX
 #define BPE_NONE UINT32_MAX
 
 /* Fills byte_ids; room for `merges` merges. bpe_free also after a failure. */

@@ -122,10 +122,8 @@ static struct piece token_of(const struct tokenizer *tokenizer, uint32_t id)
     struct piece token = tokenizer_token(tokenizer, id);
     if (token.bytes == NULL || !tokenizer->has_normalizer || !tokenizer->vocabulary.entries[id].added)
         return token;
-    for (size_t i = 0; i < tokenizer->normalized.count; i++)
-        if (tokenizer->normalized.list[i].id == id)
-            return tokenizer->normalized.list[i].content;
-    return token;
+    uint32_t number = tokenizer->vocabulary.entries[id].normalized;
+    return number > 0 ? tokenizer->normalized.list[number - 1].content : token;
 }
 
 static hashattn_status decode(struct host *host, const struct tokenizer *tokenizer, const uint32_t *ids,

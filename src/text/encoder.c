@@ -23,7 +23,9 @@ struct encoder {
     const struct tokenizer *tokenizer;
     struct word_cache cache;
     struct bpe_scratch bpe;
-    struct wordpiece_scratch wordpiece;
+    struct max_match_run wordpiece;
+    struct added_matches raw, normalized; /* of a chunk; of a piece of it */
+    struct added_probe raw_probe, normalized_probe;
     struct word_tokens word;   /* of one word that is not in the cache */
     struct normal_text normal; /* of one piece between added tokens */
     char *prefixed;            /* a piece with a space in front */
@@ -81,7 +83,11 @@ void encoder_free(struct encoder *encoder)
     struct host *host = encoder->host;
     word_cache_free(host, &encoder->cache);
     bpe_scratch_free(host, &encoder->bpe);
-    wordpiece_scratch_free(host, &encoder->wordpiece);
+    max_match_run_free(host, &encoder->wordpiece);
+    added_matches_free(host, &encoder->raw);
+    added_matches_free(host, &encoder->normalized);
+    added_probe_free(host, &encoder->raw_probe);
+    added_probe_free(host, &encoder->normalized_probe);
     memory_free(host, encoder->word.list);
     normal_text_free(host, &encoder->normal);
     memory_free(host, encoder->prefixed);
@@ -147,15 +153,15 @@ static hashattn_status encode_word(const struct job *job, const struct view *vie
     struct encoder *encoder = job->encoder;
     const struct tokenizer *tokenizer = encoder->tokenizer;
     struct tokens *tokens = job->tokens;
-    uint64_t hash = word_cache_hash(word);
+    uint64_t hash = word_cache_hash(&encoder->cache, word);
     size_t count, at = (size_t)(word.bytes - view->bytes.bytes);
     const struct word_token *list = word_cache_find(&encoder->cache, word, hash, &count);
     if (list == NULL) {
         if (tokenizer->kind == TOKENIZER_BYTE_BPE)
             TRY(bpe_word(encoder->host, &tokenizer->bpe, &encoder->bpe, word, &encoder->word));
         else
-            TRY(wordpiece_word(encoder->host, &tokenizer->wordpiece, &tokenizer->vocabulary,
-                               &encoder->wordpiece, word, &encoder->word));
+            TRY(wordpiece_word(encoder->host, &tokenizer->wordpiece, &encoder->wordpiece, word,
+                               &encoder->word));
         word_cache_keep(&encoder->cache, word, hash, &encoder->word);
         list = encoder->word.list;
         count = encoder->word.count;
@@ -234,12 +240,11 @@ static hashattn_status encode_piece(const struct job *job, size_t begin, size_t 
         view.ends = encoder->normal.ends;
     }
     const struct view whole = view;
-    struct added_match match;
-    struct added_search search = {0, 0};
-    for (bool found = true; found && job->tokens->count <= job->limit;) {
-        size_t done = search.done;
-        found = added_tokens_next(&tokenizer->normalized, whole.bytes, &search, &match);
-        size_t stop = size_max(done, found ? match.begin : whole.bytes.size);
+    const struct added_matches *matches = &encoder->normalized;
+    TRY(added_tokens_find(encoder->host, &tokenizer->normalized, whole.bytes, &encoder->normalized));
+    for (size_t i = 0, done = 0; i <= matches->count && job->tokens->count <= job->limit; i++) {
+        const struct added_match *match = i < matches->count ? &matches->list[i] : NULL;
+        size_t stop = size_max(done, match != NULL ? match->begin : whole.bytes.size);
         view = whole;
         view.bytes = (struct piece){whole.bytes.bytes + done, stop - done};
         if (view.begins == NULL) {
@@ -249,49 +254,78 @@ static hashattn_status encode_piece(const struct job *job, size_t begin, size_t 
             view.ends += done;
         }
         TRY(encode_words(job, view, begins || done > 0));
-        if (found)
-            TRY(add_match(job, match.token, view_begin(job, &whole, match.begin),
-                          view_end(job, &whole, match.end - 1)));
+        if (match == NULL)
+            break;
+        TRY(add_match(job, match->token, view_begin(job, &whole, match->begin),
+                      view_end(job, &whole, match->end - 1)));
+        done = match->end;
     }
     return HASHATTN_OK;
 }
 
 /* ---- texts -------------------------------------------------------------------------------------------- */
 
-/* The end of the chunk that begins at `at`. */
-static size_t chunk_end(const struct tokenizer *tokenizer, struct piece text, size_t at)
+/* True if no added token touches the place where a text would be cut. Tokens of normalized text are found
+   between the others. */
+static hashattn_status may_cut(struct encoder *encoder, struct piece text, size_t cut, bool *may)
 {
+    const struct tokenizer *tokenizer = encoder->tokenizer;
+    bool touches;
+    size_t end = SIZE_MAX, unused;
+    *may = false;
+    TRY(added_probe_move(encoder->host, &tokenizer->raw, text, cut, &encoder->raw_probe, &touches, &end));
+    if (end != SIZE_MAX)
+        added_probe_restart(&encoder->normalized_probe, end);
+    if (touches)
+        return HASHATTN_OK;
+    TRY(added_probe_move(encoder->host, &tokenizer->normalized, text, cut, &encoder->normalized_probe,
+                         &touches, &unused));
+    *may = !touches;
+    return HASHATTN_OK;
+}
+
+/* Sets *end to the end of the chunk that begins at `at`. */
+static hashattn_status find_chunk(struct encoder *encoder, struct piece text, size_t at, size_t *end)
+{
+    const struct tokenizer *tokenizer = encoder->tokenizer;
+    *end = text.size;
     if (text.size - at <= 2 * CHUNK || (tokenizer->has_normalizer && tokenizer->normalized.count > 0))
-        return text.size;
-    const char *begin = text.bytes + at, *end = text.bytes + text.size;
+        return HASHATTN_OK;
+    const char *begin = text.bytes + at, *last = text.bytes + text.size;
     for (size_t cut = at + CHUNK; cut < text.size; cut++) {
         const char *here = text.bytes + cut;
         bool splits = tokenizer->kind == TOKENIZER_BYTE_BPE
-                          ? byte_level_splits(begin, here, end)
-                          : bert_splits(&tokenizer->normalizer, begin, here, end);
-        if (splits && !added_tokens_touch(&tokenizer->raw, text, cut) &&
-            !added_tokens_touch(&tokenizer->normalized, text, cut))
-            return cut;
+                          ? byte_level_splits(begin, here, last)
+                          : bert_splits(&tokenizer->normalizer, begin, here, last);
+        if (splits)
+            TRY(may_cut(encoder, text, cut, &splits));
+        if (splits) {
+            *end = cut;
+            return HASHATTN_OK;
+        }
     }
-    return text.size;
+    return HASHATTN_OK;
 }
 
 static hashattn_status encode_text(const struct job *job)
 {
-    const struct tokenizer *tokenizer = job->encoder->tokenizer;
-    struct added_match match;
+    struct encoder *encoder = job->encoder;
+    const struct added_matches *matches = &encoder->raw;
     job->tokens->count = 0;
+    added_probe_restart(&encoder->raw_probe, 0);
+    added_probe_restart(&encoder->normalized_probe, 0);
     for (size_t begin = 0, end; begin < job->text.size && job->tokens->count <= job->limit; begin = end) {
-        end = chunk_end(tokenizer, job->text, begin);
+        TRY(find_chunk(encoder, job->text, begin, &end));
         const struct piece chunk = {job->text.bytes + begin, end - begin};
-        struct added_search search = {0, 0};
-        for (bool found = true; found && job->tokens->count <= job->limit;) {
-            size_t done = search.done;
-            found = added_tokens_next(&tokenizer->raw, chunk, &search, &match);
-            size_t stop = size_max(done, found ? match.begin : chunk.size);
+        TRY(added_tokens_find(encoder->host, &encoder->tokenizer->raw, chunk, &encoder->raw));
+        for (size_t i = 0, done = 0; i <= matches->count && job->tokens->count <= job->limit; i++) {
+            const struct added_match *match = i < matches->count ? &matches->list[i] : NULL;
+            size_t stop = size_max(done, match != NULL ? match->begin : chunk.size);
             TRY(encode_piece(job, begin + done, begin + stop, begin == 0 || done > 0));
-            if (found)
-                TRY(add_match(job, match.token, begin + match.begin, begin + match.end));
+            if (match == NULL)
+                break;
+            TRY(add_match(job, match->token, begin + match->begin, begin + match->end));
+            done = match->end;
         }
     }
     return HASHATTN_OK;

@@ -25,6 +25,7 @@ void tokenizer_free(struct host *host, struct tokenizer *tokenizer)
         return;
     vocabulary_free(host, &tokenizer->vocabulary);
     bpe_free(host, &tokenizer->bpe);
+    wordpiece_free(host, &tokenizer->wordpiece);
     added_tokens_free(host, &tokenizer->raw);
     added_tokens_free(host, &tokenizer->normalized);
     memory_free(host, tokenizer);
@@ -130,6 +131,8 @@ hashattn_status tokenizer_add(struct host *host, struct tokenizer *tokenizer, co
     changed.content = (struct piece){normal.bytes, normal.size};
     if (status == HASHATTN_OK && normal.size > 0) /* an empty one is never found */
         status = added_tokens_add(host, &tokenizer->normalized, &changed);
+    if (status == HASHATTN_OK && normal.size > 0)
+        vocabulary->entries[token->id].normalized = (uint32_t)tokenizer->normalized.count;
     normal_text_free(host, &normal);
     return status;
 }

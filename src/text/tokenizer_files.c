@@ -99,8 +99,7 @@ static hashattn_status set_bpe(struct host *host, struct tokenizer *tokenizer)
     } else {
         TRY(add_special(host, tokenizer, "<|endoftext|>", false));
     }
-    added_tokens_sort(&tokenizer->raw);
-    return HASHATTN_OK;
+    return added_tokens_finish(host, &tokenizer->raw);
 }
 
 static hashattn_status read_bpe(struct host *host, const char *directory, const char *vocabulary,
@@ -224,11 +223,11 @@ static hashattn_status set_wordpiece(struct host *host, struct tokenizer *tokeni
         FAIL_IF(!tokenizer_find(tokenizer, (struct piece){names[i], 5}, &ids[i]), host, HASHATTN_BAD_FILE,
                 "special token '%s' is missing", names[i]);
     tokenizer->wordpiece.unknown = ids[0];
+    TRY(wordpiece_init(host, &tokenizer->wordpiece, &tokenizer->vocabulary));
     template_bert(tokenizer->templates, ids[1], ids[2]);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         TRY(add_special(host, tokenizer, names[i], false));
-    added_tokens_sort(&tokenizer->raw);
-    return HASHATTN_OK;
+    return added_tokens_finish(host, &tokenizer->raw);
 }
 
 static hashattn_status read_wordpiece(struct host *host, const char *directory, struct tokenizer *tokenizer)

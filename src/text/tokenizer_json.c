@@ -163,7 +163,7 @@ static hashattn_status read_wordpiece(struct host *host, const struct json *root
     wordpiece->max_characters = (size_t)most;
     FAIL_IF(!vocabulary_find(&tokenizer->vocabulary, piece_of(unknown), &wordpiece->unknown), host,
             HASHATTN_BAD_FILE, "'model.unk_token' '%.60s' is not in the vocabulary", unknown);
-    return HASHATTN_OK;
+    return wordpiece_init(host, wordpiece, &tokenizer->vocabulary);
 }
 
 static hashattn_status read_model(struct host *host, const struct json *root, struct tokenizer *tokenizer)
@@ -219,9 +219,8 @@ static hashattn_status read_all_added(struct host *host, const struct json *root
     TRY(json_get_array(host, root, "added_tokens", &list));
     for (size_t i = 0; i < json_count(list); i++)
         TRY(read_added(host, root, i, tokenizer));
-    added_tokens_sort(&tokenizer->raw);
-    added_tokens_sort(&tokenizer->normalized);
-    return HASHATTN_OK;
+    TRY(added_tokens_finish(host, &tokenizer->raw));
+    return added_tokens_finish(host, &tokenizer->normalized);
 }
 
 /* ---- pre-tokenizer, post-processor, decoder ----------------------------------------------------------- */

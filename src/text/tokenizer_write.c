@@ -75,18 +75,17 @@ static hashattn_status put_merges(struct host *host, struct json *model, const s
     struct json *array;
     void *block;
     TRY(put_new(host, model, "merges", true, &array));
-    TRY(memory_new(host, bpe->num_merges, sizeof(struct bpe_merge), "merges", &block));
+    size_t count = bpe->num_pairs;
+    TRY(memory_new(host, count, sizeof(struct bpe_merge), "merges", &block));
     struct bpe_merge *merges = block;
-    size_t count = 0;
-    for (size_t i = 0; i < bpe->num_slots; i++)
-        if (bpe->slots[i].pair != BPE_FREE)
-            merges[count++] = bpe->slots[i];
+    if (count > 0)
+        memcpy(merges, bpe->merges, count * sizeof *merges);
     if (count > 1)
         qsort(merges, count, sizeof *merges, compare_ranks);
     hashattn_status status = HASHATTN_OK;
     for (size_t i = 0; i < count && status == HASHATTN_OK; i++) {
-        status = name_of(host, name, vocabulary_get(&tokenizer->vocabulary, merges[i].pair >> 32),
-                         vocabulary_get(&tokenizer->vocabulary, (uint32_t)merges[i].pair));
+        status = name_of(host, name, vocabulary_get(&tokenizer->vocabulary, merges[i].left),
+                         vocabulary_get(&tokenizer->vocabulary, merges[i].right));
         if (status == HASHATTN_OK)
             status = json_put_string(host, array, NULL, name->text);
     }

@@ -1,4 +1,4 @@
-/* Open addressing in a table at most half full.
+/* An array by id, and a table of the tokens.
    SPDX-License-Identifier: Apache-2.0 */
 #include "text/vocabulary.h"
 
@@ -7,24 +7,11 @@
 #include "base/memory.h"
 #include "text/tokenizer.h"
 
-static uint64_t hash_of(struct piece token)
-{
-    uint64_t hash = VOCABULARY_HASH;
-    for (size_t i = 0; i < token.size; i++)
-        hash = vocabulary_hash(hash, token.bytes[i]);
-    return hash;
-}
-
-static size_t first_slot(const struct vocabulary *vocabulary, uint64_t hash)
-{
-    return (hash ^ hash >> 29) & (vocabulary->num_slots - 1);
-}
-
 void vocabulary_free(struct host *host, struct vocabulary *vocabulary)
 {
     memory_free(host, vocabulary->bytes);
     memory_free(host, vocabulary->entries);
-    memory_free(host, vocabulary->slots);
+    index_table_free(host, &vocabulary->tokens);
     *vocabulary = (struct vocabulary){.bytes = NULL};
 }
 
@@ -35,49 +22,24 @@ struct piece vocabulary_get(const struct vocabulary *vocabulary, uint64_t id)
     return (struct piece){vocabulary->bytes + vocabulary->entries[id].start, vocabulary->entries[id].size};
 }
 
-bool vocabulary_look_up(const struct vocabulary *vocabulary, struct piece token, uint64_t hash, uint32_t *id)
+static uint64_t hash_of(const struct vocabulary *vocabulary, struct piece token)
 {
-    if (vocabulary->num_slots == 0)
-        return false;
-    for (size_t slot = first_slot(vocabulary, hash); vocabulary->slots[slot] != 0;
-         slot = (slot + 1) & (vocabulary->num_slots - 1)) {
-        const struct vocabulary_entry *entry = &vocabulary->entries[vocabulary->slots[slot] - 1];
-        if (entry->size == token.size &&
-            memcmp(vocabulary->bytes + entry->start, token.bytes, token.size) == 0) {
-            *id = vocabulary->slots[slot] - 1;
-            return true;
-        }
-    }
-    return false;
+    return hash_bytes(&vocabulary->tokens.key, token.bytes, token.size);
 }
 
 bool vocabulary_find(const struct vocabulary *vocabulary, struct piece token, uint32_t *id)
 {
-    return vocabulary_look_up(vocabulary, token, hash_of(token), id);
-}
-
-static void insert(struct vocabulary *vocabulary, uint32_t id)
-{
-    size_t slot = first_slot(vocabulary, hash_of(vocabulary_get(vocabulary, id)));
-    while (vocabulary->slots[slot] != 0)
-        slot = (slot + 1) & (vocabulary->num_slots - 1);
-    vocabulary->slots[slot] = id + 1;
-}
-
-static hashattn_status grow_slots(struct host *host, struct vocabulary *vocabulary)
-{
-    if (2 * (vocabulary->count + 1) <= vocabulary->num_slots)
-        return HASHATTN_OK;
-    size_t num_slots = size_max(256, 2 * vocabulary->num_slots);
-    void *block;
-    TRY(memory_new_zeroed(host, num_slots, sizeof *vocabulary->slots, "table of tokens", &block));
-    memory_free(host, vocabulary->slots);
-    vocabulary->slots = block;
-    vocabulary->num_slots = num_slots;
-    for (size_t id = 0; id < vocabulary->num_ids; id++)
-        if (vocabulary->entries[id].taken)
-            insert(vocabulary, (uint32_t)id);
-    return HASHATTN_OK;
+    uint64_t hash = hash_of(vocabulary, token);
+    uint32_t index;
+    for (size_t probes = 0; index_table_next(&vocabulary->tokens, hash, &probes, &index);) {
+        const struct vocabulary_entry *entry = &vocabulary->entries[index];
+        if (entry->size == token.size &&
+            memcmp(vocabulary->bytes + entry->start, token.bytes, token.size) == 0) {
+            *id = index;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The part of a token that fits a message. */
@@ -110,7 +72,7 @@ hashattn_status vocabulary_add(struct host *host, struct vocabulary *vocabulary,
     /* One byte more, so that even an empty token has an address. */
     TRY(memory_grow(host, &vocabulary->bytes, &vocabulary->bytes_room, vocabulary->num_bytes, token.size + 1,
                     1, "tokens"));
-    TRY(grow_slots(host, vocabulary));
+    TRY(index_table_grow(host, &vocabulary->tokens));
     if (token.size > 0)
         memcpy(vocabulary->bytes + vocabulary->num_bytes, token.bytes, token.size);
     vocabulary->entries[id] = (struct vocabulary_entry){
@@ -118,6 +80,6 @@ hashattn_status vocabulary_add(struct host *host, struct vocabulary *vocabulary,
     vocabulary->num_bytes += token.size;
     vocabulary->count++;
     vocabulary->longest = size_max(vocabulary->longest, token.size);
-    insert(vocabulary, (uint32_t)id);
+    index_table_add(&vocabulary->tokens, hash_of(vocabulary, token), (uint32_t)id);
     return HASHATTN_OK;
 }

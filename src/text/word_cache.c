@@ -10,7 +10,7 @@ enum { TOKEN_UNITS = sizeof(struct word_token) / sizeof(uint32_t) };
 hashattn_status word_cache_init(struct host *host, struct word_cache *cache)
 {
     void *block;
-    *cache = (struct word_cache){.slots = NULL};
+    *cache = (struct word_cache){.key = hash_key_new()};
     TRY(memory_new_zeroed(host, WORD_CACHE_SLOTS, sizeof *cache->slots, "the cache of words", &block));
     cache->slots = block;
     TRY(memory_new(host, WORD_CACHE_ROOM, sizeof *cache->records, "the cache of words", &block));
@@ -24,22 +24,9 @@ void word_cache_free(struct host *host, struct word_cache *cache)
     memory_free(host, cache->records);
 }
 
-uint64_t word_cache_hash(struct piece word)
+uint64_t word_cache_hash(const struct word_cache *cache, struct piece word)
 {
-    const uint64_t factor = 0x9e3779b97f4a7c15u;
-    uint64_t hash = word.size * factor, eight;
-    const char *at = word.bytes;
-    size_t left = word.size;
-    for (; left >= sizeof eight; left -= sizeof eight, at += sizeof eight) {
-        memcpy(&eight, at, sizeof eight);
-        hash = (hash ^ eight) * factor;
-        hash ^= hash >> 29;
-    }
-    eight = 0;
-    for (size_t i = 0; i < left; i++)
-        eight |= (uint64_t)(unsigned char)at[i] << 8 * i;
-    hash = (hash ^ eight) * factor;
-    return hash ^ hash >> 32;
+    return hash_bytes(&cache->key, word.bytes, word.size);
 }
 
 const struct word_token *word_cache_find(const struct word_cache *cache, struct piece word, uint64_t hash,

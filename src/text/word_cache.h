@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "base/tables/hash_key.h"
 #include "io/lines.h"
 #include "text/word_tokens.h"
 
@@ -19,11 +20,12 @@ struct word_cache {
     uint32_t *slots; /* (WORD_CACHE_SLOTS) position of a record in `records`, plus 1; 0: free */
     uint32_t *records;
     size_t used, count;
+    struct hash_key key;
 };
 hashattn_status word_cache_init(struct host *host, struct word_cache *cache);
 void word_cache_free(struct host *host, struct word_cache *cache);
 
-uint64_t word_cache_hash(struct piece word);
+uint64_t word_cache_hash(const struct word_cache *cache, struct piece word);
 /* The tokens of a word. NULL: it is not there. */
 const struct word_token *word_cache_find(const struct word_cache *cache, struct piece word, uint64_t hash,
                                          size_t *count);

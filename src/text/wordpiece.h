@@ -4,6 +4,7 @@
 #ifndef TEXT_WORDPIECE_H
 #define TEXT_WORDPIECE_H
 
+#include "text/max_match.h"
 #include "text/vocabulary.h"
 #include "text/word_tokens.h"
 
@@ -14,20 +15,17 @@ struct wordpiece {
     size_t prefix_size;
     size_t max_characters; /* a longer word is one unknown token */
     uint32_t unknown;      /* id */
+    struct max_match tokens;
 };
 
-/* Scratch memory, reused; zeroed at first. */
-struct wordpiece_scratch {
-    uint64_t *hashes; /* of the beginnings of the rest of the word */
-    char *bytes;      /* room for a prefix, and the word */
-    size_t hashes_room, bytes_room;
-};
-void wordpiece_scratch_free(struct host *host, struct wordpiece_scratch *scratch);
+/* Takes the tokens of the vocabulary, given the prefix. wordpiece_free also after a failure. */
+hashattn_status wordpiece_init(struct host *host, struct wordpiece *wordpiece,
+                               const struct vocabulary *vocabulary);
+void wordpiece_free(struct host *host, struct wordpiece *wordpiece);
 
-/* Replaces `tokens` by those of a word. A word with a part that has no token is one unknown token. Cost:
-   tokens * longest token. */
+/* Replaces `tokens` by those of a word. A word with a part that has no token is one unknown token. run is
+   scratch memory. Cost: bytes. */
 hashattn_status wordpiece_word(struct host *host, const struct wordpiece *wordpiece,
-                               const struct vocabulary *vocabulary, struct wordpiece_scratch *scratch,
-                               struct piece word, struct word_tokens *tokens);
+                               struct max_match_run *run, struct piece word, struct word_tokens *tokens);
 
 #endif

@@ -31,16 +31,18 @@ static void merge(struct host *host, const struct tokenizer *tokenizer, struct p
 
 static void split(struct host *host, const struct tokenizer *tokenizer, struct piece word)
 {
-    const struct wordpiece model = {.prefix = "##", .prefix_size = 2, .max_characters = 100};
-    struct wordpiece_scratch scratch = {.bytes = NULL};
+    struct wordpiece model = {.prefix = "##", .prefix_size = 2, .max_characters = 100};
+    struct max_match_run run = {.list = NULL};
     struct word_tokens tokens = {.list = NULL};
-    FUZZ_CHECK(wordpiece_word(host, &model, &tokenizer->vocabulary, &scratch, word, &tokens) == HASHATTN_OK);
+    FUZZ_CHECK(wordpiece_init(host, &model, &tokenizer->vocabulary) == HASHATTN_OK);
+    FUZZ_CHECK(wordpiece_word(host, &model, &run, word, &tokens) == HASHATTN_OK);
     FUZZ_CHECK(tokens.count > 0 && tokens.list[0].begin == 0 &&
                tokens.list[tokens.count - 1].end == word.size);
     for (size_t i = 1; i < tokens.count; i++)
         FUZZ_CHECK(tokens.list[i].begin == tokens.list[i - 1].end);
     memory_free(host, tokens.list);
-    wordpiece_scratch_free(host, &scratch);
+    max_match_run_free(host, &run);
+    wordpiece_free(host, &model);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

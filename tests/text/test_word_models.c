@@ -193,11 +193,11 @@ static void wordpiece_equals_a_slow_program(void **state)
     struct random random = random_open(random_key(6, RANDOM_DATA, 0));
     for (int n = 0; n < 60; n++) {
         struct vocabulary vocabulary = {.bytes = NULL};
-        struct wordpiece_scratch scratch = {.bytes = NULL};
+        struct max_match_run run = {.list = NULL};
         struct word_tokens tokens = {.list = NULL};
         uint32_t id;
         assert_int_equal(vocabulary_add(&host, &vocabulary, piece_of("[UNK]"), 0), HASHATTN_OK);
-        const struct wordpiece model = {.prefix = "##", .prefix_size = 2, .max_characters = 12, .unknown = 0};
+        struct wordpiece model = {.prefix = "##", .prefix_size = 2, .max_characters = 12, .unknown = 0};
         for (int i = 0; i < 20; i++) {
             char token[16] = "##";
             size_t size = 1 + random_below(&random, 4);
@@ -208,6 +208,7 @@ static void wordpiece_equals_a_slow_program(void **state)
             if (!vocabulary_find(&vocabulary, piece, &id))
                 assert_int_equal(vocabulary_add(&host, &vocabulary, piece, vocabulary.num_ids), HASHATTN_OK);
         }
+        assert_int_equal(wordpiece_init(&host, &model, &vocabulary), HASHATTN_OK);
         for (int w = 0; w < 300; w++) {
             char word[16] = "";
             size_t size = 1 + random_below(&random, 13), at = 0, count = 0;
@@ -231,14 +232,14 @@ static void wordpiece_equals_a_slow_program(void **state)
                 want[0] = (struct word_token){0, 0, (uint32_t)size};
                 count = 1;
             }
-            assert_int_equal(
-                wordpiece_word(&host, &model, &vocabulary, &scratch, (struct piece){word, size}, &tokens),
-                HASHATTN_OK);
+            assert_int_equal(wordpiece_word(&host, &model, &run, (struct piece){word, size}, &tokens),
+                             HASHATTN_OK);
             assert_int_equal(tokens.count, count);
             check_same_bits(tokens.list, want, count * sizeof *want, word);
         }
         memory_free(&host, tokens.list);
-        wordpiece_scratch_free(&host, &scratch);
+        max_match_run_free(&host, &run);
+        wordpiece_free(&host, &model);
         vocabulary_free(&host, &vocabulary);
     }
 }
@@ -285,7 +286,7 @@ static void the_cache_keeps_words_until_it_is_full(void **state)
         struct piece piece = {word, (size_t)snprintf(word, sizeof word, "%u", i)};
         if (i % 1000 == 999)
             piece.size = (size_t)snprintf(word, sizeof word, "%070u", i); /* too long */
-        uint64_t hash = word_cache_hash(piece);
+        uint64_t hash = word_cache_hash(&cache, piece);
         assert_null(word_cache_find(&cache, piece, hash, &count));
         tokens.count = i % 4;
         for (uint32_t k = 0; k < tokens.count; k++)
@@ -301,7 +302,7 @@ static void the_cache_keeps_words_until_it_is_full(void **state)
         assert_true(piece.size > 15 || word_cache_find(&cache, other, hash, &count) == NULL);
         /* An older word is there with its own tokens, or is forgotten. */
         piece.size = (size_t)snprintf(word, sizeof word, "%u", i / 2);
-        kept = word_cache_find(&cache, piece, word_cache_hash(piece), &count);
+        kept = word_cache_find(&cache, piece, word_cache_hash(&cache, piece), &count);
         found += kept != NULL;
         if (kept != NULL && count > 0)
             assert_int_equal(kept[0].id, i / 2);
@@ -327,34 +328,40 @@ static void added_tokens_are_found(void **state)
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
         assert_int_equal(added_tokens_add(&host, &tokens, &list[i]), HASHATTN_OK);
-    added_tokens_sort(&tokens);
+    assert_int_equal(added_tokens_finish(&host, &tokens), HASHATTN_OK);
     const struct piece text = piece_of("x<a><ab <mask>  <mask>bend end\xc3\xa9 end >>\xc2\xa0 >>");
     static const struct {
         uint32_t id;
         size_t begin, end;
     } want[] = {{1, 1, 4}, {2, 4, 6}, {3, 7, 14}, {3, 14, 22}, {4, 33, 36}, {5, 37, 42}, {5, 42, 44}};
-    struct added_search search = {0, 0};
-    struct added_match match;
-    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
-        assert_true(added_tokens_next(&tokens, text, &search, &match));
-        assert_int_equal(match.token->id, want[i].id);
-        assert_int_equal(match.begin, want[i].begin);
-        assert_int_equal(match.end, want[i].end);
+    struct added_matches matches = {.list = NULL};
+    assert_int_equal(added_tokens_find(&host, &tokens, text, &matches), HASHATTN_OK);
+    assert_int_equal(matches.count, sizeof want / sizeof want[0]);
+    for (size_t i = 0; i < matches.count; i++) {
+        assert_int_equal(matches.list[i].token->id, want[i].id);
+        assert_int_equal(matches.list[i].begin, want[i].begin);
+        assert_int_equal(matches.list[i].end, want[i].end);
     }
-    assert_false(added_tokens_next(&tokens, text, &search, &match));
-    assert_true(added_tokens_touch(&tokens, text, 4) && added_tokens_touch(&tokens, text, 10));
-    assert_false(added_tokens_touch(&tokens, text, 7));
+    struct added_probe probe = {.passed = 0};
+    static const bool touches[] = {false, true, true, true, true, true, true, false, true};
+    for (size_t at = 0; at < sizeof touches / sizeof *touches; at++) {
+        bool touched;
+        size_t end = SIZE_MAX;
+        assert_int_equal(added_probe_move(&host, &tokens, text, at, &probe, &touched, &end), HASHATTN_OK);
+        assert_int_equal(touched, touches[at]);
+        assert_true(end == (at == 5 ? 4 : at == 7 ? 6 : SIZE_MAX));
+    }
+    added_probe_free(&host, &probe);
     /* The white space that a token took is searched again. */
     const struct added_token blank = {.content = piece_of("  "), .id = 6};
     assert_int_equal(added_tokens_add(&host, &tokens, &blank), HASHATTN_OK);
-    added_tokens_sort(&tokens);
-    search = (struct added_search){0, 0};
-    assert_true(added_tokens_next(&tokens, piece_of(">>   "), &search, &match) && match.end == 5);
-    assert_true(added_tokens_next(&tokens, piece_of(">>   "), &search, &match));
-    assert_true(match.token->id == 6 && match.begin == 2 && match.end == 4 && search.done == 4);
-    search = (struct added_search){0, 0};
-    assert_true(added_tokens_next(&tokens, piece_of(">> <mask>"), &search, &match) && match.end == 3);
-    assert_true(added_tokens_next(&tokens, piece_of(">> <mask>"), &search, &match) && match.begin == 3);
+    assert_int_equal(added_tokens_finish(&host, &tokens), HASHATTN_OK);
+    assert_int_equal(added_tokens_find(&host, &tokens, piece_of(">>   "), &matches), HASHATTN_OK);
+    assert_true(matches.count == 2 && matches.list[0].end == 5);
+    assert_true(matches.list[1].token->id == 6 && matches.list[1].begin == 2 && matches.list[1].end == 4);
+    assert_int_equal(added_tokens_find(&host, &tokens, piece_of(">> <mask>"), &matches), HASHATTN_OK);
+    assert_true(matches.count == 2 && matches.list[0].end == 3 && matches.list[1].begin == 3);
+    added_matches_free(&host, &matches);
     check_status(&host, added_tokens_add(&host, &tokens, &(struct added_token){.id = 9}), HASHATTN_BAD_FILE,
                  "added token with id 9 is empty");
     added_tokens_free(&host, &tokens);

@@ -1,9 +1,12 @@
-/* Pairs have counts and lists of the words in which they occur; a heap orders them. A merge changes counts of
-   pairs beside it; entries of the heap with an old count are put back when they reach the top.
+/* Pairs have counts and lists of the places where they occur; a heap orders them. A merge visits these places
+   only and changes the counts of the pairs beside them, so all merges together cost bytes * log bytes,
+   however long a word is. Each pair has one entry of the heap that counts, its last; one whose count has
+   fallen since is put back when it reaches the top.
    SPDX-License-Identifier: Apache-2.0 */
 #include "text/learning/learn_bpe.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -11,50 +14,50 @@
 #include "text/characters.h"
 #include "text/tokenizer_parts.h"
 
-#define NO_NODE UINT32_MAX
+#define NO_NODE  UINT32_MAX
+#define NO_TOKEN UINT32_MAX
 
-struct word {
-    size_t start; /* of its tokens in `tokens` */
-    uint32_t size;
-    uint64_t count;
+struct place { /* of a pair: where its first token begins, and in which word */
+    uint32_t at, word;
 };
 
-struct node { /* of the list of words with a pair */
-    uint32_t word, next;
+struct node { /* of the list of places of a pair */
+    struct place place;
+    uint32_t next;
 };
 
 struct pair {
-    uint64_t key; /* left id << 32 | right id */
-    int64_t count;
-    uint32_t words; /* first node; a word may be listed although the pair is gone from it */
-    bool touched;   /* its count has grown in this merge */
+    uint32_t left, right;
+    int64_t count, queued; /* queued: count of the entry of the heap that counts */
+    uint32_t places;       /* first node; the pair may be gone from a place */
+    bool touched;          /* its count has grown in this merge */
     bool merged;
 };
 
 struct queued {
     int64_t count;
-    uint64_t key;
-    uint32_t pair;
+    uint32_t left, right, pair;
 };
 
 struct learner {
     struct host *host;
     struct vocabulary *vocabulary;
-    uint32_t *tokens; /* of all words, one after another */
-    struct word *words;
-    size_t num_words;
+    const struct word_counts *counts;
+    uint32_t *tokens; /* (bytes of all words) the token that begins at a byte; NO_TOKEN: none does */
+    uint32_t *sizes;  /* (the same) bytes of a token, at its first and at its last byte */
     struct node *nodes;
     size_t num_nodes, nodes_room;
     uint32_t free_nodes; /* list */
     struct pair *pairs;
     size_t num_pairs, pairs_room;
-    uint32_t *slots; /* (num_slots, a power of 2) index of a pair + 1, linear probing; 0: free */
-    size_t num_slots;
+    struct index_table table; /* indices of pairs */
     struct queued *heap;
     size_t heap_count, heap_room;
     uint32_t *touched; /* pairs */
     size_t num_touched, touched_room;
-    uint64_t *merges; /* keys */
+    struct place *places; /* of one pair */
+    size_t places_room;
+    uint32_t *merges; /* pairs */
     size_t num_merges, merges_room;
     char *joined; /* the bytes of a new token */
     size_t joined_room;
@@ -62,60 +65,35 @@ struct learner {
 
 static void learner_free(struct learner *learner)
 {
-    void *const blocks[] = {learner->tokens,  learner->words,  learner->nodes,
-                            learner->pairs,   learner->slots,  learner->heap,
-                            learner->touched, learner->merges, learner->joined};
+    void *const blocks[] = {learner->tokens, learner->sizes,   learner->nodes,  learner->pairs, learner->heap,
+                            learner->places, learner->touched, learner->merges, learner->joined};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         memory_free(learner->host, blocks[i]);
+    index_table_free(learner->host, &learner->table);
 }
 
 /* ---- pairs -------------------------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct learner *learner, uint64_t key)
-{
-    uint64_t hash = key * 0x9e3779b97f4a7c15u;
-    size_t slot = (hash >> 32) & (learner->num_slots - 1);
-    while (learner->slots[slot] != 0 && learner->pairs[learner->slots[slot] - 1].key != key)
-        slot = (slot + 1) & (learner->num_slots - 1);
-    return slot;
-}
-
-/* Makes room for one more pair. */
-static hashattn_status grow_pairs(struct learner *learner)
-{
-    TRY(memory_grow(learner->host, &learner->pairs, &learner->pairs_room, learner->num_pairs, 1,
-                    sizeof *learner->pairs, "pairs of tokens"));
-    if (2 * (learner->num_pairs + 1) <= learner->num_slots)
-        return HASHATTN_OK;
-    size_t num_slots = size_max(1 << 12, 2 * learner->num_slots);
-    void *block;
-    TRY(memory_new_zeroed(learner->host, num_slots, sizeof *learner->slots, "table of pairs", &block));
-    memory_free(learner->host, learner->slots);
-    learner->slots = block;
-    learner->num_slots = num_slots;
-    for (size_t i = 0; i < learner->num_pairs; i++)
-        learner->slots[slot_of(learner, learner->pairs[i].key)] = (uint32_t)i + 1;
-    return HASHATTN_OK;
-}
-
 static hashattn_status get_pair(struct learner *learner, uint32_t left, uint32_t right, struct pair **pair)
 {
-    TRY(grow_pairs(learner));
-    uint64_t key = (uint64_t)left << 32 | right;
-    size_t slot = slot_of(learner, key);
-    if (learner->slots[slot] == 0) {
-        learner->pairs[learner->num_pairs++] = (struct pair){.key = key, .words = NO_NODE};
-        learner->slots[slot] = (uint32_t)learner->num_pairs;
+    uint32_t index;
+    TRY(index_table_grow(learner->host, &learner->table));
+    uint64_t hash = hash_pair(&learner->table.key, left, right);
+    for (size_t probes = 0; index_table_next(&learner->table, hash, &probes, &index);) {
+        *pair = &learner->pairs[index];
+        if ((*pair)->left == left && (*pair)->right == right)
+            return HASHATTN_OK;
     }
-    *pair = &learner->pairs[learner->slots[slot] - 1];
+    TRY(memory_grow(learner->host, &learner->pairs, &learner->pairs_room, learner->num_pairs, 1,
+                    sizeof *learner->pairs, "pairs of tokens"));
+    index_table_add(&learner->table, hash, (uint32_t)learner->num_pairs);
+    *pair = &learner->pairs[learner->num_pairs++];
+    **pair = (struct pair){.left = left, .right = right, .places = NO_NODE};
     return HASHATTN_OK;
 }
 
-/* Adds a word to the list of a pair, unless it is the word added last. */
-static hashattn_status list_word(struct learner *learner, struct pair *pair, uint32_t word)
+static hashattn_status list_place(struct learner *learner, struct pair *pair, struct place place)
 {
-    if (pair->words != NO_NODE && learner->nodes[pair->words].word == word)
-        return HASHATTN_OK;
     uint32_t node = learner->free_nodes;
     if (node != NO_NODE) {
         learner->free_nodes = learner->nodes[node].next;
@@ -123,11 +101,11 @@ static hashattn_status list_word(struct learner *learner, struct pair *pair, uin
         FAIL_IF(learner->num_nodes >= NO_NODE, learner->host, HASHATTN_INVALID,
                 "the text has too many different words: more than %u pairs in words", NO_NODE);
         TRY(memory_grow(learner->host, &learner->nodes, &learner->nodes_room, learner->num_nodes, 1,
-                        sizeof *learner->nodes, "words with a pair"));
+                        sizeof *learner->nodes, "places of pairs"));
         node = (uint32_t)learner->num_nodes++;
     }
-    learner->nodes[node] = (struct node){word, pair->words};
-    pair->words = node;
+    learner->nodes[node] = (struct node){place, pair->places};
+    pair->places = node;
     return HASHATTN_OK;
 }
 
@@ -135,14 +113,21 @@ static hashattn_status list_word(struct learner *learner, struct pair *pair, uin
 
 static bool is_before(const struct queued *a, const struct queued *b)
 {
-    return a->count != b->count ? a->count > b->count : a->key < b->key;
+    if (a->count != b->count)
+        return a->count > b->count;
+    return a->left != b->left ? a->left < b->left : a->right < b->right;
 }
 
-static hashattn_status push(struct learner *learner, uint32_t pair)
+/* Puts a pair into the heap, unless it is there with this count. */
+static hashattn_status push(struct learner *learner, uint32_t index)
 {
+    struct pair *pair = &learner->pairs[index];
+    if (pair->queued == pair->count)
+        return HASHATTN_OK;
     TRY(memory_grow(learner->host, &learner->heap, &learner->heap_room, learner->heap_count, 1,
                     sizeof *learner->heap, "queue of pairs"));
-    const struct queued entry = {learner->pairs[pair].count, learner->pairs[pair].key, pair};
+    pair->queued = pair->count;
+    const struct queued entry = {pair->count, pair->left, pair->right, index};
     size_t at = learner->heap_count++;
     for (; at > 0 && is_before(&entry, &learner->heap[(at - 1) / 2]); at = (at - 1) / 2)
         learner->heap[at] = learner->heap[(at - 1) / 2];
@@ -195,28 +180,28 @@ static hashattn_status split_words(struct learner *learner, const struct word_co
         size_t size = character_write(byte_level_character((unsigned char)byte), text);
         vocabulary_find(learner->vocabulary, (struct piece){text, size}, &ids[byte]);
     }
+    FAIL_IF(counts->num_bytes >= NO_NODE, learner->host, HASHATTN_INVALID,
+            "the different words have %zu bytes, at most %u are allowed", counts->num_bytes, NO_NODE - 1);
     TRY(memory_new(learner->host, counts->num_bytes, sizeof *learner->tokens, "the tokens of words", &block));
     learner->tokens = block;
-    for (size_t i = 0; i < counts->num_bytes; i++)
+    TRY(memory_new(learner->host, counts->num_bytes, sizeof *learner->sizes, "the tokens of words", &block));
+    learner->sizes = block;
+    for (size_t i = 0; i < counts->num_bytes; i++) {
         learner->tokens[i] = ids[(unsigned char)counts->bytes[i]];
-    TRY(memory_new(learner->host, counts->count, sizeof *learner->words, "words", &block));
-    learner->words = block;
-    learner->num_words = counts->count;
-    for (size_t i = 0; i < counts->count; i++)
-        learner->words[i] = (struct word){counts->list[i].start, counts->list[i].size, counts->list[i].count};
+        learner->sizes[i] = 1;
+    }
     return HASHATTN_OK;
 }
 
 static hashattn_status count_pairs(struct learner *learner)
 {
-    for (size_t w = 0; w < learner->num_words; w++) {
-        const struct word *word = &learner->words[w];
-        const uint32_t *tokens = learner->tokens + word->start;
-        for (size_t i = 0; i + 1 < word->size; i++) {
+    for (size_t w = 0; w < learner->counts->count; w++) {
+        const struct word_count *word = &learner->counts->list[w];
+        for (size_t at = word->start; at + 1 < word->start + word->size; at++) {
             struct pair *pair;
-            TRY(get_pair(learner, tokens[i], tokens[i + 1], &pair));
+            TRY(get_pair(learner, learner->tokens[at], learner->tokens[at + 1], &pair));
             pair->count += (int64_t)word->count;
-            TRY(list_word(learner, pair, (uint32_t)w));
+            TRY(list_place(learner, pair, (struct place){(uint32_t)at, (uint32_t)w}));
         }
     }
     for (size_t i = 0; i < learner->num_pairs; i++)
@@ -226,9 +211,9 @@ static hashattn_status count_pairs(struct learner *learner)
 
 /* ---- one merge ---------------------------------------------------------------------------------------- */
 
-/* Changes the count of a pair in a word. */
+/* Changes the count of a pair by the one at a place. */
 static hashattn_status change(struct learner *learner, uint32_t left, uint32_t right, int64_t by,
-                              uint32_t word)
+                              struct place place)
 {
     struct pair *pair;
     TRY(get_pair(learner, left, right, &pair));
@@ -241,33 +226,60 @@ static hashattn_status change(struct learner *learner, uint32_t left, uint32_t r
         learner->touched[learner->num_touched++] = (uint32_t)(pair - learner->pairs);
         pair->touched = true;
     }
-    return list_word(learner, pair, word);
+    return list_place(learner, pair, place);
 }
 
-static hashattn_status merge_in_word(struct learner *learner, uint32_t index, uint32_t left, uint32_t right,
-                                     uint32_t result)
+/* Merges the pair at a place, if it is still there. */
+static hashattn_status merge_at(struct learner *learner, struct place place, uint32_t left, uint32_t right,
+                                uint32_t result)
 {
-    struct word *word = &learner->words[index];
-    uint32_t *tokens = learner->tokens + word->start;
+    const struct word_count *word = &learner->counts->list[place.word];
+    uint32_t *tokens = learner->tokens, *sizes = learner->sizes;
+    size_t at = place.at, begin = word->start, end = begin + word->size;
     int64_t count = (int64_t)word->count;
-    size_t out = 0;
-    for (size_t i = 0; i < word->size; i++, out++) {
-        if (tokens[i] != left || i + 1 == word->size || tokens[i + 1] != right) {
-            tokens[out] = tokens[i];
-            continue;
-        }
-        if (out > 0) {
-            TRY(change(learner, tokens[out - 1], left, -count, index));
-            TRY(change(learner, tokens[out - 1], result, count, index));
-        }
-        if (i + 2 < word->size) {
-            TRY(change(learner, right, tokens[i + 2], -count, index));
-            TRY(change(learner, result, tokens[i + 2], count, index));
-        }
-        tokens[out] = result;
-        i++;
+    if (tokens[at] != left)
+        return HASHATTN_OK;
+    size_t second = at + sizes[at];
+    if (second >= end || tokens[second] != right)
+        return HASHATTN_OK;
+    size_t after = second + sizes[second];
+    if (at > begin) {
+        const struct place before = {place.at - sizes[at - 1], place.word};
+        TRY(change(learner, tokens[before.at], left, -count, before));
+        TRY(change(learner, tokens[before.at], result, count, before));
     }
-    word->size = (uint32_t)out;
+    if (after < end) {
+        TRY(change(learner, right, tokens[after], -count, place));
+        TRY(change(learner, result, tokens[after], count, place));
+    }
+    tokens[at] = result;
+    tokens[second] = NO_TOKEN;
+    sizes[at] = sizes[after - 1] = (uint32_t)(after - at);
+    return HASHATTN_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Moves the places of a pair from its list to an array. Those of a token with itself may overlap, so they are
+   sorted: the leftmost of a word is merged first. */
+static hashattn_status take_places(struct learner *learner, struct pair *pair, size_t *count)
+{
+    *count = 0;
+    for (uint32_t node = pair->places, next; node != NO_NODE; node = next) {
+        next = learner->nodes[node].next;
+        TRY(memory_grow(learner->host, &learner->places, &learner->places_room, *count, 1,
+                        sizeof *learner->places, "places of a pair"));
+        learner->places[(*count)++] = learner->nodes[node].place;
+        learner->nodes[node].next = learner->free_nodes;
+        learner->free_nodes = node;
+    }
+    pair->places = NO_NODE;
+    if (pair->left == pair->right && *count > 1)
+        qsort(learner->places, *count, sizeof *learner->places, by_place);
     return HASHATTN_OK;
 }
 
@@ -289,26 +301,21 @@ static hashattn_status join(struct learner *learner, uint32_t left, uint32_t rig
 
 static hashattn_status merge(struct learner *learner, uint32_t index)
 {
-    uint64_t key = learner->pairs[index].key;
-    uint32_t left = (uint32_t)(key >> 32), right = (uint32_t)key, result;
+    const uint32_t left = learner->pairs[index].left, right = learner->pairs[index].right;
+    uint32_t result;
+    size_t count;
     TRY(join(learner, left, right, &result));
     if (!learner->pairs[index].merged) {
         TRY(memory_grow(learner->host, &learner->merges, &learner->merges_room, learner->num_merges, 1,
                         sizeof *learner->merges, "merges"));
-        learner->merges[learner->num_merges++] = key;
+        learner->merges[learner->num_merges++] = index;
     }
-    uint32_t node = learner->pairs[index].words;
+    TRY(take_places(learner, &learner->pairs[index], &count));
     learner->pairs[index].merged = true;
-    learner->pairs[index].words = NO_NODE;
-    learner->pairs[index].count = 0;
+    learner->pairs[index].count = learner->pairs[index].queued = 0;
     learner->num_touched = 0;
-    while (node != NO_NODE) {
-        const struct node visited = learner->nodes[node];
-        TRY(merge_in_word(learner, visited.word, left, right, result));
-        learner->nodes[node].next = learner->free_nodes;
-        learner->free_nodes = node;
-        node = visited.next;
-    }
+    for (size_t i = 0; i < count; i++)
+        TRY(merge_at(learner, learner->places[i], left, right, result));
     /* In "aaa" the merge of the first pair also takes the second one away. */
     if (learner->pairs[index].count < 0)
         learner->pairs[index].count = 0;
@@ -326,6 +333,8 @@ static hashattn_status learn(struct learner *learner, const struct learn_options
     while (learner->vocabulary->count < options->vocab_size && learner->heap_count > 0) {
         const struct queued top = pop(learner);
         int64_t count = learner->pairs[top.pair].count;
+        if (top.count != learner->pairs[top.pair].queued)
+            continue; /* another entry counts */
         if (top.count != count) {
             if (count > 0)
                 TRY(push(learner, top.pair));
@@ -353,8 +362,8 @@ static hashattn_status finish(struct learner *learner, struct tokenizer *tokeniz
     TRY(bpe_init(host, &tokenizer->bpe, &tokenizer->vocabulary, learner->num_merges));
     for (size_t i = 0; i < learner->num_merges; i++)
         TRY(bpe_add(host, &tokenizer->bpe, &tokenizer->vocabulary,
-                    vocabulary_get(&tokenizer->vocabulary, learner->merges[i] >> 32),
-                    vocabulary_get(&tokenizer->vocabulary, (uint32_t)learner->merges[i])));
+                    vocabulary_get(&tokenizer->vocabulary, learner->pairs[learner->merges[i]].left),
+                    vocabulary_get(&tokenizer->vocabulary, learner->pairs[learner->merges[i]].right)));
     for (uint32_t id = 0; id < LEARN_SPECIAL; id++) {
         const struct added_token token = {.content = vocabulary_get(&tokenizer->vocabulary, id),
                                           .id = id,
@@ -362,7 +371,7 @@ static hashattn_status finish(struct learner *learner, struct tokenizer *tokeniz
                                           .lstrip = id == LEARN_SPECIAL - 1}; /* <mask> */
         TRY(tokenizer_add(host, tokenizer, &token));
     }
-    added_tokens_sort(&tokenizer->raw);
+    TRY(added_tokens_finish(host, &tokenizer->raw));
     template_roberta(tokenizer->templates, 0, 2);
     return HASHATTN_OK;
 }
@@ -374,7 +383,8 @@ hashattn_status learn_bpe(struct host *host, const struct word_counts *counts,
     *tokenizer = NULL;
     assert(options->vocab_size >= LEARN_LEAST && options->vocab_size <= TOKENIZER_MOST_IDS);
     TRY(tokenizer_new(host, &made));
-    struct learner learner = {.host = host, .vocabulary = &made->vocabulary, .free_nodes = NO_NODE};
+    struct learner learner = {
+        .host = host, .vocabulary = &made->vocabulary, .counts = counts, .free_nodes = NO_NODE};
     hashattn_status status = HASHATTN_OK;
     TRY_DONE(add_first_tokens(&learner));
     TRY_DONE(split_words(&learner, counts));

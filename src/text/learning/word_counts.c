@@ -7,45 +7,23 @@
 #include "base/memory.h"
 #include "io/line_blocks.h"
 #include "text/byte_level.h"
-#include "text/word_cache.h"
 
 void word_counts_free(struct host *host, struct word_counts *counts)
 {
     memory_free(host, counts->bytes);
     memory_free(host, counts->list);
-    memory_free(host, counts->slots);
+    index_table_free(host, &counts->words);
     *counts = (struct word_counts){.bytes = NULL};
-}
-
-static hashattn_status grow(struct host *host, struct word_counts *counts)
-{
-    size_t num_slots = size_max(1 << 12, 2 * counts->num_slots);
-    void *block;
-    FAIL_IF(counts->count >= UINT32_MAX / 2, host, HASHATTN_INVALID,
-            "%zu different words, at most %u are allowed", counts->count, UINT32_MAX / 2);
-    TRY(memory_new_zeroed(host, num_slots, sizeof *counts->slots, "table of words", &block));
-    memory_free(host, counts->slots);
-    counts->slots = block;
-    counts->num_slots = num_slots;
-    for (size_t i = 0; i < counts->count; i++) {
-        size_t slot = counts->list[i].hash & (num_slots - 1);
-        while (counts->slots[slot] != 0)
-            slot = (slot + 1) & (num_slots - 1);
-        counts->slots[slot] = (uint32_t)i + 1;
-    }
-    return HASHATTN_OK;
 }
 
 hashattn_status word_counts_add_word(struct host *host, struct word_counts *counts, struct piece word)
 {
-    if (2 * (counts->count + 1) > counts->num_slots)
-        TRY(grow(host, counts));
-    uint32_t hash = (uint32_t)word_cache_hash(word);
-    size_t slot = hash & (counts->num_slots - 1);
-    for (; counts->slots[slot] != 0; slot = (slot + 1) & (counts->num_slots - 1)) {
-        struct word_count *known = &counts->list[counts->slots[slot] - 1];
-        if (known->hash == hash && known->size == word.size &&
-            memcmp(counts->bytes + known->start, word.bytes, word.size) == 0) {
+    uint32_t index;
+    TRY(index_table_grow(host, &counts->words));
+    uint64_t hash = hash_bytes(&counts->words.key, word.bytes, word.size);
+    for (size_t probes = 0; index_table_next(&counts->words, hash, &probes, &index);) {
+        struct word_count *known = &counts->list[index];
+        if (known->size == word.size && memcmp(counts->bytes + known->start, word.bytes, word.size) == 0) {
             known->count++;
             return HASHATTN_OK;
         }
@@ -55,9 +33,9 @@ hashattn_status word_counts_add_word(struct host *host, struct word_counts *coun
                     "words"));
     TRY(memory_grow(host, &counts->bytes, &counts->bytes_room, counts->num_bytes, word.size, 1, "words"));
     memcpy(counts->bytes + counts->num_bytes, word.bytes, word.size);
-    counts->list[counts->count++] = (struct word_count){counts->num_bytes, (uint32_t)word.size, hash, 1};
+    counts->list[counts->count] = (struct word_count){counts->num_bytes, (uint32_t)word.size, 1};
     counts->num_bytes += word.size;
-    counts->slots[slot] = (uint32_t)counts->count;
+    index_table_add(&counts->words, hash, (uint32_t)counts->count++);
     return HASHATTN_OK;
 }
 

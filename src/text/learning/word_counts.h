@@ -5,11 +5,12 @@
 
 #include <stdint.h>
 
+#include "base/tables/index_table.h"
 #include "io/lines.h"
 
 struct word_count {
     size_t start; /* of the word in `bytes` */
-    uint32_t size, hash;
+    uint32_t size;
     uint64_t count;
 };
 
@@ -19,8 +20,7 @@ struct word_counts {
     size_t num_bytes, bytes_room;
     struct word_count *list; /* (count) in order of first occurrence */
     size_t count, list_room;
-    uint32_t *slots; /* (num_slots, a power of 2) index in the list + 1, linear probing; 0: free */
-    size_t num_slots;
+    struct index_table words; /* indices in the list */
 };
 void word_counts_free(struct host *host, struct word_counts *counts);
 
