@@ -200,6 +200,13 @@ HASHATTN_API hashattn_status hashattn_attention_read_params(hashattn_attention *
 HASHATTN_API hashattn_status hashattn_attention_set_params(hashattn_attention *attention, const float *params,
                                                            size_t num_heads, size_t head_dim,
                                                            size_t value_dim, size_t max_len);
+/* Writes params, in the layout of hashattn_attention_set_params, to a safetensors file as
+   hashattn_attention_read_params reads it: learned parameters, or gradients of them. The file appears whole
+   or not at all. INVALID: the mechanism learns no tensors. NO_DISK: the file cannot be written. */
+HASHATTN_API hashattn_status hashattn_attention_write_params(hashattn_attention *attention, const char *path,
+                                                             const float *params, size_t num_heads,
+                                                             size_t head_dim, size_t value_dim,
+                                                             size_t max_len);
 /* Copies the parameters that a call with this problem uses, whether set, read or drawn, in the layout of
    hashattn_attention_set_params. Reads num_heads, head_dim, value_dim, max_len and seed of the problem. */
 HASHATTN_API hashattn_status hashattn_attention_get_params(hashattn_attention *attention,
@@ -307,6 +314,19 @@ HASHATTN_API hashattn_status hashattn_attention_backward(
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
     const hashattn_array *dout, const hashattn_array *dquery, const hashattn_array *dkey,
     const hashattn_array *dvalue, void *saved, void *scratch);
+
+/* As hashattn_attention_backward, which is the same call with NULL for dparams. WRITES to dparams the
+   gradients of sum(out * dout) with respect to the learned parameters that forward used, set or drawn:
+   (num_heads, floats of all tensors of a head), in the order of hashattn_attention_tensor, float32 for every
+   element type. They are summed over the sequences in their order. Tensors that learn from
+   hashattn_attention_own_loss only (those of lha and routing) get 0. If the mechanism has no learned tensors
+   with these options, nothing is written. dparams must not overlap any other array. An error leaves it
+   unchanged. With total_rows: this rank's part, to be added over the ranks. */
+HASHATTN_API hashattn_status hashattn_attention_backward_params(
+    hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
+    const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
+    const hashattn_array *dout, const hashattn_array *dquery, const hashattn_array *dkey,
+    const hashattn_array *dvalue, float *dparams, void *saved, void *scratch);
 
 /* The mechanism's own loss, summed over sequences and heads; 0 if it has none. Follows a forward, like
    backward. WRITES its gradient to dparams unless that is NULL: (num_heads, floats of all tensors of a head),
