@@ -142,6 +142,9 @@ typedef struct hashattn_mechanism_info {
     int exact;          /* 0: sampled, so the output depends on the seed */
     size_t num_options; /* see hashattn_mechanism_option */
     size_t num_params;  /* most learned tensors it can have; see hashattn_attention_tensor */
+    /* Where it departs from its paper or the released code and no option follows them: sentences, ended by
+       NULL. Empty, not NULL, if there are none. */
+    const char *const *departures;
 } hashattn_mechanism_info;
 
 /* The number of mechanisms. */
@@ -247,8 +250,10 @@ struct hashattn_problem {
        exception: in mechanisms that place queries in buckets (lha, lsh, random), blocks (local, bigbird,
        sparse, sinkhorn), windows (longformer), segments (nystrom), clusters (smyrf, clustered, routing),
        chunks (reformer) or positions (synthesizer), or choose among them (probsparse), if a sequence has as
-       many queries as keys, a masked token is absent as a query too. A query without any key gets 0 and no
-       gradient. */
+       many queries as keys, a masked token is absent as a query too. Positions count the tokens that take
+       part: a mask in the middle or in front shifts blocks, windows, segments, positions and the columns of
+       linformer's projection, as if the masked tokens had been cut out. A query without any key gets 0 and
+       no gradient. */
     const uint8_t *key_mask;
     int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without a causal form */
     uint64_t seed; /* determines all random choices of sampled mechanisms */
@@ -306,9 +311,10 @@ HASHATTN_API hashattn_status hashattn_attention_forward(
     void *scratch);
 
 /* Follows a forward with the same attention, problem, arrays and `saved`. WRITES dquery, dkey and dvalue,
-   shaped as query, key and value: the gradients of sum(out * dout) with respect to the raw inputs. REFUSED:
-   the mechanism has no backward pass. INVALID: dout holds NaN or infinity. An error leaves the outputs
-   unchanged. scratch: as in forward, but it may be another block. */
+   shaped as query, key and value: the gradients of sum(out * dout) with respect to the raw inputs. reformer
+   takes the queries as keys, so it ignores `key` and its dkey is 0. REFUSED: the mechanism has no backward
+   pass. INVALID: dout holds NaN or infinity. An error leaves the outputs unchanged. scratch: as in forward,
+   but it may be another block. */
 HASHATTN_API hashattn_status hashattn_attention_backward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
