@@ -59,6 +59,8 @@ static hashattn_status add_byte(struct host *host, struct csv *csv, char c)
 
 static hashattn_status end_field(struct host *host, struct csv *csv)
 {
+    FAIL_IF(csv->count == CSV_FIELDS, host, HASHATTN_BAD_FILE,
+            "line %zu: the record that begins here has more than %d fields", csv->line, CSV_FIELDS);
     TRY(memory_grow(host, &csv->ends, &csv->ends_room, csv->count, 1, sizeof *csv->ends, "fields"));
     csv->ends[csv->count++] = csv->used;
     return HASHATTN_OK;

@@ -4,14 +4,17 @@
    belong to the field. The first record may begin with a byte order mark. Errors, with the line: a quote
    inside an unquoted field, anything but a comma or the end of the line after the closing quote, a carriage
    return without a line feed outside quotes, a quote that is not closed, a record of more than CSV_LARGEST
-   bytes. Bytes are not checked otherwise. Cost: one pass; a record is copied once.
+   bytes or CSV_FIELDS fields. Bytes are not checked otherwise. Cost: one pass; a record is copied once.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_CSV_H
 #define IO_CSV_H
 
 #include "io/line_blocks.h"
 
-enum { CSV_LARGEST = 1 << 26 }; /* bytes of a record, so that an open quote does not read the whole file */
+enum {
+    CSV_LARGEST = 1 << 26, /* bytes of a record, so that an open quote does not read the whole file */
+    CSV_FIELDS = 1 << 16,  /* of a record; each takes 24 bytes, a comma in the file one */
+};
 
 struct csv {
     struct line_blocks blocks; /* of a file */

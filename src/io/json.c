@@ -33,24 +33,54 @@ static struct json *outside(const json_t *value)
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-/* The parser and the destructor recurse, so the depth is checked before either runs. Brackets inside strings
-   do not count. All other errors are left to the parser. */
-static hashattn_status check_depth(struct host *host, const char *text, size_t size)
+/* Bytes of memory of a tree, by the bytes of its text: an array and an object when they begin, a string, a
+   number, the place of a member, and the place after a comma. Measured with jansson 2.14 on 64 bits; blocks
+   of malloc round them up. */
+enum { OF_ARRAY = 128, OF_OBJECT = 224, OF_STRING = 64, OF_NUMBER = 32, OF_MEMBER = 40, OF_PLACE = 16 };
+
+static size_t memory_of(char c, char before)
 {
-    size_t depth = 0;
+    switch (c) {
+    case '[':
+        return OF_ARRAY;
+    case '{':
+        return OF_OBJECT;
+    case '"':
+        return OF_STRING;
+    case ':':
+        return OF_MEMBER;
+    case ',':
+        return OF_PLACE;
+    default:
+        return strchr("[:, \t\r\n", before) != NULL && ((c >= '0' && c <= '9') || c == '-') ? OF_NUMBER : 0;
+    }
+}
+
+/* The parser and the destructor recurse, so the depth is checked before either runs, and so is the memory, of
+   which short values take 75 times their text. What is inside strings does not count. All other errors are
+   left to the parser. */
+static hashattn_status check_size(struct host *host, const char *text, size_t size)
+{
+    size_t depth = 0, memory = size;
     bool quoted = false;
     for (size_t i = 0; i < size; i++) {
         char c = text[i];
         if (quoted && c == '\\')
             i++;
-        else if (c == '"')
-            quoted = !quoted;
-        else if (!quoted && (c == '{' || c == '[')) {
-            depth++;
+        else if (quoted)
+            quoted = c != '"';
+        else {
+            quoted = c == '"';
+            depth += c == '{' || c == '[';
+            depth -= (c == '}' || c == ']') && depth > 0;
+            memory += memory_of(c, i == 0 ? ',' : text[i - 1]);
             FAIL_IF(depth > JSON_MAX_DEPTH, host, HASHATTN_BAD_FILE, "byte %zu: nested deeper than %d levels",
                     i, JSON_MAX_DEPTH);
-        } else if (!quoted && (c == '}' || c == ']') && depth > 0)
-            depth--;
+            FAIL_IF(
+                memory > JSON_MAX_MEMORY, host, HASHATTN_BAD_FILE,
+                "byte %zu of %zu: the values up to here take more than %d MiB of memory, which is the limit",
+                i, size, JSON_MAX_MEMORY >> 20);
+        }
     }
     return HASHATTN_OK;
 }
@@ -101,7 +131,7 @@ static hashattn_status fail_parse(struct host *host, const char *text, size_t si
 hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root)
 {
     *root = NULL;
-    TRY(check_depth(host, text, size));
+    TRY(check_size(host, text, size));
     json_error_t error = {.position = 0};
     struct c_locale locale = c_locale_begin();
     json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);

@@ -13,6 +13,7 @@
 enum {
     JSON_MAX_DEPTH = 32,       /* levels of nested objects and arrays */
     JSON_MAX_BYTES = 64 << 20, /* size of a file for json_read_file */
+    JSON_MAX_MEMORY = 1 << 29, /* bytes of the values of a text, and of the text */
     JSON_MAX_NUMBER = 40,      /* size of a number as text, NUL included */
 };
 
@@ -21,8 +22,9 @@ struct json;
 
 /* ---- reading: a failure is BAD_FILE with the byte offset or the key path ------------------------------- */
 
-/* Parses exactly one value. Refuses duplicate keys, numbers out of range, NUL (even escaped) and text that is
-   not UTF-8, with the byte, and the line if there are several. */
+/* Parses exactly one value. Refuses more than JSON_MAX_DEPTH levels or JSON_MAX_MEMORY, duplicate keys,
+   numbers out of range, NUL (even escaped) and text that is not UTF-8, with the byte, and the line if there
+   are several. */
 hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root);
 /* The same for a regular file; messages begin with its path. */
 hashattn_status json_read_file(struct host *host, const char *path, struct json **root);

@@ -128,6 +128,16 @@ static hashattn_status check_cover(struct host *host, const struct safetensors *
     return HASHATTN_OK;
 }
 
+static hashattn_status index_names(struct host *host, struct safetensors *file)
+{
+    for (size_t i = 0; i < file->count; i++) {
+        TRY(index_table_grow(host, &file->names));
+        const char *name = file->tensors[i].name;
+        index_table_add(&file->names, hash_bytes(&file->names.key, name, strlen(name)), (uint32_t)i);
+    }
+    return HASHATTN_OK;
+}
+
 /* Finds the header and its length; `there` bytes of the file are in memory. */
 static hashattn_status find_header(struct host *host, const char *bytes, size_t there, size_t size,
                                    const char **header, size_t *length)
@@ -187,7 +197,8 @@ static hashattn_status parse(struct host *host, const char *bytes, size_t there,
     }
     if (file->count > 0)
         qsort(file->tensors, file->count, sizeof *file->tensors, by_place);
-    status = check_cover(host, file, data_size);
+    TRY_DONE(check_cover(host, file, data_size));
+    status = index_names(host, file);
 done:
     if (status != HASHATTN_OK)
         safetensors_free(host, file);
@@ -265,6 +276,7 @@ hashattn_status safetensors_read_header(struct host *host, const char *path, str
 void safetensors_free(struct host *host, struct safetensors *file)
 {
     memory_free(host, file->tensors);
+    index_table_free(host, &file->names);
     json_free(file->header);
     memory_free(host, file->bytes);
     file_map_close(&file->map);
@@ -273,9 +285,11 @@ void safetensors_free(struct host *host, struct safetensors *file)
 
 const struct tensor *safetensors_find(const struct safetensors *file, const char *name)
 {
-    for (size_t i = 0; i < file->count; i++)
-        if (strcmp(file->tensors[i].name, name) == 0)
-            return &file->tensors[i];
+    uint32_t index;
+    uint64_t hash = hash_bytes(&file->names.key, name, strlen(name));
+    for (size_t probes = 0; index_table_next(&file->names, hash, &probes, &index);)
+        if (strcmp(file->tensors[index].name, name) == 0)
+            return &file->tensors[index];
     return NULL;
 }
 

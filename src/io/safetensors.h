@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/file_map.h"
+#include "base/tables/index_table.h"
 
 enum {
     TENSOR_RANK = 8,                    /* our limit; the format has none */
@@ -56,6 +57,7 @@ struct tensor_word {
 struct safetensors {
     struct tensor *tensors; /* (count) in the order of the file */
     size_t count;
+    struct index_table names; /* indices of tensors */
     struct json *header;
     char *bytes;         /* the whole file, if safetensors_read read it */
     struct file_map map; /* the file, if safetensors_map mapped it */

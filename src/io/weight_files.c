@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/weight_files.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,34 +33,58 @@ const struct tensor *weight_files_find(const struct weight_files *weights, const
     return NULL;
 }
 
+size_t weight_files_tensors(const struct weight_files *weights)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < weights->num_files; i++)
+        count += weights->files[i].count;
+    return count;
+}
+
+size_t weight_files_number(const struct weight_files *weights, const struct safetensors *file,
+                           const struct tensor *tensor)
+{
+    size_t number = (size_t)(tensor - file->tensors);
+    for (const struct safetensors *before = weights->files; before < file; before++)
+        number += before->count;
+    return number;
+}
+
 /* ---- the files of an index ----------------------------------------------------------------------------- */
 
 /* The distinct names of files in the order of the index; they belong to its tree. */
 struct shard_names {
     const char *names[WEIGHT_FILES_MOST];
     size_t count;
+    struct index_table table; /* indices of names */
 };
 
-static size_t shard_of(const struct shard_names *shards, const char *name)
+/* Sets *shard to the index of a name; false: it is not there. */
+static bool find_shard(const struct shard_names *shards, const char *name, uint32_t *shard)
 {
-    size_t i = 0;
-    while (i < shards->count && strcmp(shards->names[i], name) != 0)
-        i++;
-    return i;
+    uint64_t hash = hash_bytes(&shards->table.key, name, strlen(name));
+    for (size_t probes = 0; index_table_next(&shards->table, hash, &probes, shard);)
+        if (strcmp(shards->names[*shard], name) == 0)
+            return true;
+    return false;
 }
 
 static hashattn_status list_shards(struct host *host, const struct json *map, struct shard_names *shards)
 {
+    uint32_t shard;
     for (struct json_member m = json_first(map); m.key != NULL; m = json_next(m)) {
         const char *name = json_text(m.value);
         FAIL_IF(name == NULL || name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL, host,
                 HASHATTN_BAD_FILE,
                 "weight_map gives tensor '%.100s' the file '%.60s', a name without / is needed", m.key,
                 name == NULL ? "" : name);
-        if (shard_of(shards, name) < shards->count)
+        TRY(index_table_grow(host, &shards->table));
+        if (find_shard(shards, name, &shard))
             continue;
         FAIL_IF(shards->count == WEIGHT_FILES_MOST, host, HASHATTN_BAD_FILE,
                 "weight_map names more than %d files", WEIGHT_FILES_MOST);
+        index_table_add(&shards->table, hash_bytes(&shards->table.key, name, strlen(name)),
+                        (uint32_t)shards->count);
         shards->names[shards->count++] = name;
     }
     FAIL_IF(shards->count == 0, host, HASHATTN_BAD_FILE, "weight_map is empty");
@@ -70,15 +95,14 @@ static hashattn_status list_shards(struct host *host, const struct json *map, st
 static hashattn_status check_index(struct host *host, const struct json *map,
                                    const struct shard_names *shards, const struct weight_files *weights)
 {
-    size_t count = 0;
+    size_t count = weight_files_tensors(weights);
     for (struct json_member m = json_first(map); m.key != NULL; m = json_next(m)) {
         const char *name = json_text(m.value);
-        FAIL_IF(safetensors_find(&weights->files[shard_of(shards, name)], m.key) == NULL, host,
-                HASHATTN_BAD_FILE, "tensor '%.100s' is not in the file %.60s that weight_map names", m.key,
-                name);
+        uint32_t shard = 0;
+        find_shard(shards, name, &shard); /* all names are there */
+        FAIL_IF(safetensors_find(&weights->files[shard], m.key) == NULL, host, HASHATTN_BAD_FILE,
+                "tensor '%.100s' is not in the file %.60s that weight_map names", m.key, name);
     }
-    for (size_t i = 0; i < weights->num_files; i++)
-        count += weights->files[i].count;
     FAIL_IF(count != json_count(map), host, HASHATTN_BAD_FILE,
             "weight_map has %zu tensors, its files have %zu", json_count(map), count);
     return HASHATTN_OK;
@@ -90,14 +114,18 @@ static hashattn_status open_shards(struct host *host, const char *directory, con
     char path[FILE_PATH];
     struct shard_names shards = {.count = 0};
     void *block;
-    TRY(list_shards(host, map, &shards));
-    TRY(memory_new_zeroed(host, shards.count, sizeof *weights->files, "the list of files", &block));
+    hashattn_status status;
+    TRY_DONE(list_shards(host, map, &shards));
+    TRY_DONE(memory_new_zeroed(host, shards.count, sizeof *weights->files, "the list of files", &block));
     weights->files = block;
     for (; weights->num_files < shards.count; weights->num_files++) {
-        TRY(file_join(host, directory, shards.names[weights->num_files], path, sizeof path));
-        TRY(safetensors_map(host, path, &weights->files[weights->num_files]));
+        TRY_DONE(file_join(host, directory, shards.names[weights->num_files], path, sizeof path));
+        TRY_DONE(safetensors_map(host, path, &weights->files[weights->num_files]));
     }
-    return check_index(host, map, &shards, weights);
+    status = check_index(host, map, &shards, weights);
+done:
+    index_table_free(host, &shards.table);
+    return status;
 }
 
 static hashattn_status open_index(struct host *host, const char *directory, const char *path,

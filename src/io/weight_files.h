@@ -24,5 +24,9 @@ void weight_files_close(struct host *host, struct weight_files *weights);
 /* The tensor of that name and the file that has it; NULL if there is none. file may be NULL. */
 const struct tensor *weight_files_find(const struct weight_files *weights, const char *name,
                                        const struct safetensors **file);
+/* The tensors of all files, and the number of one among them, from 0. */
+size_t weight_files_tensors(const struct weight_files *weights);
+size_t weight_files_number(const struct weight_files *weights, const struct safetensors *file,
+                           const struct tensor *tensor);
 
 #endif

@@ -177,31 +177,47 @@ static void check_row(const struct pretrained *pretrained, const struct param *r
     complain(list, theirs, text);
 }
 
-static bool is_known(const struct pretrained *pretrained, const struct params *params, const char *name)
+/* How a tensor's name is that of a row. */
+enum named { NAMED_NOT, NAMED_TODAY, NAMED_BEFORE };
+
+/* Lists for every tensor of the files, by its number, whether it is that of a row; the caller frees the list.
+ */
+static hashattn_status list_named(struct host *host, const struct pretrained *pretrained,
+                                  const struct params *params, unsigned char **named)
 {
+    const struct weight_files *weights = &pretrained->weights;
+    const struct safetensors *file;
+    const struct tensor *tensor;
     char theirs[THEIR_NAME], older[THEIR_NAME];
-    if (name_map_ignores(pretrained->names, name))
-        return true;
+    void *block;
+    TRY(memory_new_zeroed(host, weight_files_tensors(weights), 1, "the tensors of a model", &block));
+    *named = block;
     for (size_t i = 0; i < params->num_rows; i++) {
-        bool whole = name_map_theirs(pretrained->names, params->rows[i].name, theirs, sizeof theirs);
-        if (whole && (strcmp(theirs, name) == 0 || (older_name(theirs, older) && strcmp(older, name) == 0)))
-            return true;
+        if (!name_map_theirs(pretrained->names, params->rows[i].name, theirs, sizeof theirs))
+            continue;
+        if ((tensor = weight_files_find(weights, theirs, &file)) != NULL)
+            (*named)[weight_files_number(weights, file, tensor)] = NAMED_TODAY;
+        if (older_name(theirs, older) && (tensor = weight_files_find(weights, older, &file)) != NULL)
+            (*named)[weight_files_number(weights, file, tensor)] = NAMED_BEFORE;
     }
-    return false;
+    return HASHATTN_OK;
 }
 
 hashattn_status pretrained_check(struct host *host, const struct pretrained *pretrained,
                                  const struct params *params)
 {
     struct complaints list = {.count = 0};
+    unsigned char *named;
+    TRY(list_named(host, pretrained, params, &named));
     for (size_t i = 0; i < params->num_rows; i++)
         check_row(pretrained, &params->rows[i], &list);
-    for (size_t f = 0; f < pretrained->weights.num_files; f++)
-        for (size_t i = 0; i < pretrained->weights.files[f].count; i++) {
+    for (size_t f = 0, number = 0; f < pretrained->weights.num_files; f++)
+        for (size_t i = 0; i < pretrained->weights.files[f].count; i++, number++) {
             const char *name = pretrained->weights.files[f].tensors[i].name;
-            if (!is_known(pretrained, params, name))
+            if (named[number] == NAMED_NOT && !name_map_ignores(pretrained->names, name))
                 complain(&list, name, "belongs to no layer of the model");
         }
+    memory_free(host, named);
     char more[40] = "";
     if (list.count > list.shown)
         snprintf(more, sizeof more, "; and %zu more", list.count - list.shown);
@@ -351,27 +367,20 @@ hashattn_status pretrained_lay(struct host *host, const struct pretrained *pretr
 /* ---- saving -------------------------------------------------------------------------------------------- */
 
 /* True for tensors that are neither part of the model nor computed from it. */
-static bool is_carried(const struct pretrained *pretrained, const struct params *params, const char *name)
+static bool is_carried(const struct pretrained *pretrained, enum named named, const char *name)
 {
-    char theirs[THEIR_NAME];
-    if (!name_map_ignores(pretrained->names, name) || strstr(name, "decoder.") != NULL ||
-        strstr(name, "_ids") != NULL)
-        return false;
-    for (size_t i = 0; i < params->num_rows; i++)
-        if (name_map_theirs(pretrained->names, params->rows[i].name, theirs, sizeof theirs) &&
-            strcmp(theirs, name) == 0)
-            return false;
-    return true;
+    return named != NAMED_TODAY && name_map_ignores(pretrained->names, name) &&
+           strstr(name, "decoder.") == NULL && strstr(name, "_ids") == NULL;
 }
 
-static size_t list_carried(const struct pretrained *pretrained, const struct params *params,
+static size_t list_carried(const struct pretrained *pretrained, const unsigned char *named,
                            struct tensor *tensors)
 {
     size_t count = 0;
-    for (size_t f = 0; f < pretrained->weights.num_files; f++)
-        for (size_t i = 0; i < pretrained->weights.files[f].count; i++) {
+    for (size_t f = 0, number = 0; f < pretrained->weights.num_files; f++)
+        for (size_t i = 0; i < pretrained->weights.files[f].count; i++, number++) {
             const struct tensor *tensor = &pretrained->weights.files[f].tensors[i];
-            if (!is_carried(pretrained, params, tensor->name))
+            if (!is_carried(pretrained, (enum named)named[number], tensor->name))
                 continue;
             if (tensors != NULL)
                 tensors[count] = *tensor;
@@ -386,10 +395,12 @@ static hashattn_status write_weights(struct host *host, const char *directory,
 {
     static const struct tensor_word word = {"format", "pt"};
     char path[FILE_PATH];
-    size_t count = params->num_rows + list_carried(pretrained, params, NULL);
+    unsigned char *named;
     void *names = NULL, *block = NULL;
     hashattn_status status;
     TRY(file_join(host, directory, "model.safetensors", path, sizeof path));
+    TRY(list_named(host, pretrained, params, &named));
+    size_t count = params->num_rows + list_carried(pretrained, named, NULL);
     TRY_DONE(memory_new(host, params->num_rows, THEIR_NAME, "names of tensors", &names));
     TRY_DONE(memory_new_zeroed(host, count, sizeof(struct tensor), "list of tensors", &block));
     struct tensor *tensors = block;
@@ -401,11 +412,12 @@ static hashattn_status write_weights(struct host *host, const char *directory,
             .name = name, .type = TENSOR_F32, .rank = row->rank, .data = values + row->offset};
         memcpy(tensors[i].shape, row->shape, (size_t)row->rank * sizeof *row->shape);
     }
-    list_carried(pretrained, params, tensors + params->num_rows);
+    list_carried(pretrained, named, tensors + params->num_rows);
     status = safetensors_write(host, path, tensors, count, &word, 1);
 done:
     memory_free(host, block);
     memory_free(host, names);
+    memory_free(host, named);
     return status;
 }
 

@@ -4,10 +4,12 @@
 #include "tasks/documents.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/tables/index_table.h"
 
 enum { MOST_LABELS = 10000 };
 
@@ -15,8 +17,7 @@ const char *const document_endings[] = {".jsonl", ".tsv", ".csv", "/", NULL};
 
 /* ---- labels and vocabulary ---- */
 
-/* Sets *place to the index of a label among the sorted ones, or to the index at which it would be
-   inserted. */
+/* Sets *place to the index of a label among the sorted ones; false: it is not there. */
 static bool find_label(char *const *labels, size_t count, struct piece label, size_t *place)
 {
     size_t low = 0, high = count;
@@ -33,40 +34,47 @@ static bool find_label(char *const *labels, size_t count, struct piece label, si
         else
             high = middle;
     }
-    *place = low;
     return false;
 }
 
-static hashattn_status add_label(struct host *host, struct task_facts *facts, struct piece label)
+static int compare_labels(const void *a, const void *b)
 {
-    size_t place;
-    if (find_label(facts->labels, facts->num_classes, label, &place))
-        return HASHATTN_OK;
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The first pass. Labels are in the order of the file until its end. */
+struct learning {
+    struct task_facts *facts;
+    struct index_table labels;
+    const struct token_choice *choice;
+    struct word_counts counts;
+};
+
+static hashattn_status add_label(struct host *host, struct learning *learning, struct piece label)
+{
+    struct task_facts *facts = learning->facts;
+    uint32_t index;
+    TRY(index_table_grow(host, &learning->labels));
+    uint64_t hash = hash_bytes(&learning->labels.key, label.bytes, label.size);
+    for (size_t probes = 0; index_table_next(&learning->labels, hash, &probes, &index);)
+        if (piece_is(label, facts->labels[index]))
+            return HASHATTN_OK;
     FAIL_IF(facts->num_classes == MOST_LABELS, host, HASHATTN_BAD_FILE, "more than %d different labels",
             MOST_LABELS);
     void *copy;
     TRY(memory_new_zeroed(host, label.size + 1, 1, "a label", &copy));
     memcpy(copy, label.bytes, label.size);
-    char **here = facts->labels + place;
-    memmove(here + 1, here, (facts->num_classes - place) * sizeof *here);
-    *here = copy;
-    facts->num_classes++;
+    index_table_add(&learning->labels, hash, (uint32_t)facts->num_classes);
+    facts->labels[facts->num_classes++] = copy;
     return HASHATTN_OK;
 }
-
-/* The first pass. */
-struct learning {
-    struct task_facts *facts;
-    const struct token_choice *choice;
-    struct word_counts counts;
-};
 
 static hashattn_status learn_from(struct host *host, void *context, const struct document *document)
 {
     struct learning *learning = context;
     for (int i = 0; i < (learning->facts->pairs ? 2 : 1); i++)
         TRY(tokens_count(host, learning->choice, document->texts[i], &learning->counts));
-    return add_label(host, learning->facts, document->label);
+    return add_label(host, learning, document->label);
 }
 
 static hashattn_status check_labels(struct host *host, const char *path, const struct task_facts *facts)
@@ -95,10 +103,12 @@ hashattn_status documents_facts(struct host *host, const struct document_source 
     facts->labels = labels;
     TRY_DONE(document_file_read(host, path, &rules, learn_from, &learning));
     TRY_DONE(check_labels(host, path, facts));
+    qsort(facts->labels, facts->num_classes, sizeof *facts->labels, compare_labels);
     task_facts_add(facts, "classify", facts->num_classes, 0);
     status = tokens_learn(host, choice, &learning.counts, facts); /* last, because it takes the tokenizer */
 done:
     word_counts_free(host, &learning.counts);
+    index_table_free(host, &learning.labels);
     if (status != HASHATTN_OK)
         task_facts_free(host, facts);
     return status;

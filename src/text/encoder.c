@@ -340,22 +340,22 @@ static bool is_blank(const char *at, const char *end, size_t *size)
     return point == 0x120 || (character_flags(point) & CHARACTER_SPACE) != 0; /* U+0120: byte level's space */
 }
 
-/* The number of blank characters that a token begins and ends with. */
-static void count_blanks(struct piece token, size_t *leading, size_t *trailing)
+/* The number of blank characters that a token begins and ends with, at most `most` of each: more are never
+   cut off, and a long token may occur often. */
+static void count_blanks(struct piece token, size_t most, size_t *leading, size_t *trailing)
 {
-    const char *end = token.bytes + token.size;
-    size_t size, characters = 0;
-    *trailing = 0;
-    *leading = SIZE_MAX;
-    for (const char *at = token.bytes; at < end; at += size, characters++) {
-        if (is_blank(at, end, &size)) {
-            ++*trailing;
-            continue;
-        }
-        *leading = size_min(*leading, characters);
-        *trailing = 0;
+    const char *end = token.bytes + token.size, *at = token.bytes;
+    size_t size;
+    for (*leading = 0; *leading < most && at < end && is_blank(at, end, &size); at += size)
+        ++*leading;
+    for (*trailing = 0; *trailing < most && end > token.bytes; end = at) {
+        at = end - 1;
+        while (at > token.bytes && end - at < 4 && ((unsigned char)*at & 0xc0) == 0x80)
+            at--;
+        if (!is_blank(at, end, &size) || size != (size_t)(end - at))
+            break;
+        ++*trailing;
     }
-    *leading = size_min(*leading, characters);
 }
 
 /* Leaves out the white space that tokens begin and end with; for an added token, that of its text. */
@@ -366,7 +366,7 @@ static void trim(const struct tokenizer *tokenizer, struct piece text, struct to
         struct piece token = tokenizer_token(tokenizer, tokens->ids[i]);
         if (tokenizer->vocabulary.entries[tokens->ids[i]].added)
             token = (struct piece){text.bytes + *begin, *end - *begin};
-        count_blanks(token, &leading, &trailing);
+        count_blanks(token, *end - *begin, &leading, &trailing);
         if (leading == 1 && (i == 0 || *begin == 0) && tokenizer->trim_prefix_space)
             leading = 0;
         for (; leading > 0 && *begin < *end; leading--) {

@@ -120,15 +120,14 @@ static hashattn_status get_word(struct host *host, const struct json *root, cons
 static hashattn_status get_named(struct host *host, const struct json *object, const char *name,
                                  double absent, double *value)
 {
+    const struct json *found = json_at(object, name);
     *value = absent;
-    for (struct json_member member = json_first(object); member.key != NULL; member = json_next(member))
-        if (strcmp(member.key, name) == 0) {
-            hashattn_status status = json_get_real(host, member.value, "", value);
-            if (status != HASHATTN_OK)
-                host_prefix(host, name);
-            return status;
-        }
-    return HASHATTN_OK;
+    if (found == NULL)
+        return HASHATTN_OK;
+    hashattn_status status = json_get_real(host, found, "", value);
+    if (status != HASHATTN_OK)
+        host_prefix(host, name);
+    return status;
 }
 
 static hashattn_status get_metrics(struct host *host, const struct json *root, const struct model *model,

@@ -2,7 +2,8 @@
    Bugs planted and caught: two quotes kept as two; a line break inside quotes that ends the record; the line
    of a record counted by records; the carriage return kept in the last field; a last record without its line
    feed lost, or one too many after it; the last empty field lost; an open quote accepted; text after a
-   closing quote accepted; the largest record one byte smaller; a byte order mark kept.
+   closing quote accepted; the largest record one byte smaller, or without a largest number of fields; a byte
+   order mark kept.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,22 @@ static void a_record_has_a_largest_size(void **state)
     free(text);
 }
 
+static void a_record_has_a_largest_number_of_fields(void **state)
+{
+    struct folder *folder = *state;
+    char *text = malloc(CSV_FIELDS + 1);
+    memset(text, ',', CSV_FIELDS + 1);
+    for (size_t commas = CSV_FIELDS - 1; commas <= CSV_FIELDS; commas++) {
+        struct csv csv = csv_of(text, commas);
+        bool fits = commas < CSV_FIELDS;
+        check_status(&folder->host, csv_next(&folder->host, &csv), fits ? HASHATTN_OK : HASHATTN_BAD_FILE,
+                     "line 1: the record that begins here has more than 65536 fields");
+        assert_true(!fits || csv.count == CSV_FIELDS);
+        csv_close(&folder->host, &csv);
+    }
+    free(text);
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     struct folder *folder = *state;
@@ -169,6 +186,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(damage_is_refused_by_line, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(records_span_blocks, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_record_has_a_largest_size, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_record_has_a_largest_number_of_fields, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -196,6 +196,77 @@ static void depth_is_bounded(void **state)
     free(many);
 }
 
+/* Bytes that the parser holds now and held at most, with what malloc adds to a block. */
+static size_t held, held_most;
+enum { BLOCK_HEAD = 16 };
+
+static void *held_malloc(size_t size)
+{
+    size_t *block = malloc(size + BLOCK_HEAD);
+    if (block == NULL)
+        return NULL;
+    *block = (size + 8 + 15) / 16 * 16;
+    held += *block;
+    held_most = held > held_most ? held : held_most;
+    return (char *)block + BLOCK_HEAD;
+}
+
+static void held_free(void *pointer)
+{
+    if (pointer == NULL)
+        return;
+    size_t *block = (size_t *)(void *)((char *)pointer - BLOCK_HEAD);
+    held -= *block;
+    free(block);
+}
+
+static size_t put_many(char *text, size_t size, const char *format)
+{
+    size_t used = 0;
+    for (unsigned i = 0; used + 64 < size; i++)
+        used += (size_t)snprintf(text + used, 64, format, i % 10, i);
+    return used - 1; /* without the last comma */
+}
+
+/* A text whose values take too much memory is refused at the byte where they do, before any is made: what the
+   parser would hold there is near the limit, whatever the values are. */
+static void memory_is_limited(void **state)
+{
+    (void)state;
+    static const struct {
+        char first, last;
+        const char *format; /* of each value, given a digit and a number of its own */
+    } kinds[] = {{'[', ']', "[],"},         {'[', ']', "{},"},           {'[', ']', "%u,"},
+                 {'[', ']', "\"\","},       {'[', ']', "[[[%u]]],"},     {'[', ']', "[\"a%u\", \"b\"],"},
+                 {'{', '}', "\"%u%u\":1,"}, {'{', '}', "\"k%u%u\":[],"}, {'[', ']', "{\"a\": {\"b\": %u}},"}};
+    enum { MEASURED = 1 << 20, LARGE = JSON_MAX_BYTES };
+    char *text = malloc(LARGE + 1);
+    struct host host;
+    struct json *root;
+    host_init(&host);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t used = 1 + put_many(text + 1, MEASURED, kinds[i].format), at = 0;
+        text[0] = kinds[i].first;
+        text[used++] = kinds[i].last;
+        json_set_alloc_funcs(held_malloc, held_free);
+        held = held_most = 0;
+        check_status(&host, json_parse(&host, text, used, &root), HASHATTN_OK, NULL);
+        json_free(root);
+        json_set_alloc_funcs(malloc, free);
+        double rate = (double)held_most / (double)used;
+        used = 1 + put_many(text + 1, LARGE, kinds[i].format);
+        check_status(&host, json_parse(&host, text, used, &root), HASHATTN_BAD_FILE,
+                     "the values up to here take more than 512 MiB of memory, which is the limit");
+        assert_null(root);
+        assert_int_equal(sscanf(host.message, "byte %zu", &at), 1);
+        double share = rate * (double)at / JSON_MAX_MEMORY;
+        print_message("%-24s %5.1f bytes of memory per byte, refused at byte %zu, %.2f of the limit\n",
+                      kinds[i].format, rate, at, share);
+        assert_true(share > 0.5 && share < 1.4);
+    }
+    free(text);
+}
+
 static void numbers_come_back_to_the_bit(void **state)
 {
     (void)state;
@@ -524,6 +595,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_is_named_with_its_path),
         cmocka_unit_test(hostile_text_is_refused),
         cmocka_unit_test(depth_is_bounded),
+        cmocka_unit_test(memory_is_limited),
         cmocka_unit_test(numbers_come_back_to_the_bit),
         cmocka_unit_test(scalars_are_text_for_options),
         cmocka_unit_test(numbers_have_a_dot_in_every_locale),

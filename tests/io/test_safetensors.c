@@ -462,7 +462,7 @@ static void failing_allocations_are_survived(void **state)
     }
     blocks_left = -1;
     json_set_alloc_funcs(malloc, free);
-    assert_true(n[0] == 2 && n[1] > 20 && n[2] >= 1 && n[3] > 20);
+    assert_true(n[0] == 3 && n[1] > 20 && n[2] >= 1 && n[3] > 20);
     remove(path);
 }
 

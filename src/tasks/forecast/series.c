@@ -7,41 +7,74 @@
 
 #include "base/c_locale.h"
 #include "base/memory.h"
+#include "base/tables/index_table.h"
 #include "io/csv.h"
 #include "io/decimal.h"
 #include "io/utf8.h"
 #include "tasks/dataset.h"
 
-enum { MOST_COLUMNS = 65536 };
-
 /* A file that is being read. */
 struct reading {
     struct csv csv;
     struct series *series;
-    size_t width;   /* fields of a record */
-    size_t date;    /* field of the date */
-    size_t *fields; /* (columns) field of each column */
-    size_t room;    /* values that fit into series->values */
+    size_t width;             /* fields of a record */
+    size_t date;              /* field of the date */
+    size_t *fields;           /* (columns) field of each column */
+    size_t room;              /* values that fit into series->values */
+    struct index_table names; /* the first field of each name */
+    uint32_t *copies;         /* (width) fields of that name, at the first of them */
 };
 
-/* The field of the column `name`; BAD_FILE: there is none, or two. */
-static hashattn_status find_column(struct host *host, const struct csv *csv, const char *name,
-                                   const char *option, size_t *field)
+static hashattn_status fail_missing(struct host *host, const struct csv *csv, const char *name,
+                                    const char *option)
 {
     char list[200] = "", shown[SHOWN_SIZE];
-    size_t found = 0, used = 0;
-    for (size_t i = 0; i < csv->count; i++) {
-        if (piece_is(csv->fields[i], name)) {
-            found++;
-            *field = i;
-        }
-        if (used < sizeof list)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ",
-                                     piece_shown(csv->fields[i], shown));
+    size_t used = 0;
+    for (size_t i = 0; i < csv->count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ",
+                                 piece_shown(csv->fields[i], shown));
+    return host_fail(host, HASHATTN_BAD_FILE, "no column '%.60s'%s; there are: %s%s", name, option, list,
+                     used < sizeof list ? "" : "...");
+}
+
+/* Sets *field to the first field of this name; false: there is none. */
+static bool find_name(const struct reading *reading, struct piece name, uint32_t *field)
+{
+    uint64_t hash = hash_bytes(&reading->names.key, name.bytes, name.size);
+    for (size_t probes = 0; index_table_next(&reading->names, hash, &probes, field);) {
+        struct piece known = reading->csv.fields[*field];
+        if (known.size == name.size && memcmp(known.bytes, name.bytes, name.size) == 0)
+            return true;
     }
-    FAIL_IF(found == 0, host, HASHATTN_BAD_FILE, "no column '%.60s'%s; there are: %s%s", name, option, list,
-            used < sizeof list ? "" : "...");
-    FAIL_IF(found > 1, host, HASHATTN_BAD_FILE, "%zu columns are called '%.60s'", found, name);
+    return false;
+}
+
+static hashattn_status index_names(struct host *host, struct reading *reading)
+{
+    void *block;
+    TRY(memory_new_zeroed(host, reading->width, sizeof *reading->copies, "names of columns", &block));
+    reading->copies = block;
+    for (uint32_t i = 0; i < reading->width; i++) {
+        struct piece name = reading->csv.fields[i];
+        uint32_t first = i;
+        TRY(index_table_grow(host, &reading->names));
+        if (!find_name(reading, name, &first))
+            index_table_add(&reading->names, hash_bytes(&reading->names.key, name.bytes, name.size), i);
+        reading->copies[first]++;
+    }
+    return HASHATTN_OK;
+}
+
+/* The field of the column `name`; BAD_FILE: there is none, or two. */
+static hashattn_status find_column(struct host *host, const struct reading *reading, const char *name,
+                                   const char *option, size_t *field)
+{
+    uint32_t found;
+    if (!find_name(reading, (struct piece){name, strlen(name)}, &found))
+        return fail_missing(host, &reading->csv, name, option);
+    FAIL_IF(reading->copies[found] > 1, host, HASHATTN_BAD_FILE, "%u columns are called '%.60s'",
+            reading->copies[found], name);
+    *field = found;
     return HASHATTN_OK;
 }
 
@@ -62,7 +95,7 @@ static hashattn_status add_column(struct host *host, struct reading *reading, si
     text[name.size] = '\0';
     reading->fields[series->columns] = field;
     series->names[series->columns++] = text;
-    return find_column(host, &reading->csv, text, "", &again);
+    return find_column(host, reading, text, "", &again);
 }
 
 /* Lists the columns that are read. */
@@ -71,10 +104,10 @@ static hashattn_status choose_columns(struct host *host, struct reading *reading
 {
     const struct csv *csv = &reading->csv;
     size_t target = 0, field;
-    TRY(find_column(host, csv, choice->date, " (--date-column)", &reading->date));
+    TRY(find_column(host, reading, choice->date, " (--date-column)", &reading->date));
     if (choice->names != NULL) {
         for (size_t i = 0; i < choice->count; i++) {
-            TRY(find_column(host, csv, choice->names[i], ", which the model reads", &field));
+            TRY(find_column(host, reading, choice->names[i], ", which the model reads", &field));
             TRY(add_column(host, reading, field));
         }
         return HASHATTN_OK;
@@ -82,7 +115,7 @@ static hashattn_status choose_columns(struct host *host, struct reading *reading
     FAIL_IF(csv->count < 2, host, HASHATTN_BAD_FILE, "no column of numbers beside '%.60s'", choice->date);
     target = csv->count - 1 - (reading->date == csv->count - 1);
     if (choice->target[0] != '\0')
-        TRY(find_column(host, csv, choice->target, " (--target)", &target));
+        TRY(find_column(host, reading, choice->target, " (--target)", &target));
     FAIL_IF(target == reading->date, host, HASHATTN_BAD_FILE, "the target '%.60s' is the column of dates",
             choice->target);
     for (size_t i = 0; i < csv->count && !choice->only_target; i++)
@@ -99,13 +132,12 @@ static hashattn_status read_header(struct host *host, struct reading *reading,
     TRY(csv_next(host, &reading->csv));
     reading->width = reading->csv.count;
     FAIL_IF(reading->width == 0, host, HASHATTN_BAD_FILE, "the file is empty");
-    FAIL_IF(reading->width > MOST_COLUMNS, host, HASHATTN_BAD_FILE,
-            "line 1: %zu columns, at most %d are allowed", reading->width, MOST_COLUMNS);
     size_t most = size_max(reading->width, choice->count);
     TRY(memory_new_zeroed(host, most, sizeof *series->names, "names of columns", &block));
     series->names = block;
     TRY(memory_new(host, most, sizeof *reading->fields, "places of columns", &block));
     reading->fields = block;
+    TRY(index_names(host, reading));
     hashattn_status status = choose_columns(host, reading, choice);
     if (status == HASHATTN_BAD_FILE)
         host_prefix(host, "line 1");
@@ -170,6 +202,8 @@ hashattn_status series_read(struct host *host, const char *path, const struct se
         host_prefix(host, path);
     csv_close(host, &reading.csv);
     memory_free(host, reading.fields);
+    memory_free(host, reading.copies);
+    index_table_free(host, &reading.names);
     if (status != HASHATTN_OK)
         series_free(host, series);
     return status;

@@ -21,7 +21,7 @@ struct taking {
     const struct origin *origin;
     const struct model *model;
     float *values;
-    const struct tensor **used; /* (num_rows) the tensor of each row; NULL: none */
+    bool *used; /* (tensors of the files) by number: a row has it */
     bool same_labels;
     struct origin_report *report;
 };
@@ -109,29 +109,19 @@ static hashattn_status take_row(struct host *host, const struct taking *t, size_
     else
         TRY(take_positions(host, t, row, tensor));
     file_map_release(&file->map, tensor->data, tensor->bytes);
-    t->used[index] = tensor;
+    t->used[weight_files_number(&t->origin->files.weights, file, tensor)] = true;
     t->report->taken++;
     scale_words(t, row);
     return check_finite(host, t, row);
 }
 
-static bool is_used(const struct taking *t, const struct tensor *tensor)
-{
-    for (size_t i = 0; i < model_params(t->model)->num_rows; i++)
-        if (t->used[i] == tensor)
-            return true;
-    return false;
-}
-
 static hashattn_status list_dropped(struct host *host, const struct taking *t)
 {
     const struct weight_files *weights = &t->origin->files.weights;
-    for (size_t f = 0; f < weights->num_files; f++)
-        for (size_t i = 0; i < weights->files[f].count; i++) {
-            const struct tensor *tensor = &weights->files[f].tensors[i];
-            if (!is_used(t, tensor))
-                TRY(json_put_string(host, t->report->dropped, NULL, tensor->name));
-        }
+    for (size_t f = 0, number = 0; f < weights->num_files; f++)
+        for (size_t i = 0; i < weights->files[f].count; i++, number++)
+            if (!t->used[number])
+                TRY(json_put_string(host, t->report->dropped, NULL, weights->files[f].tensors[i].name));
     return HASHATTN_OK;
 }
 
@@ -149,7 +139,8 @@ hashattn_status origin_values(struct host *host, const struct origin *origin, co
     hashattn_status status;
     *report = (struct origin_report){.taken = 0};
     memset(values, 0, params->total * sizeof *values);
-    TRY_DONE(memory_new_zeroed(host, params->num_rows, sizeof *t.used, "the list of tensors", &block));
+    TRY_DONE(memory_new_zeroed(host, weight_files_tensors(&origin->files.weights), sizeof *t.used,
+                               "the list of tensors", &block));
     t.used = block;
     TRY_DONE(json_new_array(host, &report->anew));
     TRY_DONE(json_new_array(host, &report->dropped));
