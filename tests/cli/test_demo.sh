@@ -18,11 +18,12 @@ done
 passed rows_of_the_demo
 head -n -2 out | cmp -s - demo/demo.txt && passed text_is_kept || failed text_is_kept "$(diff out demo/demo.txt | head -n 5)"
 
-# demo NAME BUILD ARGS...: runs the demo, which must end well within two minutes, into the folder NAME.
+# demo NAME BUILD ARGS...: runs the demo into the folder NAME. It must end well within two minutes, and later under sanitizers.
+limit=${HASHATTN_SANITIZED:+1800}
 demo() {
     name=$1 folder=$2
     shift 2
-    PYTHONDONTWRITEBYTECODE=1 timeout 120 python3 "$source_dir/tools/demo.py" "$folder" --quick --out "$name" "$@" >out 2>err &&
+    PYTHONDONTWRITEBYTECODE=1 timeout "${limit:-120}" python3 "$source_dir/tools/demo.py" "$folder" --quick --out "$name" "$@" >out 2>err &&
         [ -s "$name/demo.txt" ] && python3 -c "import xml.etree.ElementTree as t; t.parse('$name/demo.svg')" &&
         passed "${name}_ends_well" || failed "${name}_ends_well" "exit code $?; $(tail -n 5 err)"
 }
