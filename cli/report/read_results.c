@@ -81,6 +81,7 @@ static void add(struct results *results, enum results_plot which, const char *la
     struct plot *plot = &results->plots[which];
     if (isfinite(x) && isfinite(y))
         plot_add(plot, plot_series_named(plot, label, plot->count), x, y);
+    results->too_many |= plot->count > RESULTS_LABELS;
 }
 
 /* ---- bench --------------------------------------------------------------------------------------------- */
@@ -353,10 +354,18 @@ int results_read(hashattn_context *context, const char *path, struct results *re
             break;
         count++;
         known = read_result(record, path, results);
+        if (results->too_many)
+            break;
     }
     hashattn_records_close(records);
     if (status != HASHATTN_OK)
         return tool_fail_status(context, status);
+    if (results->too_many)
+        return tool_fail(
+            EXIT_FILE,
+            "%s: record %zu: the results have more than %d different labels in one figure, and no "
+            "figure shows so many",
+            path, count, RESULTS_LABELS);
     if (!known)
         return tool_fail(EXIT_FILE,
                          "%s: record %zu is no result of hashattn bench, eval or inspect with --json, nor of "

@@ -110,7 +110,9 @@ struct results {
         size_t size;
     } buckets, confusions, tables, machines;
     size_t figures; /* number of the last figure */
+    bool too_many;  /* a figure has more than RESULTS_LABELS lines */
 };
+enum { RESULTS_LABELS = 1000 };
 
 bool results_begin(struct results *results);
 /* Reads one file; returns an exit code, with the message printed: EXIT_FILE if it cannot be read, or if a

@@ -63,9 +63,12 @@ struct shard_names {
 static bool find_shard(const struct shard_names *shards, const char *name, uint32_t *shard)
 {
     uint64_t hash = hash_bytes(&shards->table.key, name, strlen(name));
-    for (size_t probes = 0; index_table_next(&shards->table, hash, &probes, shard);)
-        if (strcmp(shards->names[*shard], name) == 0)
+    uint32_t index;
+    for (size_t probes = 0; index_table_next(&shards->table, hash, &probes, &index);)
+        if (strcmp(shards->names[index], name) == 0) {
+            *shard = index;
             return true;
+        }
     return false;
 }
 

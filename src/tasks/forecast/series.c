@@ -37,14 +37,18 @@ static hashattn_status fail_missing(struct host *host, const struct csv *csv, co
                      used < sizeof list ? "" : "...");
 }
 
-/* Sets *field to the first field of this name; false: there is none. */
+/* Sets *field to the first field of this name; false, and *field stays as it is: there is
+   none. */
 static bool find_name(const struct reading *reading, struct piece name, uint32_t *field)
 {
     uint64_t hash = hash_bytes(&reading->names.key, name.bytes, name.size);
-    for (size_t probes = 0; index_table_next(&reading->names, hash, &probes, field);) {
-        struct piece known = reading->csv.fields[*field];
-        if (known.size == name.size && memcmp(known.bytes, name.bytes, name.size) == 0)
+    uint32_t index;
+    for (size_t probes = 0; index_table_next(&reading->names, hash, &probes, &index);) {
+        struct piece known = reading->csv.fields[index];
+        if (known.size == name.size && memcmp(known.bytes, name.bytes, name.size) == 0) {
+            *field = index;
             return true;
+        }
     }
     return false;
 }
