@@ -1,5 +1,5 @@
-/* `info`: the build, the machine, mechanisms and tasks. With --attention: the options of one mechanism, and
-   its tensors for the given options.
+/* `info`: the build, the machine, mechanisms and tasks. With --attention: the options of one mechanism, its
+   departures from its paper and the released code, and its tensors for the given options.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static void describe_text(const hashattn_context *context)
     hashattn_task_info task = {.struct_size = sizeof task};
     for (size_t i = 0; hashattn_task_get(i, &task); i++)
         printf("  %-14s  %s\n", task.name, task.summary);
-    printf("\nhashattn info --attention NAME   options and tensors of a mechanism\n");
+    printf("\nhashattn info --attention NAME   options, departures and tensors of a mechanism\n");
 }
 
 static int describe_mechanism(const char *name, bool as_json, const hashattn_attention *attention,
@@ -98,6 +98,8 @@ static int describe_mechanism(const char *name, bool as_json, const hashattn_att
         printf("%s: %s\n", info.name, info.summary);
         for (size_t i = 0; hashattn_mechanism_option(index, i, &row); i++)
             printf("  %-16s  %s (default %s)\n", row.name, row.help, row.preset);
+        for (const char *const *each = info.departures; *each != NULL; each++)
+            printf("  departure: %s\n", *each);
         for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, max_len, i, &tensor); i++)
             printf("  tensor %s (%zu, %zu) per head\n", tensor.name, tensor.rows, tensor.cols);
         return tool_finish();
@@ -110,6 +112,10 @@ static int describe_mechanism(const char *name, bool as_json, const hashattn_att
     json_out_array(&json, "options");
     for (size_t i = 0; hashattn_mechanism_option(index, i, &row); i++)
         option_json(&json, &row);
+    json_out_end_array(&json);
+    json_out_array(&json, "departures");
+    for (const char *const *each = info.departures; *each != NULL; each++)
+        json_out_text(&json, NULL, *each);
     json_out_end_array(&json);
     json_out_array(&json, "tensors");
     for (size_t i = 0; hashattn_attention_tensor(attention, head_dim, head_dim, max_len, i, &tensor); i++) {
@@ -133,7 +139,8 @@ static int run(const struct command *self, int argc, char **argv)
     size_t head_dim = 64, max_len = 4096;
     options_begin(&options, self);
     options_add_text(&options, "attention", &name, "NAME",
-                     "describe this mechanism: its options, and its tensors for the given options");
+                     "describe this mechanism: its options, its departures from its paper, and its tensors "
+                     "for the given options");
     options_add_count(&options, "head-dim", &head_dim, "N", "width of a head, for tensor shapes (default 64)",
                       1, 65536);
     options_add_count(&options, "max-len", &max_len, "N",

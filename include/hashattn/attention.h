@@ -142,6 +142,9 @@ typedef struct hashattn_mechanism_info {
     int exact;          /* 0: sampled, so the output depends on the seed */
     size_t num_options; /* see hashattn_mechanism_option */
     size_t num_params;  /* most learned tensors it can have; see hashattn_attention_tensor */
+    /* Where it departs from its paper or the released code and no option follows them: sentences, ended by
+       NULL. Empty, not NULL, if there are none. */
+    const char *const *departures;
 } hashattn_mechanism_info;
 
 /* The number of mechanisms. */
@@ -200,6 +203,13 @@ HASHATTN_API hashattn_status hashattn_attention_read_params(hashattn_attention *
 HASHATTN_API hashattn_status hashattn_attention_set_params(hashattn_attention *attention, const float *params,
                                                            size_t num_heads, size_t head_dim,
                                                            size_t value_dim, size_t max_len);
+/* Writes params, in the layout of hashattn_attention_set_params, to a safetensors file as
+   hashattn_attention_read_params reads it: learned parameters, or gradients of them. The file appears whole
+   or not at all. INVALID: the mechanism learns no tensors. NO_DISK: the file cannot be written. */
+HASHATTN_API hashattn_status hashattn_attention_write_params(hashattn_attention *attention, const char *path,
+                                                             const float *params, size_t num_heads,
+                                                             size_t head_dim, size_t value_dim,
+                                                             size_t max_len);
 /* Copies the parameters that a call with this problem uses, whether set, read or drawn, in the layout of
    hashattn_attention_set_params. Reads num_heads, head_dim, value_dim, max_len and seed of the problem. */
 HASHATTN_API hashattn_status hashattn_attention_get_params(hashattn_attention *attention,
@@ -240,8 +250,10 @@ struct hashattn_problem {
        exception: in mechanisms that place queries in buckets (lha, lsh, random), blocks (local, bigbird,
        sparse, sinkhorn), windows (longformer), segments (nystrom), clusters (smyrf, clustered, routing),
        chunks (reformer) or positions (synthesizer), or choose among them (probsparse), if a sequence has as
-       many queries as keys, a masked token is absent as a query too. A query without any key gets 0 and no
-       gradient. */
+       many queries as keys, a masked token is absent as a query too. Positions count the tokens that take
+       part: a mask in the middle or in front shifts blocks, windows, segments, positions and the columns of
+       linformer's projection, as if the masked tokens had been cut out. A query without any key gets 0 and
+       no gradient. */
     const uint8_t *key_mask;
     int causal; /* 1: query i sees keys 0 .. i of its sequence; REFUSED by mechanisms without a causal form */
     uint64_t seed; /* determines all random choices of sampled mechanisms */
@@ -299,14 +311,28 @@ HASHATTN_API hashattn_status hashattn_attention_forward(
     void *scratch);
 
 /* Follows a forward with the same attention, problem, arrays and `saved`. WRITES dquery, dkey and dvalue,
-   shaped as query, key and value: the gradients of sum(out * dout) with respect to the raw inputs. REFUSED:
-   the mechanism has no backward pass. INVALID: dout holds NaN or infinity. An error leaves the outputs
-   unchanged. scratch: as in forward, but it may be another block. */
+   shaped as query, key and value: the gradients of sum(out * dout) with respect to the raw inputs. reformer
+   takes the queries as keys, so it ignores `key` and its dkey is 0. REFUSED: the mechanism has no backward
+   pass. INVALID: dout holds NaN or infinity. An error leaves the outputs unchanged. scratch: as in forward,
+   but it may be another block. */
 HASHATTN_API hashattn_status hashattn_attention_backward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
     const hashattn_array *dout, const hashattn_array *dquery, const hashattn_array *dkey,
     const hashattn_array *dvalue, void *saved, void *scratch);
+
+/* As hashattn_attention_backward, which is the same call with NULL for dparams. WRITES to dparams the
+   gradients of sum(out * dout) with respect to the learned parameters that forward used, set or drawn:
+   (num_heads, floats of all tensors of a head), in the order of hashattn_attention_tensor, float32 for every
+   element type. They are summed over the sequences in their order. Tensors that learn from
+   hashattn_attention_own_loss only (those of lha and routing) get 0. If the mechanism has no learned tensors
+   with these options, nothing is written. dparams must not overlap any other array. An error leaves it
+   unchanged. With total_rows: this rank's part, to be added over the ranks. */
+HASHATTN_API hashattn_status hashattn_attention_backward_params(
+    hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
+    const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
+    const hashattn_array *dout, const hashattn_array *dquery, const hashattn_array *dkey,
+    const hashattn_array *dvalue, float *dparams, void *saved, void *scratch);
 
 /* The mechanism's own loss, summed over sequences and heads; 0 if it has none. Follows a forward, like
    backward. WRITES its gradient to dparams unless that is NULL: (num_heads, floats of all tensors of a head),

@@ -48,7 +48,7 @@ class Option(Sized):
 
 class MechanismInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("exact", c_int),
-                ("num_options", c_size_t), ("num_params", c_size_t)]
+                ("num_options", c_size_t), ("num_params", c_size_t), ("departures", POINTER(c_char_p))]
 
 
 class Tensor(Sized):
@@ -222,9 +222,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "attention_read_params": (c_int, [_HANDLE, c_char_p] + [c_size_t] * 4),
     "attention_set_params": (c_int, [_HANDLE, c_void_p] + [c_size_t] * 4),
     "attention_get_params": (c_int, _CALL + [c_void_p]),
+    "attention_write_params": (c_int, [_HANDLE, c_char_p, c_void_p] + [c_size_t] * 4),
     "attention_sizes": (c_int, _CALL + [POINTER(c_size_t)] * 2),
     "attention_forward": (c_int, _CALL + [_ARRAY] * 4 + [c_void_p] * 2),
     "attention_backward": (c_int, _CALL + [_ARRAY] * 8 + [c_void_p] * 2),
+    "attention_backward_params": (c_int, _CALL + [_ARRAY] * 8 + [c_void_p] * 3),
     "attention_own_loss": (c_int, _CALL + [_ARRAY] * 3 + [POINTER(c_double)] + [c_void_p] * 3),
     "problem_default_sized": (None, [POINTER(Problem), c_size_t]),
     "stream_options_default_sized": (None, [POINTER(StreamOptions), c_size_t]),

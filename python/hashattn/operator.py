@@ -43,9 +43,15 @@ def attention(
     q: (n_q, d), (heads, n_q, d) or (batch, heads, n_q, d), float32, or bfloat16 of ml_dtypes. k and v have n_k rows,
         v may have another width d_v. Any strides; nothing is copied if the last axis is contiguous and no axis runs
         backwards.
-    mechanism: "yoso" (sampled hash collisions, linear in n), "softmax" (exact), and the others of `mechanisms()`.
+    mechanism: "yoso" (sampled hash collisions, linear in n), "softmax" (exact), and the others of `mechanisms()`, which
+        also lists where they depart from their papers: "reformer" takes q as its keys, so k is not read and has the
+        gradient 0.
     causal: query i sees keys 0 .. i; n_q = n_k.
-    key_mask: (n_k) or (batch, n_k), bool or uint8; True means that the key takes part. Packed: (rows of k).
+    key_mask: (n_k) or (batch, n_k), bool or uint8; True means that the key takes part. Packed: (rows of k). False is as
+        if the key had been cut out: in the middle or in front it shifts the positions behind it, and with them the
+        blocks, windows, segments and learned positions of "local", "longformer", "bigbird", "sparse", "sinkhorn",
+        "nystrom", "linformer" and "synthesizer". Where queries have positions too, or compete for places, and n_q =
+        n_k, a masked token is absent as a query, with output 0.
     lengths: (batch), the rows of each padded sequence that exist. The rest is not read and costs no time; its output is
         0. If n_q and n_k differ they are the lengths of the keys. A pair gives those of queries and keys.
     offsets: (batch + 1), ascending from 0 to the number of rows: the arrays are packed, (rows, heads, d). A pair gives
@@ -294,8 +300,8 @@ class Attention(ContextObject):
     def backward(self, dout: npt.ArrayLike) -> tuple[Numbers, Numbers, Numbers]:
         """The gradients (dq, dk, dv) of sum(out * dout) after `forward`, in the shapes and dtype of q, k and v.
 
-        dout: the shape and dtype of the output. RefusedError: the mechanism has no backward. InvalidError: no forward
-        came before, or dout holds NaN or infinity.
+        dout: the shape and dtype of the output. "reformer" reads no keys, so its dk is 0. RefusedError: the mechanism
+        has no backward. InvalidError: no forward came before, or dout holds NaN or infinity.
         """
         given = take("dout", dout)
         with self._use() as handle:

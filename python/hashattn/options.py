@@ -39,6 +39,7 @@ class Mechanism(NamedTuple):
     summary: str
     exact: bool  #: False: sampled, so the output depends on the seed
     options: dict[str, Option]
+    departures: tuple[str, ...]  #: from its paper or the released code, where no option follows them
 
 
 class Task(NamedTuple):
@@ -54,14 +55,19 @@ class Task(NamedTuple):
     prepares: bool  #: `prepare` makes its data
 
 
+def _texts(list_of_c: Any) -> tuple[str, ...]:
+    """A list of the library, ended by NULL; () for NULL."""
+    found: list[str] = []
+    while list_of_c and list_of_c[len(found)] is not None:
+        found.append(_library.text(list_of_c[len(found)]))
+    return tuple(found)
+
+
 def _option(row: _library.Option) -> Option:
     kind = (int, float, str, bool, str)[row.type]
-    choices: list[str] = []
-    while row.choices and row.choices[len(choices)] is not None:
-        choices.append(_library.text(row.choices[len(choices)]))
     ranged = row.type in (_INT, _REAL)
     made = Option(_library.text(row.name), _library.text(row.owner), kind, "", row.minimum if ranged else None,
-                  row.maximum if ranged else None, tuple(choices), _library.text(row.help))
+                  row.maximum if ranged else None, _texts(row.choices), _library.text(row.help))
     return made._replace(default=value_of(made, _library.text(row.preset)))
 
 
@@ -120,7 +126,7 @@ def _mechanisms() -> dict[str, Mechanism]:
         index = len(found)
         options = _options(lambda option, row: library.mechanism_option(index, option, row))
         name = _library.text(info.name)
-        found[name] = Mechanism(name, _library.text(info.summary), bool(info.exact), options)
+        found[name] = Mechanism(name, _library.text(info.summary), bool(info.exact), options, _texts(info.departures))
     return found
 
 
@@ -145,7 +151,7 @@ def _tasks() -> dict[str, Task]:
 
 
 def mechanisms() -> dict[str, Mechanism]:
-    """All mechanisms by name, with their options."""
+    """All mechanisms by name, with their options and their departures from their papers."""
     return dict(_mechanisms())
 
 

@@ -69,6 +69,7 @@ size_t hashattn_mechanism_count(void)
 
 int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info)
 {
+    static const char *const none[] = {NULL};
     if (index >= hashattn_mechanism_count())
         return 0;
     const struct mechanism *mechanism = attention_mechanisms()[index];
@@ -76,7 +77,9 @@ int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info)
                                    .summary = mechanism->summary,
                                    .exact = mechanism->exact,
                                    .num_options = count_rows(mechanism->options),
-                                   .num_params = count_params(mechanism)};
+                                   .num_params = count_params(mechanism),
+                                   .departures =
+                                       mechanism->departures == NULL ? none : mechanism->departures};
     version_give(info, &own, sizeof own);
     return 1;
 }

@@ -348,12 +348,33 @@ done:
     return status;
 }
 
+/* dparams, unless it is NULL or the mechanism learns nothing, = 0. */
+static void clear_params(const struct attention_call *call, float *dparams)
+{
+    const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
+    size_t count = attention_param_count(call->mechanism, call->options, &sizes);
+    if (dparams != NULL && count > 0)
+        memset(dparams, 0, call->num_heads * count * sizeof *dparams);
+}
+
 hashattn_status hashattn_attention_backward(hashattn_attention *attention, const hashattn_problem *problem,
                                             const hashattn_array *query, const hashattn_array *key,
                                             const hashattn_array *value, const hashattn_array *out,
                                             const hashattn_array *dout, const hashattn_array *dquery,
                                             const hashattn_array *dkey, const hashattn_array *dvalue,
                                             void *saved, void *scratch)
+{
+    return hashattn_attention_backward_params(attention, problem, query, key, value, out, dout, dquery, dkey,
+                                              dvalue, NULL, saved, scratch);
+}
+
+hashattn_status hashattn_attention_backward_params(hashattn_attention *attention,
+                                                   const hashattn_problem *problem,
+                                                   const hashattn_array *query, const hashattn_array *key,
+                                                   const hashattn_array *value, const hashattn_array *out,
+                                                   const hashattn_array *dout, const hashattn_array *dquery,
+                                                   const hashattn_array *dkey, const hashattn_array *dvalue,
+                                                   float *dparams, void *saved, void *scratch)
 {
     if (attention == NULL)
         return HASHATTN_INVALID;
@@ -383,6 +404,7 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
     if (status == HASHATTN_OK)
         status = check_large(host, &call);
     TRY_DONE(agree(attention, &own, status));
+    clear_params(&call, dparams);
     if (!has_rows(&own))
         goto done;
     operands_clear(&call, &arrays[5], 3);
@@ -390,7 +412,7 @@ hashattn_status hashattn_attention_backward(hashattn_attention *attention, const
     call.key = arrays[2].packed;
     call.value = arrays[3].packed;
     attention_backward(&call, arrays[4].packed, arrays[0].packed, arrays[5].packed, arrays[6].packed,
-                       arrays[7].packed, NULL, blocks.saved, blocks.scratch);
+                       arrays[7].packed, dparams, blocks.saved, blocks.scratch);
     status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
 done:
     close_call(host, &blocks);
@@ -424,10 +446,7 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;
-    const struct parameter_sizes sizes = {call.head_dim, call.value_dim, call.max_len};
-    size_t count = attention_param_count(call.mechanism, call.options, &sizes);
-    if (dparams != NULL && count > 0)
-        memset(dparams, 0, call.num_heads * count * sizeof *dparams);
+    clear_params(&call, dparams);
     *loss = attention_auxiliary(&call, dparams, blocks.saved, blocks.scratch);
     status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
 done:

@@ -1,5 +1,5 @@
 /* Draws or reads a tensor (heads, rows, cols) for each of the mechanism's rows, and stores them head by head
-   for the driver; copies them from and to memory in that layout.
+   for the driver; copies them from and to memory in that layout, and writes them to a file.
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/own_params.h"
 
@@ -215,4 +215,65 @@ hashattn_status hashattn_attention_get_params(hashattn_attention *attention, con
     TRY(own_params_for(attention, &own));
     memcpy(params, attention->params, own.num_heads * count * sizeof *params);
     return HASHATTN_OK;
+}
+
+/* The tensors of a file, and their data, (heads, rows, cols) each. */
+struct written {
+    struct tensor *tensors;
+    float *data;
+    size_t bytes;
+};
+
+static struct written written_on(void *block, size_t tensors, size_t floats)
+{
+    struct arena arena = arena_on(block);
+    struct written written = {.tensors = arena_take(&arena, tensors, sizeof(struct tensor))};
+    written.data = arena_take(&arena, floats, sizeof(float));
+    written.bytes = arena.used;
+    return written;
+}
+
+/* Fills the tensors from params, (heads, count), and returns how many there are. */
+static size_t gather(const hashattn_attention *attention, const float *params, size_t heads, size_t count,
+                     const struct parameter_sizes *sizes, const struct written *written)
+{
+    size_t at = 0, tensors = 0;
+    for (const struct parameter_row *row = attention->mechanism->params; row->name != NULL; row++) {
+        size_t rows, cols;
+        row->shape(attention->options, sizes, &rows, &cols);
+        size_t size = rows * cols;
+        if (size == 0)
+            continue;
+        float *data = written->data + heads * at;
+        for (size_t h = 0; h < heads; h++)
+            memcpy(data + h * size, params + h * count + at, size * sizeof *data);
+        written->tensors[tensors++] = (struct tensor){
+            .name = row->name, .type = TENSOR_F32, .rank = 3, .shape = {heads, rows, cols}, .data = data};
+        at += size;
+    }
+    return tensors;
+}
+
+hashattn_status hashattn_attention_write_params(hashattn_attention *attention, const char *path,
+                                                const float *params, size_t num_heads, size_t head_dim,
+                                                size_t value_dim, size_t max_len)
+{
+    if (attention == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &attention->context->host;
+    FAIL_IF(path == NULL || params == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            path == NULL ? "path" : "params");
+    const struct parameter_sizes sizes = {head_dim, value_dim, max_len};
+    size_t count, most = 0;
+    TRY(check_sizes(attention, num_heads, &sizes, &count));
+    while (attention->mechanism->params[most].name != NULL)
+        most++;
+    size_t floats = size_product(num_heads, count);
+    void *block;
+    TRY(memory_new(host, 1, written_on(NULL, most, floats).bytes, "the tensors of a file", &block));
+    const struct written written = written_on(block, most, floats);
+    size_t tensors = gather(attention, params, num_heads, count, &sizes, &written);
+    hashattn_status status = safetensors_write(host, path, written.tensors, tensors, NULL, 0);
+    memory_free(host, block);
+    return status;
 }

@@ -304,9 +304,21 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Global blocks are at both ends.",
+    "Random blocks are drawn for each head, anew at every training step, and in evaluation from the "
+    "seed.",
+    "Attention stays sparse at every length.",
+    "The last block may be shorter.",
+    "Positions count the tokens that take part, so a key mask in the middle or in front shifts the "
+    "blocks, the last global block too.",
+    NULL,
+};
+
 const struct mechanism mechanism_bigbird = {
     .name = "bigbird",
     .summary = "softmax attention over neighbouring, global and random blocks (Zaheer et al. 2020)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct bigbird_options),
     .mixes = true,

@@ -29,10 +29,16 @@ static const struct option_row options[] = {
     SAMPLE_OPTIONS("hash tables: a query uses one random key from its bucket of each"),
 };
 
+static const char *const departures[] = {
+    "The output is a ratio of two estimated sums; there is no gradient.",
+    NULL,
+};
+
 const struct mechanism mechanism_hbe = {
     .name = "hbe",
     .summary = "softmax estimated from one random key of each hash bucket of a query (Charikar and "
                "Siminelakis 2017), forward only",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct sample_options),
     .exact = false,

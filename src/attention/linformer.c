@@ -230,10 +230,18 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "One projection per head serves keys and values.",
+    "Positions count the tokens that take part, so a key mask in the middle or in front shifts the "
+    "columns of the projection.",
+    NULL,
+};
+
 const struct mechanism mechanism_linformer = {
     .name = "linformer",
     .summary = "softmax attention to learned projections of keys and values along the sequence (Wang et al. "
                "2020)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct linformer_options),
     .exact = true,

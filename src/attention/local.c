@@ -442,9 +442,19 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "No key is met twice, even with one or two blocks.",
+    "Relative scores are scaled once, their biases belong to a layer, and a distance has 64 "
+    "sinusoids.",
+    "Positions count the tokens that take part, so a key mask in the middle or in front shifts the "
+    "blocks.",
+    NULL,
+};
+
 const struct mechanism mechanism_local = {
     .name = "local",
     .summary = "softmax attention inside a block of tokens and its two neighbouring blocks",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct local_options),
     .exact = true,

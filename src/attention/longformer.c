@@ -122,9 +122,18 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Global tokens share the projections of the others.",
+    "Every length is computed as it is, and masked keys are absent.",
+    "Positions count the tokens that take part, so a key mask in the middle or in front shifts "
+    "windows and global tokens.",
+    NULL,
+};
+
 const struct mechanism mechanism_longformer = {
     .name = "longformer",
     .summary = "softmax attention in a sliding window and to global tokens (Beltagy et al. 2020)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct longformer_options),
     .exact = true,

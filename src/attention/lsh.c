@@ -114,9 +114,16 @@ static void backward(const struct problem *problem, struct view out, struct view
 
 static const struct option_row options[] = {GROUPING_ROWS, {.name = NULL}};
 
+static const char *const departures[] = {
+    "Directions are drawn anew at every training step, for each head and sequence; evaluation uses "
+    "one draw per layer and head.",
+    NULL,
+};
+
 const struct mechanism mechanism_lsh = {
     .name = "lsh",
     .summary = "softmax attention inside balanced buckets of a random linear hash: a control for lha",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct grouping_options),
     .exact = false,

@@ -31,10 +31,18 @@ static const struct option_row options[] = {
     SAMPLE_OPTIONS("hash tables: a query uses the keys in its bucket of each"),
 };
 
+static const char *const departures[] = {
+    "A key is divided by its probability to be found in any table, as in the paper of Spring and "
+    "Shrivastava.",
+    "The output is a ratio of two estimated sums; there is no gradient.",
+    NULL,
+};
+
 const struct mechanism mechanism_lss = {
     .name = "lss",
     .summary = "softmax over the keys of a query's hash buckets by importance sampling (Spring and "
                "Shrivastava 2017), forward only",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct sample_options),
     .exact = false,

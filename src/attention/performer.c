@@ -388,10 +388,17 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "The constant 1e-6 of a feature is relative to the row's own largest feature.",
+    "Directions are drawn anew at every training step.",
+    NULL,
+};
+
 const struct mechanism mechanism_performer = {
     .name = "performer",
     .summary =
         "positive orthogonal random features of softmax, linear in the length (Choromanski et al. 2020)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct performer_options),
     .exact = false,

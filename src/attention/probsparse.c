@@ -465,9 +465,18 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "64 queries in a row share one sample of keys.",
+    "A query is measured by its largest sampled score minus the mean of the sampled ones.",
+    "A causal query is computed if it is among the best so far; the others get the mean of the "
+    "values that they see.",
+    NULL,
+};
+
 const struct mechanism mechanism_probsparse = {
     .name = "probsparse",
     .summary = "exact attention for queries that stand out, the mean value for others (Zhou et al. 2021)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct probsparse_options),
     .exact = false,

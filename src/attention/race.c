@@ -300,9 +300,17 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Sums and masses of all tables are added before the division, as in algorithm 1 of the paper.",
+    "Planes are drawn anew at every training step and shared by the heads.",
+    "1e-30 is added to the denominator.",
+    NULL,
+};
+
 const struct mechanism mechanism_race = {
     .name = "race",
     .summary = "soft hashing into the corners of a few tables, linear in the length (Joshi et al. 2026)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct race_options),
     .exact = false,

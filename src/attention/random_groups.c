@@ -71,9 +71,16 @@ static void inspect(const struct problem *problem, struct inspection *inspection
 
 static const struct option_row options[] = {GROUPING_ROWS, {.name = NULL}};
 
+static const char *const departures[] = {
+    "Scores are drawn anew at every training step, for each head and sequence; evaluation uses one "
+    "draw per layer and head.",
+    NULL,
+};
+
 const struct mechanism mechanism_random = {
     .name = "random",
     .summary = "softmax attention inside balanced random buckets: a control for lha",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct grouping_options),
     .exact = false,

@@ -454,9 +454,20 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Queries are the keys too: the keys given are not read, and their gradient dK is 0.",
+    "Keys of other buckets in the two chunks count, and a pair that meets in two rounds counts twice.",
+    "The first chunk has no chunk before it.",
+    "Chunks differ in length by at most one, so n need not be a multiple.",
+    "Causal attention is another algorithm: each bucket is cut into chunks by itself, and the number "
+    "of buckets grows with the position.",
+    NULL,
+};
+
 const struct mechanism mechanism_reformer = {
     .name = "reformer",
     .summary = "softmax attention inside chunks of tokens sorted by a random hash (Kitaev et al. 2020)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct reformer_options),
     .exact = false,

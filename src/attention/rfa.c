@@ -458,9 +458,17 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "A denominator below exp(-2) is replaced by exp(-2).",
+    "The gate reads the keys.",
+    "W is drawn anew at every training step, for all heads.",
+    NULL,
+};
+
 const struct mechanism mechanism_rfa = {
     .name = "rfa",
     .summary = "random Fourier features of unit rows, linear in the length, with a gate (Peng et al. 2021)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct rfa_options),
     .exact = false,

@@ -460,9 +460,23 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Centroids start as standard normals.",
+    "Centroids learn by a loss of their own, the mean squared distance to the rows that choose them; "
+    "queries and keys have no loss for it.",
+    "The output is the mean over the clusters that took the query, with nothing added to their "
+    "number.",
+    "Queries and keys are normed for the scores too.",
+    "Scores are divided by sqrt(d).",
+    "A causal token joins the cluster nearest to the mean of its normed query and key, and sees the "
+    "last tokens of it.",
+    NULL,
+};
+
 const struct mechanism mechanism_routing = {
     .name = "routing",
     .summary = "softmax attention of normed rows inside clusters of learned centroids (Roy et al. 2021)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct routing_options),
     .exact = true,

@@ -462,9 +462,19 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Blocks are sorted by the sums of their keys.",
+    "A query meets its own and its sorted block in one softmax.",
+    "No Gumbel noise is added, and there is no causal form.",
+    "Positions count the tokens that take part, so a key mask in the middle or in front shifts the "
+    "blocks.",
+    NULL,
+};
+
 const struct mechanism mechanism_sinkhorn = {
     .name = "sinkhorn",
     .summary = "softmax attention inside a block and a softly sorted block of keys (Tay et al. 2020)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct sinkhorn_options),
     .exact = true,

@@ -270,9 +270,16 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Clusters differ in length by at most one, so n need not be a multiple.",
+    "A masked token is in no cluster, neither as a key nor, with as many queries as keys, as a query.",
+    NULL,
+};
+
 const struct mechanism mechanism_smyrf = {
     .name = "smyrf",
     .summary = "softmax attention inside equal clusters of tokens sorted by a hash (Daras et al. 2020)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct smyrf_options),
     .exact = false,

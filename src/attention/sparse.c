@@ -257,9 +257,18 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "One softmax covers a query's own block and the summaries, or its neighbours and the stride.",
+    "Without causal, the patterns reach to both sides.",
+    "Positions count the tokens that take part, so a key mask in the middle or in front shifts "
+    "blocks and strides.",
+    NULL,
+};
+
 const struct mechanism mechanism_sparse = {
     .name = "sparse",
     .summary = "softmax attention over about sqrt(n) keys, fixed or strided (Child et al. 2019)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct sparse_options),
     .exact = true,

@@ -361,10 +361,18 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Dense scores are computed from the queries, without biases.",
+    "Positions count the tokens that take part, so a key mask in the middle or in front shifts the "
+    "rows and columns of the scores.",
+    NULL,
+};
+
 const struct mechanism mechanism_synthesizer = {
     .name = "synthesizer",
     .summary =
         "softmax attention with learned scores instead of products of queries and keys (Tay et al. 2021)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct synthesizer_options),
     .exact = true,

@@ -438,9 +438,16 @@ static void backward(const struct problem *problem, struct view out, struct view
     pool_run(problem->pool, finish_keys, &pass, key_blocks);
 }
 
+static const char *const departures[] = {
+    "The kernel is exact at all angles, without a clamp of the cosine.",
+    "A key mask hides keys only: a query always has an output.",
+    NULL,
+};
+
 const struct mechanism mechanism_yoso_e = {
     .name = "yoso-e",
     .summary = "the exact expectation of yoso, in tiles, quadratic in the length",
+    .departures = departures,
     .options = yoso_exact_rows,
     .options_size = sizeof(struct yoso_options),
     .exact = true,

@@ -21,6 +21,9 @@ static void every_option_takes_its_own_text(void **state)
     for (size_t m = 0; m < hashattn_mechanism_count(); m++) {
         assert_int_equal(hashattn_mechanism_get(m, &info), 1);
         assert_true(info.name[0] != '\0' && info.summary[0] != '\0');
+        assert_non_null(info.departures); /* and it ends: */
+        for (const char *const *each = info.departures; *each != NULL; each++)
+            assert_true((*each)[0] != '\0');
         hashattn_attention *attention;
         check_ok(context, hashattn_attention_new(context, info.name, &attention));
         hashattn_option row = {.struct_size = sizeof row};

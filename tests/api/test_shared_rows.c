@@ -2,7 +2,7 @@
    those of one process, a rank needs about its share of the memory, a failure of one rank is one of all, and
    what cannot be shared is refused with its numbers. Bugs planted and caught: ranks left
    out of the call; rows that no mechanism checks left unchecked; the rows of a span for those of a sequence;
-   spans of any size; masks.
+   spans of any size; masks; the parts of learned tensors' gradients that ranks have.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +14,7 @@
 #include "support/thread_ranks.h"
 
 enum { BATCH = 2, HEADS = 2, ROWS = 300, D = 16, ALL = BATCH * HEADS * ROWS * D };
+enum { PARAMS = 5120 }; /* room for the learned floats of local with relative positions, and of lha */
 
 /* (batch, heads, rows, d) each. */
 struct arrays {
@@ -25,6 +26,8 @@ struct shared {
     struct arrays *whole; /* inputs, and what the ranks compute */
     size_t saved_bytes[MOST_RANKS], scratch_bytes[MOST_RANKS];
     double loss[MOST_RANKS];
+    float dparams[MOST_RANKS][PARAMS]; /* of backward */
+    size_t num_params;
     int bad_rank; /* -1: none; has a NaN among its queries, of dout if `in_dout` */
     int in_dout;
     hashattn_status status[MOST_RANKS];
@@ -64,8 +67,15 @@ static void compute(struct comm *comm, void *argument)
     struct arrays *part = calloc(1, sizeof *part);
     size_t first, rows = hashattn_shared_rows(context, ROWS, &first);
     rank_require(hashattn_attention_new(context, shared->mechanism, &attention) == HASHATTN_OK);
-    if (strcmp(shared->mechanism, "local") == 0) /* spans must have the rows that neighbours see */
+    if (strcmp(shared->mechanism, "local") == 0) { /* spans must have the rows that neighbours see */
         rank_require(hashattn_attention_set(attention, "block_size", "8") == HASHATTN_OK);
+        rank_require(hashattn_attention_set(attention, "relative", "true") == HASHATTN_OK);
+    }
+    hashattn_tensor tensor = {.struct_size = sizeof tensor};
+    for (size_t i = 0; hashattn_attention_tensor(attention, D, D, 0, i, &tensor); i++)
+        shared->num_params += rank == 0 ? HEADS * tensor.rows * tensor.cols : 0;
+    for (size_t i = 0; i < PARAMS; i++)
+        shared->dparams[rank][i] = NAN;
     hashattn_problem_default(&problem);
     problem.num_sequences = BATCH;
     problem.num_heads = HEADS;
@@ -96,8 +106,9 @@ static void compute(struct comm *comm, void *argument)
         status = hashattn_attention_own_loss(attention, &problem, &array[0], &array[1], &array[2],
                                              &shared->loss[rank], NULL, saved, scratch);
     if (status == HASHATTN_OK)
-        status = hashattn_attention_backward(attention, &problem, &array[0], &array[1], &array[2], &array[4],
-                                             &array[3], &array[5], &array[6], &array[7], saved, scratch);
+        status = hashattn_attention_backward_params(attention, &problem, &array[0], &array[1], &array[2],
+                                                    &array[4], &array[3], &array[5], &array[6], &array[7],
+                                                    shared->dparams[rank], saved, scratch);
     shared->status[rank] = status;
     snprintf(shared->message[rank], sizeof shared->message[rank], "%s", hashattn_context_message(context));
     for (size_t i = 4; i < 8; i++)
@@ -135,7 +146,7 @@ static void ranks_compute_what_one_process_does(void **state)
         for (int ranks = 2; ranks <= 4; ranks += 2) {
             struct shared several = {.mechanism = names[i], .whole = inputs(), .bad_rank = -1};
             run(&several, ranks);
-            double loss = 0;
+            double loss = 0, largest = 0;
             for (int rank = 0; rank < ranks; rank++) {
                 assert_int_equal(several.status[rank], HASHATTN_OK);
                 loss += several.loss[rank];
@@ -146,6 +157,15 @@ static void ranks_compute_what_one_process_does(void **state)
                                   several.whole->dvalue};
             for (size_t k = 0; k < 4 * (size_t)ALL; k++)
                 check_near((double)got[k / ALL][k % ALL], (double)want[k / ALL][k % ALL], 5e-5, names[i]);
+            assert_true(one.num_params <= PARAMS && several.num_params == one.num_params);
+            for (size_t k = 0; k < one.num_params; k++) {
+                double sum = 0;
+                for (int rank = 0; rank < ranks; rank++)
+                    sum += (double)several.dparams[rank][k];
+                check_near(sum, (double)one.dparams[0][k], 2e-4, "dparams");
+                largest = fmax(largest, fabs(sum));
+            }
+            assert_true(largest > 1 || strcmp(names[i], "local") != 0);
             free(several.whole);
         }
         free(one.whole);

@@ -58,6 +58,18 @@ def test_masks_have_the_bits_of_the_tool(tmp_path):
     assert same_bits(one[1], found[1]) and not same_bits(one[0], found[0])
 
 
+@pytest.mark.parametrize("mechanism, options", [("local", {"block_size": 4}), ("longformer", {"window": 4}),
+                                                ("bigbird", {"block_size": 4}), ("nystrom", {"num_landmarks": 4})])
+def test_a_mask_cuts_keys_out(mechanism, options):
+    """As the docstring says: a mask in the middle or in front shifts the positions behind it."""
+    q, k, v = (numbers(2, 40, 4, seed=i) for i in range(3))
+    mask = np.arange(40) % 7 != 0
+    out = hashattn.attention(q, k, v, mechanism=mechanism, key_mask=mask, **options)
+    cut = hashattn.attention(q[:, mask], k[:, mask], v[:, mask], mechanism=mechanism, **options)
+    assert same_bits(out[:, mask], cut)
+    assert not np.any(out[:, ~mask])
+
+
 def test_softmax_is_softmax():
     q, k, v = numbers(3, 20, 8), numbers(3, 30, 8, seed=1), numbers(3, 30, 5, seed=2)
     scores = np.einsum("hid,hjd->hij", q, k, dtype=np.float64) / np.sqrt(8)

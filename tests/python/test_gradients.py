@@ -1,7 +1,7 @@
 """Attention: gradients with the bits of the tool, learned tensors, own loss, options.
 
 Planted and caught: dk and dv swapped; learned tensors not split by head, or in another order than the library's; the
-gradients of padding left as they were; options not typed. SPDX-License-Identifier: Apache-2.0
+gradients of padding left as they were; options not typed; departures left out, or those of another mechanism. SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
@@ -30,6 +30,19 @@ def test_gradients_have_the_bits_of_the_tool(tmp_path, mechanism, options):
             assert same_bits(gradient, np.load(tmp_path / f"{name}.npy")), name
         moved = arrays["grad-out"][..., ::-1].copy()[..., ::-1]
         assert same_bits(attention.backward(moved)[0], gradients[0])
+
+
+def test_reformer_reads_no_keys():
+    """As its departures and the docstrings say."""
+    departures = hashattn.mechanisms()["reformer"].departures
+    assert any("keys given are not read" in each and "dK is 0" in each for each in departures)
+    q, k, v, g = (numbers(2, 90, 4, seed=i) for i in range(4))
+    with hashattn.Attention("reformer", chunk_size=16) as attention:
+        out = attention.forward(q, k, v)
+        dq, dk, dv = attention.backward(g)
+        assert np.any(dq) and not np.any(dk) and np.any(dv)
+        assert same_bits(out, attention.forward(q, numbers(2, 90, 4, seed=5), v))
+    assert hashattn.mechanisms()["softmax"].departures == ()
 
 
 def test_gradients_are_slopes():

@@ -27,6 +27,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causa
     Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, float32 or bfloat16; under
     autocast bfloat16 goes in and out. Nothing is copied if the last axis is contiguous, that is, has stride 1; the
     other axes may have any strides, and heads and batch may be expanded. Other tensors are copied once.
+    key_mask: True means that the key takes part. As in `hashattn.attention`, False is as if the key had been cut out:
+        in the middle or in front it shifts the positions of the keys behind it.
+    mechanism: "reformer" takes q as its keys, so k is not read and gets the gradient 0.
     params: learned tensors of "lha", (heads, floats), each head's in the order of `hashattn.Attention.tensors`; None
         draws them from the seed. They get a gradient from `own_loss` only.
     seed: 0 to 2^64 - 1, or a tensor with one int64; None draws it from torch's generator, so `torch.manual_seed`

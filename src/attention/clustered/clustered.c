@@ -407,9 +407,17 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "Planes and first centres are drawn for each head, and in training for each sequence; evaluation "
+    "depends on the seed only.",
+    "The mass of a cluster's top keys has a gradient.",
+    NULL,
+};
+
 const struct mechanism mechanism_clustered = {
     .name = "clustered",
     .summary = "softmax attention of clusters of queries, improved at their top keys (Vyas et al. 2020)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct clustered_options),
     .exact = false,

@@ -224,9 +224,16 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "A masked token is absent, from the targets and the mean of the hashes' loss too.",
+    "Hashes start as normal numbers with deviation 0.1.",
+    NULL,
+};
+
 const struct mechanism mechanism_lha = {
     .name = "lha",
     .summary = "softmax attention inside learned, balanced buckets of tokens (Sun et al. 2022)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct lha_options),
     .exact = false,

@@ -309,9 +309,19 @@ static const struct option_row options[] = {
     {.name = NULL},
 };
 
+static const char *const departures[] = {
+    "The iteration for the pseudo-inverse starts from each head's own matrix.",
+    "Segments differ in length by at most one, so n need not be a multiple.",
+    "The convolution of values is a layer of the model: --conv-window.",
+    "Positions count the tokens that take part, so a key mask in the middle or in front shifts the "
+    "segments.",
+    NULL,
+};
+
 const struct mechanism mechanism_nystrom = {
     .name = "nystrom",
     .summary = "Nystromformer: softmax attention through the means of segments (Xiong et al. 2021)",
+    .departures = departures,
     .options = options,
     .options_size = sizeof(struct nystrom_options),
     .exact = true,

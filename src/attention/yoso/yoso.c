@@ -428,9 +428,18 @@ static void backward(const struct problem *problem, struct view out, struct view
     over_queries_and_keys(&head, finish_block);
 }
 
+static const char *const departures[] = {
+    "One set of planes per layer and step is rotated for each head and sequence; in evaluation it "
+    "depends on the seed only, and all sequences hash alike.",
+    "Every length, width and number of hashes is computed in full.",
+    "A key mask hides keys only: a query always has an output.",
+    NULL,
+};
+
 const struct mechanism mechanism_yoso = {
     .name = "yoso",
     .summary = "attention by hash collisions, linear in the length (Zeng et al. 2021)",
+    .departures = departures,
     .options = yoso_sampled_rows,
     .options_size = sizeof(struct yoso_options),
     .exact = false,

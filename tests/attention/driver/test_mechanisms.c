@@ -111,6 +111,8 @@ static void check_mechanism(const struct mechanism *mechanism)
     assert_true(strlen(mechanism->name) > 0 && strlen(mechanism->summary) > 0);
     assert_true(mechanism->summary[strlen(mechanism->summary) - 1] != '.');
     assert_true(mechanism->mixes || mechanism->sees_mask);
+    for (const char *const *each = mechanism->departures; each != NULL && *each != NULL; each++)
+        assert_true(isupper((unsigned char)(*each)[0]) || isdigit((unsigned char)(*each)[0]));
     check_facets(mechanism);
     assert_non_null(mechanism->forward);
     assert_true(mechanism->backward != NULL || (mechanism->params == NULL && mechanism->own_loss == NULL));
