@@ -69,13 +69,14 @@ def cell(row):
 
 def document(kept):
     """A row per model, commit, instruction set and limit."""
-    lines = ["| | commit | instruction set | steps | " + " | ".join(f"seed {seed}" for seed in range(1, SEEDS + 1)) + " | learned |",
-             "|---|---|---|---|" + "---|" * (SEEDS + 1)]
+    seeds = range(1, max((each["seed"] for each in kept.rows), default=0) + 1)
+    lines = ["| | commit | instruction set | steps | " + "".join(f"seed {seed} | " for seed in seeds) + "learned |",
+             "|---|---|---|---|" + "---|" * (len(seeds) + 1)]
     for name in MODELS:
         of_name = [each for each in kept.rows if each["model"] == name]
         for key in dict.fromkeys((each["commit"], each["isa"], each["limit"]) for each in of_name):
             found = {each["seed"]: each for each in of_name if (each["commit"], each["isa"], each["limit"]) == key}
-            cells = [cell(found[seed]) if seed in found else "–" for seed in range(1, SEEDS + 1)]
+            cells = [cell(found[seed]) if seed in found else "–" for seed in seeds]
             learned = sum(each["learned"] for each in found.values())
             lines.append(f"| {name} | {key[0][:8]} | {key[1]} | {key[2]:,} | {' | '.join(cells)} | {learned} of {len(found)} |")
     return "\n".join(lines)

@@ -32,9 +32,9 @@ holds another_commit_is_another_run test "$(wc -l <t/other.jsonl)" = 3
 { row avx2 1 250 aaaaaaaaaaaa; row avx2 3 1000 aaaaaaaaaaaa; row avx512 2 400 aaaaaaaaaaaa; row avx2 2 750 bbbbbbbbbbbb; } >kept.jsonl
 python3 $script --kept kept.jsonl --hours 0 >table.md 2>err || cat err
 cat >want.md <<'T'
-| m 32, τ 8, `lower` | aaaaaaaa | avx2 | 1,000 | 250 | – | no (87.5 %) | – | – | – | 1 of 2 |
-| m 32, τ 8, `lower` | aaaaaaaa | avx512 | 1,000 | – | 400 | – | – | – | – | 1 of 1 |
-| m 32, τ 8, `lower` | bbbbbbbb | avx2 | 1,000 | – | 750 | – | – | – | – | 1 of 1 |
+| m 32, τ 8, `lower` | aaaaaaaa | avx2 | 1,000 | 250 | – | no (87.5 %) | 1 of 2 |
+| m 32, τ 8, `lower` | aaaaaaaa | avx512 | 1,000 | – | 400 | – | 1 of 1 |
+| m 32, τ 8, `lower` | bbbbbbbb | avx2 | 1,000 | – | 750 | – | 1 of 1 |
 T
 holds the_table sh -c 'tail -n +3 table.md | diff want.md -'
 finish

@@ -45,7 +45,9 @@ def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options
     """Makes `attn_implementation=name` stand for a mechanism with options, such as num_hashes=64.
 
     seed: of every call; None draws one for each call from torch's generator. Attention weights have no dropout and are
-    not returned. InvalidError: an unknown mechanism or option.
+    not returned. "reformer" takes the queries as its keys, so the model's key layers have no effect. Masked tokens in
+    front or in the middle are as if they had been cut out, which shifts blocks, windows and segments. InvalidError: an
+    unknown mechanism or option.
     """
     check_mechanism(mechanism, options)
 
