@@ -18,6 +18,8 @@
      exported `X` writes the size of the first version, as programs compiled with its headers expect. The
    other structs without struct_size (hashattn_array, hashattn_message, hashattn_metric, hashattn_metrics,
      hashattn_difference) never change.
+   - The operator and streams compute in the default floating-point environment: traps, rounding mode and
+     flush-to-zero of the caller change no bit and end no call, and are as before when it returns.
    - Real numbers in text (options, messages, files) have a decimal point in every locale.
    - The same inputs, options and seed give the same bits for any number of threads, on one instruction set.
    SPDX-License-Identifier: Apache-2.0 */
@@ -190,7 +192,7 @@ HASHATTN_API int hashattn_attention_tensor(const hashattn_attention *attention, 
 
 /* Reads the mechanism's learned parameters from a safetensors file with one tensor (num_heads, rows, cols)
    for each tensor of hashattn_attention_tensor, by name. Without it the operator draws them from the
-   problem's seed in hashattn_attention_sizes or the first call. Setting an option drops the parameters.
+   problem's seed in the first call. Setting an option drops the parameters.
    Afterwards a problem with other heads or widths, or with another max_len if a shape depends on it, is
    INVALID. BAD_FILE: a tensor is missing, has another shape, or holds NaN or infinity. INVALID: the mechanism
    learns no tensors. */
@@ -221,7 +223,8 @@ HASHATTN_API hashattn_status hashattn_attention_get_params(hashattn_attention *a
    head_stride + c]. With offsets, row r of sequence s is packed row offsets[s] + r, and sequence_stride is
    ignored, unless the problem is padded. A row_stride below the width is INVALID, and so are strides that
    make two elements of an output overlap; the heads or sequences of an input may share rows (stride 0). An
-   output must not overlap any other array. */
+   output that has a byte of another array or of key_mask is INVALID; arrays may interleave, as the columns of
+   one matrix do (in a padded batch every sequence counts with the rows of the longest). */
 typedef struct hashattn_array {
     void *data; /* floats, or uint16_t if the problem's element is BF16; inputs are not written; may be NULL
                    if there are no elements */
@@ -291,9 +294,10 @@ HASHATTN_INLINE void hashattn_problem_default(hashattn_problem *problem)
     hashattn_problem_default_sized(problem, sizeof *problem);
 }
 
-/* Bytes of the two blocks that forward and backward use. `saved` holds what backward needs from forward;
-   `scratch` need not be kept between calls. Neither holds an (n_q, n_k) array. INVALID: a number is out of
-   range. REFUSED: the mechanism cannot do this, with the reason. NO_MEMORY: the sizes overflow. */
+/* Bytes of the two blocks that forward and backward use. `saved` holds what backward needs from forward,
+   behind 64 bytes that tell by which forward; 0 bytes if the mechanism saves nothing. `scratch` need not be
+   kept between calls. Draws no learned parameters. Neither holds an (n_q, n_k) array. INVALID: a number is
+   out of range. REFUSED: the mechanism cannot do this, with the reason. NO_MEMORY: the sizes overflow. */
 HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attention,
                                                       const hashattn_problem *problem, size_t *saved_bytes,
                                                       size_t *scratch_bytes);
@@ -302,7 +306,8 @@ HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attent
    for all finite inputs, here and in backward: if float32 could overflow they compute in double, about a
    hundred times slower, and gradients are clamped to +-3.39e38, the largest bfloat16. saved, scratch: blocks
    of at least the sizes above, aligned to 64 bytes. A NULL block is allocated for this call and freed;
-   without `saved` no backward can follow. If both blocks are given, nothing is allocated. Errors: as above,
+   without `saved` no backward can follow. If both blocks are given, nothing is allocated, except for
+   learned parameters that are drawn now. Errors: as above,
    and inputs that hold NaN or infinity are INVALID, with the position of the first. These are found while
    computing, so part of `out` may have been written; every other error leaves it unchanged. */
 HASHATTN_API hashattn_status hashattn_attention_forward(
@@ -310,11 +315,12 @@ HASHATTN_API hashattn_status hashattn_attention_forward(
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,
     void *scratch);
 
-/* Follows a forward with the same attention, problem, arrays and `saved`. WRITES dquery, dkey and dvalue,
-   shaped as query, key and value: the gradients of sum(out * dout) with respect to the raw inputs. reformer
-   takes the queries as keys, so it ignores `key` and its dkey is 0. REFUSED: the mechanism has no backward
-   pass. INVALID: dout holds NaN or infinity. An error leaves the outputs unchanged. scratch: as in forward,
-   but it may be another block. */
+/* Follows a forward with the same attention, problem, arrays and `saved`, which may have been moved. WRITES
+   dquery, dkey and dvalue, shaped as query, key and value: the gradients of sum(out * dout) with respect to
+   the raw inputs. reformer takes the queries as keys, so it ignores `key` and its dkey is 0. REFUSED: the
+   mechanism has no backward pass. INVALID: dout holds NaN or infinity; `saved` was not written by a forward
+   that returned OK, or by one with another mechanism, other options or another problem. An error leaves the
+   outputs unchanged. scratch: as in forward, but it may be another block. */
 HASHATTN_API hashattn_status hashattn_attention_backward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,

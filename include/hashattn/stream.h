@@ -67,7 +67,7 @@ HASHATTN_API size_t hashattn_stream_bytes(const hashattn_stream *stream);
 HASHATTN_API hashattn_status hashattn_stream_absorb(hashattn_stream *stream, const hashattn_chunk *chunk);
 /* out = attention of the queries over all absorbed keys. A causal stream first adds the keys of the chunk, in
    order, so that query i sees keys 0 .. i; a decoder reads one row at a time. INVALID: as for absorb, or
-   strides that make two elements of out overlap; nothing is written then. */
+   strides that make two elements of out overlap, or out overlaps another array; nothing is written then. */
 HASHATTN_API hashattn_status hashattn_stream_read(hashattn_stream *stream, const hashattn_chunk *chunk);
 /* into += from, for shards of one sequence. INVALID unless both streams have the same mechanism, options,
    learned parameters, num_heads, first_head, widths, causal and seed. */

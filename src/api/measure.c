@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "hashattn/measure.h"
 
+#include "api/floating.h"
 #include "api/setup.h"
 #include "api/versions/versions.h"
 #include "base/clock.h"
@@ -126,5 +127,8 @@ size_t hashattn_peak_resident_bytes(void)
 
 void hashattn_fill_normal(uint64_t seed, uint64_t stream, float *out, size_t count)
 {
+    fenv_t callers;
+    floating_begin(&callers);
     random_normals(random_key(seed, RANDOM_BENCH, stream), 0, out, count);
+    floating_end(&callers);
 }

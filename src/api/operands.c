@@ -8,6 +8,7 @@
 
 #include "attention/driver/call_shape.h"
 #include "parts/rows/elements.h"
+#include "parts/rows/overlap.h"
 #include "parts/rows/row_squares.h"
 #include "parts/tiles/double_attention.h"
 
@@ -71,6 +72,53 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
     array->packed.head_stride = given.head_stride;
     array->packed.sequence_stride = given.sequence_stride;
     array->packed.padded = !packed_rows;
+    return HASHATTN_OK;
+}
+
+/* The bytes of an array. */
+static struct spread bytes_of(const struct attention_call *call, const struct operand *array)
+{
+    const struct packed *rows = &array->packed;
+    const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
+    size_t bytes = element_bytes(call->dtype), sequences = rows->padded ? call->num_sequences : 1;
+    size_t count = rows->padded ? longest(offsets, sequences) : offsets[call->num_sequences];
+    if (rows->data == NULL)
+        return (struct spread){.width = 0};
+    return (struct spread){.start = (uintptr_t)rows->data,
+                           .width = array->width * bytes,
+                           .num_steps = SPREAD_STEPS,
+                           .step = {{count, rows->row_stride * bytes},
+                                    {call->num_heads, rows->head_stride * bytes},
+                                    {sequences, rows->sequence_stride * bytes}}};
+}
+
+hashattn_status operands_check_separate(struct host *host, const struct attention_call *call,
+                                        const struct operand *operands, size_t count)
+{
+    const struct spread mask = {.start = (uintptr_t)call->key_mask,
+                                .width = call->key_mask == NULL ? 0 : call->key_offsets[call->num_sequences]};
+    for (size_t i = 0; i < count; i++) {
+        if (!operands[i].written)
+            continue;
+        const struct spread bytes = bytes_of(call, &operands[i]);
+        for (size_t j = 0; j < count; j++)
+            FAIL_IF(j != i && spread_overlap(bytes, bytes_of(call, &operands[j])), host, HASHATTN_INVALID,
+                    "%s overlaps %s: an output must not share memory with another array", operands[i].name,
+                    operands[j].name);
+        FAIL_IF(spread_overlap(bytes, mask), host, HASHATTN_INVALID,
+                "%s overlaps key_mask: an output must not share memory with another array", operands[i].name);
+    }
+    return HASHATTN_OK;
+}
+
+hashattn_status operands_check_outside(struct host *host, const struct attention_call *call,
+                                       const struct operand *operands, size_t count, const char *name,
+                                       const void *written, size_t bytes)
+{
+    const struct spread block = {.start = (uintptr_t)written, .width = written == NULL ? 0 : bytes};
+    for (size_t j = 0; j < count; j++)
+        FAIL_IF(spread_overlap(block, bytes_of(call, &operands[j])), host, HASHATTN_INVALID,
+                "%s overlaps %s: an output must not share memory with another array", name, operands[j].name);
     return HASHATTN_OK;
 }
 

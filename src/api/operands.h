@@ -36,6 +36,16 @@ hashattn_status operand_check_apart(struct host *host, const char *name, size_t 
 hashattn_status operand_check(struct host *host, const struct attention_call *call, bool packed_rows,
                               struct operand *operand);
 
+/* INVALID if a written array shares memory with another one or with the key mask. The arrays have been
+   checked by operand_check. In a padded batch every sequence counts with the rows of the longest. */
+hashattn_status operands_check_separate(struct host *host, const struct attention_call *call,
+                                        const struct operand *operands, size_t count);
+
+/* INVALID if the `bytes` at `written`, which may be NULL, share memory with an array. */
+hashattn_status operands_check_outside(struct host *host, const struct attention_call *call,
+                                       const struct operand *operands, size_t count, const char *name,
+                                       const void *written, size_t bytes);
+
 /* INVALID unless the key mask holds only 0 and 1. */
 hashattn_status operands_check_mask(struct host *host, const struct attention_call *call);
 

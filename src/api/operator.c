@@ -6,9 +6,11 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/handles.h"
 #include "api/operands.h"
 #include "api/own_params.h"
+#include "api/saved_tag.h"
 #include "api/versions/versions.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -165,7 +167,8 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
     if (p->total_rows > 0)
         TRY(check_shared(attention->context, &attention->context->host, p));
     if (has_rows(p))
-        TRY(own_params_for(attention, p));
+        TRY(own_params_check(attention, p));
+    static const float undrawn = 0;
     *call = (struct attention_call){
         .kernels = attention->context->kernels,
         .pool = attention->context->pool,
@@ -187,7 +190,7 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
         .causal = p->causal != 0,
         .call_key = random_key(p->seed, RANDOM_EVALUATION, 0),
         .sample_ids = p->sample_ids,
-        .params = attention->params,
+        .params = &undrawn, /* the check reads none, and drawing may take minutes */
     };
     if (p->total_rows > 0 && comm_size(ranks->comm) > 1) {
         call->ranks = ranks;
@@ -216,6 +219,7 @@ hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const ha
     hashattn_status status = describe(attention, &own, &made, &ranks, &call);
     if (status == HASHATTN_OK) { /* attention_check refuses sizes that cannot be counted */
         *saved_bytes = attention_saved_size(&call);
+        *saved_bytes += *saved_bytes > 0 ? SAVED_TAG_BYTES : 0;
         *scratch_bytes = size_sum(made.bytes, attention_scratch_size(&call));
     }
     memory_free(host, block);
@@ -224,9 +228,11 @@ hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const ha
 
 /* ---- forward and backward ------------------------------------------------------------------------------ */
 
-/* Blocks that a call allocates because the caller passed none. */
+/* The blocks of a call, and those that it allocates because the caller passed none. */
 struct blocks {
     void *saved, *scratch, *own_saved, *own_scratch;
+    void *tag; /* in front of `saved`; NULL: the mechanism saves nothing */
+    fenv_t callers;
 };
 
 static hashattn_status check_block(struct host *host, const char *name, const void *block)
@@ -236,12 +242,14 @@ static hashattn_status check_block(struct host *host, const char *name, const vo
     return HASHATTN_OK;
 }
 
-/* Checks the problem, finds the blocks and describes the call. */
+/* Checks the problem, finds the blocks, describes the call and draws learned parameters. close_call follows
+   in any case. */
 static hashattn_status open_call(hashattn_attention *attention, const hashattn_problem *problem,
                                  hashattn_problem *own, struct blocks *blocks, struct row_ranks *ranks,
                                  struct attention_call *call)
 {
     struct host *host = &attention->context->host;
+    floating_begin(&blocks->callers);
     TRY(take_problem(host, problem, own));
     TRY(check_block(host, "saved", blocks->saved));
     TRY(check_block(host, "scratch", blocks->scratch));
@@ -260,7 +268,24 @@ static hashattn_status open_call(hashattn_attention *attention, const hashattn_p
     struct made_offsets made = make_offsets(own, blocks->scratch);
     if (blocks->scratch != NULL)
         blocks->scratch = (unsigned char *)blocks->scratch + made.bytes;
-    return describe(attention, own, &made, ranks, call);
+    TRY(describe(attention, own, &made, ranks, call));
+    if (has_rows(own))
+        TRY(own_params_for(attention, own));
+    call->params = attention->params;
+    if (attention_saved_size(call) > 0) {
+        blocks->tag = blocks->saved;
+        blocks->saved = (unsigned char *)blocks->saved + SAVED_TAG_BYTES;
+    }
+    return HASHATTN_OK;
+}
+
+/* The checks of a block that forward has filled. `user`: the pass that needs it. */
+static hashattn_status check_saved(struct host *host, const struct attention_call *call,
+                                   const struct blocks *blocks, const char *user)
+{
+    FAIL_IF(blocks->own_saved != NULL, host, HASHATTN_INVALID, "saved is NULL: %s needs what forward saved",
+            user);
+    return blocks->tag == NULL ? HASHATTN_OK : saved_tag_check(host, call, blocks->tag);
 }
 
 /* Of ranks that share sequences, a failure of one is one of all, before they wait for it. */
@@ -285,6 +310,7 @@ static void close_call(struct host *host, const struct blocks *blocks)
 {
     memory_free(host, blocks->own_scratch);
     memory_free(host, blocks->own_saved);
+    floating_end(&blocks->callers);
 }
 
 /* True if forward finds NaN and infinity itself. Lengths are checked before it, and NaN before them. */
@@ -300,6 +326,7 @@ static hashattn_status check_forward(struct host *host, const hashattn_problem *
     enum { INPUTS = 3 };
     for (size_t a = 0; a < INPUTS + 1; a++)
         TRY(operand_check(host, call, is_packed(own), &arrays[a]));
+    TRY(operands_check_separate(host, call, arrays, INPUTS + 1));
     if (!has_rows(own))
         return HASHATTN_OK;
     TRY(operands_check_mask(host, call));
@@ -339,22 +366,32 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     call.value = arrays[2].packed;
     atomic_bool not_finite = false;
     call.not_finite = finds_nan(&call) ? &not_finite : NULL;
+    if (blocks.tag != NULL)
+        saved_tag_clear(blocks.tag);
     attention_forward(&call, arrays[INPUTS].packed, blocks.saved, blocks.scratch);
     status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
     if (atomic_load(&not_finite))
         status = operands_fail_nan(host, &call, arrays, INPUTS);
+    if (status == HASHATTN_OK && blocks.tag != NULL)
+        saved_tag_write(&call, blocks.tag);
 done:
     close_call(host, &blocks);
     return status;
 }
 
+static size_t bytes_of_params(const struct attention_call *call)
+{
+    const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
+    size_t floats = attention_param_count(call->mechanism, call->options, &sizes);
+    return size_product(size_product(call->num_heads, floats), sizeof(float));
+}
+
 /* dparams, unless it is NULL or the mechanism learns nothing, = 0. */
 static void clear_params(const struct attention_call *call, float *dparams)
 {
-    const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
-    size_t count = attention_param_count(call->mechanism, call->options, &sizes);
-    if (dparams != NULL && count > 0)
-        memset(dparams, 0, call->num_heads * count * sizeof *dparams);
+    size_t bytes = bytes_of_params(call);
+    if (dparams != NULL && bytes > 0)
+        memset(dparams, 0, bytes);
 }
 
 hashattn_status hashattn_attention_backward(hashattn_attention *attention, const hashattn_problem *problem,
@@ -385,8 +422,8 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
     struct attention_call call;
     struct row_ranks ranks;
     hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
-    if (status == HASHATTN_OK && blocks.own_saved != NULL)
-        status = host_fail(host, HASHATTN_INVALID, "saved is NULL: backward needs what forward saved");
+    if (status == HASHATTN_OK)
+        status = check_saved(host, &call, &blocks, "backward");
     struct operand arrays[] = {
         {.name = "dout", .given = dout, .width = own.value_dim},
         {.name = "query", .given = query, .width = own.head_dim},
@@ -399,6 +436,10 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
     };
     for (size_t a = 0; a < 8 && status == HASHATTN_OK; a++)
         status = operand_check(host, &call, is_packed(&own), &arrays[a]);
+    if (status == HASHATTN_OK)
+        status = operands_check_separate(host, &call, arrays, 8);
+    if (status == HASHATTN_OK)
+        status = operands_check_outside(host, &call, arrays, 8, "dparams", dparams, bytes_of_params(&call));
     if (status == HASHATTN_OK && has_rows(&own)) /* forward checked the other arrays */
         status = operands_check_finite(host, &call, arrays, 1, false);
     if (status == HASHATTN_OK)
@@ -432,9 +473,10 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     struct attention_call call;
     struct row_ranks ranks;
     hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
-    if (status == HASHATTN_OK && (blocks.own_saved != NULL || loss == NULL))
-        status = host_fail(host, HASHATTN_INVALID, "%s is NULL%s", loss == NULL ? "loss" : "saved",
-                           loss == NULL ? "" : ": the loss needs what forward saved");
+    if (status == HASHATTN_OK && loss == NULL)
+        status = host_fail(host, HASHATTN_INVALID, "loss is NULL");
+    if (status == HASHATTN_OK)
+        status = check_saved(host, &call, &blocks, "the loss");
     struct operand arrays[] = {
         {.name = "query", .given = query, .width = own.head_dim},
         {.name = "key", .given = key, .width = own.head_dim, .of_keys = true},
@@ -442,6 +484,8 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     };
     for (size_t a = 0; a < 3 && status == HASHATTN_OK; a++)
         status = operand_check(host, &call, is_packed(&own), &arrays[a]);
+    if (status == HASHATTN_OK)
+        status = operands_check_outside(host, &call, arrays, 3, "dparams", dparams, bytes_of_params(&call));
     TRY_DONE(agree(attention, &own, status));
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/versions/versions.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -99,35 +100,51 @@ static hashattn_status read_tensor(struct host *host, const struct parameter_row
     return HASHATTN_OK;
 }
 
-hashattn_status own_params_for(hashattn_attention *attention, const hashattn_problem *p)
+/* Whether the parameters are there, drawn or not. */
+static bool has_params(const hashattn_attention *attention, const hashattn_problem *p)
+{
+    const struct parameter_sizes sizes = {p->head_dim, p->value_dim, p->max_len},
+                                 *of = &attention->params_sizes;
+    return attention->params != NULL && attention->params_heads == p->num_heads &&
+           of->head_dim == p->head_dim && of->value_dim == p->value_dim &&
+           count_of(attention, of) ==
+               count_of(attention, &sizes); /* max_len counts only if a shape uses it */
+}
+
+hashattn_status own_params_check(const hashattn_attention *attention, const hashattn_problem *p)
 {
     struct host *host = &attention->context->host;
     const struct parameter_sizes sizes = {p->head_dim, p->value_dim, p->max_len},
                                  *of = &attention->params_sizes;
-    size_t count = count_of(attention, &sizes);
-    if (count == 0)
+    if (attention->params == NULL || attention->params_drawn || count_of(attention, &sizes) == 0)
         return HASHATTN_OK;
-    bool same_heads = attention->params != NULL && attention->params_heads == p->num_heads &&
-                      of->head_dim == p->head_dim && of->value_dim == p->value_dim;
-    /* The longest length matters only if a shape depends on it. */
-    bool fits = same_heads && count_of(attention, of) == count;
-    if (attention->params != NULL && !attention->params_drawn) {
-        FAIL_IF(!same_heads, host, HASHATTN_INVALID,
-                "the learned parameters are for %zu heads of width %zu and values of width %zu, the "
-                "problem has %zu, %zu and %zu",
-                attention->params_heads, of->head_dim, of->value_dim, p->num_heads, p->head_dim,
-                p->value_dim);
-        FAIL_IF(!fits, host, HASHATTN_INVALID,
-                "the learned parameters are for max_len %zu, the problem has max_len %zu", of->max_len,
-                p->max_len);
+    FAIL_IF(attention->params_heads != p->num_heads || of->head_dim != p->head_dim ||
+                of->value_dim != p->value_dim,
+            host, HASHATTN_INVALID,
+            "the learned parameters are for %zu heads of width %zu and values of width %zu, the "
+            "problem has %zu, %zu and %zu",
+            attention->params_heads, of->head_dim, of->value_dim, p->num_heads, p->head_dim, p->value_dim);
+    FAIL_IF(!has_params(attention, p), host, HASHATTN_INVALID,
+            "the learned parameters are for max_len %zu, the problem has max_len %zu", of->max_len,
+            p->max_len);
+    return HASHATTN_OK;
+}
+
+hashattn_status own_params_for(hashattn_attention *attention, const hashattn_problem *p)
+{
+    const struct parameter_sizes sizes = {p->head_dim, p->value_dim, p->max_len};
+    if (count_of(attention, &sizes) == 0)
         return HASHATTN_OK;
-    }
-    if (fits && attention->params_seed == p->seed)
+    TRY(own_params_check(attention, p));
+    if (has_params(attention, p) && (!attention->params_drawn || attention->params_seed == p->seed))
         return HASHATTN_OK;
     TRY(make_room(attention, p->num_heads, &sizes));
     attention->params_drawn = true;
     attention->params_seed = p->seed;
+    fenv_t callers;
+    floating_begin(&callers);
     hashattn_status status = fill_all(attention, draw_tensor, &p->seed);
+    floating_end(&callers);
     if (status != HASHATTN_OK)
         own_params_drop(attention);
     return status;

@@ -8,6 +8,9 @@
 
 void own_params_drop(hashattn_attention *attention);
 
+/* INVALID: parameters that were set or read do not fit this problem. Draws nothing. */
+hashattn_status own_params_check(const hashattn_attention *attention, const hashattn_problem *problem);
+
 /* Provides the parameters for this problem: those in the handle if they fit; otherwise drawn from the
    problem's seed. INVALID: parameters read from a file do not fit. */
 hashattn_status own_params_for(hashattn_attention *attention, const hashattn_problem *problem);

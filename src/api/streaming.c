@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/handles.h"
 #include "api/operands.h"
 #include "api/own_params.h"
@@ -17,6 +18,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "hashattn/stream.h"
+#include "parts/rows/overlap.h"
 
 struct hashattn_stream {
     struct hashattn_context *context;
@@ -164,8 +166,11 @@ void hashattn_stream_free(hashattn_stream *stream)
 void hashattn_stream_clear(hashattn_stream *stream)
 {
     stream->absorbed = stream->answered = 0;
+    fenv_t callers;
+    floating_begin(&callers);
     for (size_t h = 0; h < stream->given.num_heads; h++)
         stream_open(&stream->heads, stream->states + h * stream->state_bytes, stream->scratch);
+    floating_end(&callers);
 }
 
 size_t hashattn_stream_bytes(const hashattn_stream *stream)
@@ -267,6 +272,16 @@ static hashattn_status check_array(struct host *host, const struct step *step, c
     return array == &step->chunk->out ? operand_check_apart(host, name, width, steps, 2) : HASHATTN_OK;
 }
 
+/* The bytes of a chunk's array. */
+static struct spread bytes_of(const struct step *step, const hashattn_array *array, size_t width)
+{
+    return (struct spread){.start = (uintptr_t)array->data,
+                           .width = width * sizeof(float),
+                           .num_steps = 2,
+                           .step = {{step->chunk->rows, array->row_stride * sizeof(float)},
+                                    {step->stream->given.num_heads, array->head_stride * sizeof(float)}}};
+}
+
 static hashattn_status check_step(struct host *host, struct step *step)
 {
     const hashattn_chunk *chunk = step->chunk;
@@ -290,6 +305,11 @@ static hashattn_status check_step(struct host *host, struct step *step)
     }
     for (size_t p = 0; p < step->num_parts; p++)
         TRY(check_array(host, step, step->parts[p].name, step->parts[p].array, step->parts[p].width));
+    for (size_t p = 0; p < step->num_parts && (step->what & READ) != 0; p++)
+        FAIL_IF(spread_overlap(bytes_of(step, &chunk->out, given->value_dim),
+                               bytes_of(step, step->parts[p].array, step->parts[p].width)),
+                host, HASHATTN_INVALID, "out overlaps %s: an output must not share memory with another array",
+                step->parts[p].name);
     size_t blocks = (chunk->rows + LOOK_ROWS - 1) / LOOK_ROWS;
     pool_run(step->stream->context->pool, look_for_nan, step, given->num_heads * blocks);
     if (atomic_load(&step->found))
@@ -344,10 +364,14 @@ static hashattn_status run_chunk(struct hashattn_stream *stream, const hashattn_
 {
     struct step step = {
         .stream = stream, .chunk = chunk, .what = what, .position = *position_of(stream, what)};
-    TRY(check_step(&stream->context->host, &step));
-    if (chunk->rows > 0)
+    fenv_t callers;
+    floating_begin(&callers);
+    hashattn_status status = check_step(&stream->context->host, &step);
+    if (status == HASHATTN_OK && chunk->rows > 0)
         pool_run(stream->spread ? NULL : stream->context->pool, head_of_chunk, &step,
                  stream->given.num_heads);
+    floating_end(&callers);
+    TRY(status);
     *position_of(stream, what) += chunk->rows;
     return HASHATTN_OK;
 }
@@ -417,9 +441,12 @@ hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stre
     if (into == NULL || from == NULL)
         return HASHATTN_INVALID;
     TRY(check_alike(into, from));
+    fenv_t callers;
+    floating_begin(&callers);
     for (size_t h = 0; h < into->given.num_heads; h++)
         stream_merge(&into->heads, into->states + h * into->state_bytes,
                      from->states + h * from->state_bytes);
+    floating_end(&callers);
     return HASHATTN_OK;
 }
 

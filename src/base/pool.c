@@ -6,6 +6,7 @@
 #include "base/pool.h"
 
 #include <assert.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -92,6 +93,7 @@ static void *worker_main(void *argument)
     struct worker *worker = argument;
     struct pool *pool = worker->pool;
     unsigned long seen = 0;
+    fesetenv(FE_DFL_ENV); /* not that of the thread that made the pool */
     acquire(pool);
     for (;;) {
         while (!pool->leaving && pool->aside != WAITING && (!pool->open || pool->generation == seen))

@@ -10,7 +10,8 @@
 
 struct pool;
 
-/* threads >= 1 includes the caller, so threads - 1 are started. They block signals that end a program. */
+/* threads >= 1 includes the caller, so threads - 1 are started. They block signals that end a program, and
+   have the default floating-point environment. */
 hashattn_status pool_new(struct host *host, int threads, struct pool **pool);
 void pool_free(struct host *host, struct pool *pool); /* NULL is allowed */
 int pool_threads(const struct pool *pool);            /* NULL: 1 */
