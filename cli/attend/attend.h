@@ -16,6 +16,7 @@ struct attend {
     hashattn_problem problem;
     uint8_t *whole_mask; /* (batch, n_k) */
     float *output, *dquery, *dkey, *dvalue;
+    float *dparams;      /* (heads, floats of a head); NULL if nothing is learned */
     uint16_t *halves[8]; /* with --precision bf16: query ... dvalue, in the order of the call */
     void *saved, *scratch;
     size_t saved_bytes, scratch_bytes;
@@ -50,7 +51,7 @@ int attend_ranks_read(struct attend *a);
 
 enum { ATTEND_PATH = 4096 }; /* of the name of a file */
 
-/* The file of this rank: NAME.RANK.npy for NAME.npy. */
-int attend_ranks_path(const struct attend *a, const char *name, char path[ATTEND_PATH]);
+/* The file of this rank: NAME.RANK.npy for NAME.npy, where suffix is ".npy". */
+int attend_ranks_path(const struct attend *a, const char *name, const char *suffix, char path[ATTEND_PATH]);
 
 #endif

@@ -50,11 +50,12 @@ int attend_ranks_read(struct attend *a)
     return code;
 }
 
-int attend_ranks_path(const struct attend *a, const char *name, char path[ATTEND_PATH])
+int attend_ranks_path(const struct attend *a, const char *name, const char *suffix, char path[ATTEND_PATH])
 {
-    size_t stem = strlen(name);
-    bool suffix = stem > 4 && strcmp(name + stem - 4, ".npy") == 0;
-    int size = snprintf(path, ATTEND_PATH, "%.*s.%d.npy", (int)(suffix ? stem - 4 : stem), name, a->rank);
+    size_t stem = strlen(name), end = strlen(suffix);
+    bool has = stem > end && strcmp(name + stem - end, suffix) == 0;
+    int size =
+        snprintf(path, ATTEND_PATH, "%.*s.%d%s", (int)(has ? stem - end : stem), name, a->rank, suffix);
     return size < ATTEND_PATH ? EXIT_GOOD
                               : tool_fail(EXIT_USAGE, "a file name of %zu bytes is too long", stem);
 }

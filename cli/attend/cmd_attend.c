@@ -91,6 +91,23 @@ static int fail_data(const struct attend *a, hashattn_status status)
     return status == HASHATTN_INVALID ? EXIT_FILE : code;
 }
 
+/* Makes room for the gradients of what the mechanism learns. */
+static int make_dparams(struct attend *a)
+{
+    const hashattn_problem *p = &a->problem;
+    hashattn_tensor tensor = {.struct_size = sizeof tensor};
+    size_t count = 0;
+    for (size_t i = 0;
+         hashattn_attention_tensor(a->attention, p->head_dim, p->value_dim, p->max_len, i, &tensor); i++)
+        count += tensor.rows * tensor.cols;
+    if (count == 0)
+        return EXIT_GOOD;
+    a->dparams = new_floats(product_of(p->num_heads, count));
+    return a->dparams != NULL ? EXIT_GOOD
+                              : tool_fail(EXIT_ROOM, "no memory for gradients of %zu x %zu learned numbers",
+                                          p->num_heads, count);
+}
+
 static int compute(struct attend *a)
 {
     const hashattn_problem *p = &a->problem;
@@ -129,15 +146,16 @@ static int compute(struct attend *a)
     a->dvalue = new_floats(product_of(all, product_of(n_k, d_v)));
     if (a->dquery == NULL || a->dkey == NULL || a->dvalue == NULL)
         return tool_fail(EXIT_ROOM, "no memory for the gradients, as large as q, k and v");
-    code = whole(a, 4, a->inputs[3], n_q, d_v, &dout);
+    code = make_dparams(a);
+    code = code != EXIT_GOOD ? code : whole(a, 4, a->inputs[3], n_q, d_v, &dout);
     code = code != EXIT_GOOD ? code : whole(a, 5, a->dquery, n_q, d, &dquery);
     code = code != EXIT_GOOD ? code : whole(a, 6, a->dkey, n_k, d, &dkey);
     code = code != EXIT_GOOD ? code : whole(a, 7, a->dvalue, n_k, d_v, &dvalue);
     if (code != EXIT_GOOD)
         return code;
     start = milliseconds();
-    status = hashattn_attention_backward(a->attention, p, &query, &key, &value, &out, &dout, &dquery, &dkey,
-                                         &dvalue, a->saved, a->scratch);
+    status = hashattn_attention_backward_params(a->attention, p, &query, &key, &value, &out, &dout, &dquery,
+                                                &dkey, &dvalue, a->dparams, a->saved, a->scratch);
     a->backward_ms = milliseconds() - start;
     if (status != HASHATTN_OK)
         return fail_data(a, status);
@@ -195,7 +213,7 @@ static int write_rows(struct attend *a, const char *name, const float *data, con
     shape[like->rank - 1] = width;
     if (attend_is_shared(a)) {
         shape[like->rank - 2] = a->problem.num_queries;
-        int code = attend_ranks_path(a, name, path);
+        int code = attend_ranks_path(a, name, ".npy", path);
         if (code != EXIT_GOOD)
             return code;
         name = path;
@@ -213,6 +231,21 @@ static int write_one(struct attend *a, const char *directory, const char *name, 
     return write_rows(a, path, data, like, like->shape[like->rank - 1]);
 }
 
+static int write_dparams(struct attend *a)
+{
+    const hashattn_problem *p = &a->problem;
+    char path[ATTEND_PATH], own[ATTEND_PATH];
+    if (snprintf(path, sizeof path, "%s/dparams.safetensors", a->grad_dir) >= (int)sizeof path)
+        return tool_fail(EXIT_USAGE, "--grad-dir: a name of %zu bytes is too long", strlen(a->grad_dir));
+    int code = attend_is_shared(a) ? attend_ranks_path(a, path, ".safetensors", own) : EXIT_GOOD;
+    if (code != EXIT_GOOD)
+        return code;
+    hashattn_status status =
+        hashattn_attention_write_params(a->attention, attend_is_shared(a) ? own : path, a->dparams,
+                                        p->num_heads, p->head_dim, p->value_dim, p->max_len);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(a->context, status);
+}
+
 static int write_arrays(struct attend *a)
 {
     int code = write_rows(a, a->out, a->output, &a->query, a->problem.value_dim);
@@ -222,7 +255,8 @@ static int write_arrays(struct attend *a)
         return tool_fail(EXIT_ROOM, "cannot create the directory %s: %s", a->grad_dir, strerror(errno));
     code = write_one(a, a->grad_dir, "dq.npy", a->dquery, &a->query);
     code = code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dk.npy", a->dkey, &a->key);
-    return code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dv.npy", a->dvalue, &a->value);
+    code = code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dv.npy", a->dvalue, &a->value);
+    return code != EXIT_GOOD || a->dparams == NULL ? code : write_dparams(a);
 }
 
 static int report(const struct attend *a, bool as_json)
@@ -276,7 +310,8 @@ static int open_mechanism(struct attend *a, const struct options *options)
 
 static void close_all(struct attend *a)
 {
-    void *const blocks[] = {a->saved, a->scratch, a->output, a->dquery, a->dkey, a->dvalue, a->whole_mask};
+    void *const blocks[] = {a->saved, a->scratch, a->output,  a->dquery,
+                            a->dkey,  a->dvalue,  a->dparams, a->whole_mask};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         free(blocks[i]);
     for (size_t i = 0; i < sizeof a->halves / sizeof a->halves[0]; i++)
@@ -344,7 +379,9 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_text(&options, "grad-out", &a.grad_out, "G.npy",
                      "gradient with respect to the output, with its shape");
     options_add_text(&options, "grad-dir", &a.grad_dir, "DIR",
-                     "directory for dq.npy, dk.npy and dv.npy, the gradients with respect to q, k and v");
+                     "directory for dq.npy, dk.npy and dv.npy, the gradients with respect to q, k and v, and "
+                     "dparams.safetensors, those of the mechanism's learned parameters, if it has any, named "
+                     "and shaped as --params; under mpirun, rank R writes its part to dparams.R.safetensors");
     options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;

@@ -147,6 +147,7 @@ typedef struct hashattn_mechanism_info {
     /* Where it departs from its paper or the released code and no option follows them: sentences, ended by
        NULL. Empty, not NULL, if there are none. */
     const char *const *departures;
+    int has_own_loss; /* 1: its tensors learn from hashattn_attention_own_loss */
 } hashattn_mechanism_info;
 
 /* The number of mechanisms. */

@@ -48,7 +48,8 @@ class Option(Sized):
 
 class MechanismInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("exact", c_int),
-                ("num_options", c_size_t), ("num_params", c_size_t), ("departures", POINTER(c_char_p))]
+                ("num_options", c_size_t), ("num_params", c_size_t), ("departures", POINTER(c_char_p)),
+                ("has_own_loss", c_int)]
 
 
 class Tensor(Sized):

@@ -34,6 +34,8 @@ def attention(
     lengths: Counts = None,
     offsets: Counts = None,
     seed: int = 0,
+    max_len: int | None = None,
+    params: Mapping[str, npt.ArrayLike] | None = None,
     out: Numbers | None = None,
     context: Context | None = None,
     **options: OptionValue,
@@ -57,6 +59,9 @@ def attention(
     offsets: (batch + 1), ascending from 0 to the number of rows: the arrays are packed, (rows, heads, d). A pair gives
         those of queries and keys.
     seed: 0 to 2^64 - 1, determines all random choices; the same seed gives the same bits for any number of threads.
+    max_len: the longest sequence that learned tensors are made for; None = the longest of this call.
+    params: learned tensors by name, as of `Attention.set_params`; None = drawn from the seed. `Attention` gives their
+        gradients.
     out: an array for the result, (..., n_q, d_v); it must not overlap an input.
     context: threads, instruction set and precision; None = one context for the process, on all processors.
     options: of the mechanism, such as num_hashes=64; `mechanisms()[name].options` lists them.
@@ -69,14 +74,15 @@ def attention(
     """
     with Attention(mechanism, context=context, **options) as made:
         return made.forward(q, k, v, causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets, seed=seed,
-                            out=out, save=False)
+                            max_len=max_len, params=params, out=out, save=False)
 
 
 class Attention(ContextObject):
     """A mechanism with its options and learned tensors, in a context.
 
-    mechanism, context, options: as for `attention`. `with` or `close` frees it. Learned tensors (of "lha") are drawn
-    from the seed of the first call unless `set_params` or `read_params` gives them.
+    mechanism, context, options: as for `attention`. `with` or `close` frees it. Learned tensors (of "rfa", "lha" and
+    others; see `tensors`) are drawn from the seed of the first call unless they are given: to `forward`, by
+    `set_params` or by `read_params`. Their gradients are those of `backward_params` plus those of `own_loss`.
     """
 
     def __init__(self, mechanism: str = "yoso", *, context: Context | None = None, **options: OptionValue) -> None:
@@ -189,13 +195,16 @@ class Attention(ContextObject):
                    max_len: int = 0) -> None:
         """Sets the learned tensors, which are copied: (heads, rows, cols) float32 for every name of `tensors`.
 
-        InvalidError: a name or shape does not fit, or a tensor holds NaN or infinity.
+        A backward of an earlier forward is then refused. InvalidError: a name or shape does not fit, or a tensor holds
+        NaN or infinity.
         """
         sizes = self._sizes(head_dim, value_dim, max_len)
         with self._use() as handle:
             shapes = dict(self._tensors(handle, sizes))
             if set(params) != set(shapes):
                 raise InvalidError(f"params are {sorted(params)}; {self.mechanism} learns {sorted(shapes)}")
+            if not shapes:
+                return
             arrays = {name: np.asarray(params[name]) for name in shapes}
             heads = next((array.shape[0] for array in arrays.values() if array.ndim == 3), 0)
             for name, array in arrays.items():
@@ -204,7 +213,7 @@ class Attention(ContextObject):
                                        f"{shapes[name][1]}) is needed")
                 if array.dtype != np.float32:
                     raise InvalidTypeError(f"{name} has dtype {array.dtype}; float32 is needed")
-            flat = np.concatenate([array.reshape(heads, -1) for array in arrays.values()] or [np.empty((0, 0))], 1)
+            flat = np.concatenate([array.reshape(heads, -1) for array in arrays.values()], 1)
             flat = np.ascontiguousarray(flat, np.float32)
             self._learn(handle, _library.functions().attention_set_params, flat.ctypes.data, heads, sizes, flat)
 
@@ -222,6 +231,7 @@ class Attention(ContextObject):
                kept: Any) -> None:
         arguments = (source, whole_number("heads", heads, 2**31), *sizes)
         handle.origin.check(function(handle.pointer, *arguments))
+        self._saved = None
         self._learned = (function, *arguments)
         self._learned_from = kept
 
@@ -240,12 +250,14 @@ class Attention(ContextObject):
         seed: int = 0,
         max_len: int | None = None,
         sample_ids: npt.ArrayLike | None = None,
+        params: Mapping[str, npt.ArrayLike] | None = None,
         out: Numbers | None = None,
         save: bool = True,
     ) -> Numbers:
-        """As `attention`. With `save`, keeps what `backward` and `own_loss` need until the next forward.
+        """As `attention`. With `save`, keeps what `backward`, `backward_params` and `own_loss` need until the next
+        forward.
 
-        max_len: the longest sequence that learned tensors are made for; None = the longest of this call.
+        params: sets the learned tensors, for this call and those that follow; None = those that were set or drawn.
         sample_ids: (batch) numbers; sequences with different numbers hash differently, as in training. None = all hash
             alike, so a sequence has the same output in any batch.
 
@@ -253,6 +265,8 @@ class Attention(ContextObject):
         """
         call = Call(*take_inputs(q, k, v), causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets,
                     seed=seed, max_len=max_len, sample_ids=sample_ids)
+        if params is not None:
+            self.set_params(params, *self._sizes_of(call))
         with self._use() as handle:
             self._saved = None
             saved_bytes, _ = self._sizes_of_blocks(handle, call)  # refuses sizes that overflow, before anything is allocated
@@ -283,14 +297,33 @@ class Attention(ContextObject):
         handle.origin.check(function(handle.pointer, byref(call.problem), *arrays, saved, None))
         written.finish()
 
+    def _backward(self, dout: npt.ArrayLike, learns: bool) -> tuple[list[Numbers], dict[str, Numbers]]:
+        """The gradients of q, k and v, and with `learns` of every learned tensor."""
+        given = take("dout", dout)
+        with self._use() as handle:
+            call, out, saved, _ = self._last()
+            if given.shape != call.out_shape or given.dtype != call.inputs[0].dtype:
+                raise InvalidError(f"dout has shape {given.shape} and dtype {given.dtype}; {call.out_shape} and "
+                                   f"{call.inputs[0].dtype} are needed, as of the output")
+            results = [call.output(array.shape) for array in call.inputs]
+            layouts = [Layout(array, call.packed) for array in (given, *results)]
+            learned = self._gradients(handle, call) if learns else None
+            arrays = [byref(layout.struct) for layout in (*call.layouts, out, *layouts)]
+            function = _library.functions().attention_backward_params
+            handle.origin.check(function(handle.pointer, byref(call.problem), *arrays, _address(learned), saved, None))
+            for layout in layouts[1:]:
+                layout.finish()
+            return results, {} if learned is None else self._split(handle, self._sizes_of(call), learned)
+
     @staticmethod
-    def _backward(handle: ObjectHandle, call: Call, out: Layout, layouts: Sequence[Layout], saved: int) -> None:
-        """layouts: of dout, dq, dk and dv."""
-        arrays = [byref(layout.struct) for layout in (*call.layouts, out, *layouts)]
-        function = _library.functions().attention_backward
-        handle.origin.check(function(handle.pointer, byref(call.problem), *arrays, saved, None))
-        for layout in layouts[1:]:
-            layout.finish()
+    def _sizes_of(call: Call) -> tuple[int, int, int]:
+        """The sizes that the shapes of learned tensors depend on."""
+        return call.problem.head_dim, call.problem.value_dim, call.problem.max_len
+
+    def _gradients(self, handle: ObjectHandle, call: Call) -> Numbers:
+        """An array for the gradients of the learned tensors, (heads, floats of a head)."""
+        count = sum(rows * cols for _, (rows, cols) in self._tensors(handle, self._sizes_of(call)))
+        return np.zeros((call.problem.num_heads, count), np.float32)
 
     def _last(self) -> tuple[Call, Layout, int, Numbers]:
         if self._saved is None:
@@ -303,34 +336,37 @@ class Attention(ContextObject):
         dout: the shape and dtype of the output. "reformer" reads no keys, so its dk is 0. RefusedError: the mechanism
         has no backward. InvalidError: no forward came before, or dout holds NaN or infinity.
         """
-        given = take("dout", dout)
-        with self._use() as handle:
-            call, written, saved, _ = self._last()
-            if given.shape != call.out_shape or given.dtype != call.inputs[0].dtype:
-                raise InvalidError(f"dout has shape {given.shape} and dtype {given.dtype}; {call.out_shape} and "
-                                   f"{call.inputs[0].dtype} are needed, as of the output")
-            results = [call.output(array.shape) for array in call.inputs]
-            layouts = [Layout(array, call.packed) for array in (given, *results)]
-            self._backward(handle, call, written, layouts, saved)
-        return results[0], results[1], results[2]
+        (dq, dk, dv), _ = self._backward(dout, False)
+        return dq, dk, dv
+
+    def backward_params(self, dout: npt.ArrayLike) -> tuple[Numbers, Numbers, Numbers, dict[str, Numbers]]:
+        """As `backward`, and the gradient of each learned tensor by name, (heads, rows, cols) float32.
+
+        Tensors that learn from `own_loss` only, those of "lha" and "routing", get 0; a mechanism without learned
+        tensors gives {}.
+        """
+        (dq, dk, dv), learned = self._backward(dout, True)
+        return dq, dk, dv, learned
 
     def own_loss(self) -> tuple[float, dict[str, Numbers]]:
         """The mechanism's own loss after `forward`, summed over sequences and heads, and its gradient.
 
-        The gradient has an array (heads, rows, cols) for each learned tensor. (0.0, {}) if the mechanism has none.
+        The gradient has an array (heads, rows, cols) for each learned tensor. The loss is 0.0 if the mechanism has none.
         """
         library, loss = _library.functions(), ctypes.c_double()
         with self._use() as handle:
             call, _, saved, _ = self._last()
-            problem = call.problem
-            sizes = problem.head_dim, problem.value_dim, problem.max_len
-            count = sum(rows * cols for _, (rows, cols) in self._tensors(handle, sizes))
-            gradient = np.zeros((problem.num_heads, count), np.float32)
+            gradient = self._gradients(handle, call)
             arrays = [byref(layout.struct) for layout in call.layouts]
-            handle.origin.check(library.attention_own_loss(handle.pointer, byref(problem), *arrays, byref(loss),
-                                                           gradient.ctypes.data if count else None, saved, None))
-            return loss.value, self._split(handle, sizes, gradient)
+            handle.origin.check(library.attention_own_loss(handle.pointer, byref(call.problem), *arrays, byref(loss),
+                                                           _address(gradient), saved, None))
+            return loss.value, self._split(handle, self._sizes_of(call), gradient)
 
     def _release(self) -> None:
         self._saved = None
         super()._release()
+
+
+def _address(array: Numbers | None) -> int | None:
+    """Where an array starts; None for no array, and for one without elements."""
+    return None if array is None or array.size == 0 else int(array.ctypes.data)

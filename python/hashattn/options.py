@@ -40,6 +40,7 @@ class Mechanism(NamedTuple):
     exact: bool  #: False: sampled, so the output depends on the seed
     options: dict[str, Option]
     departures: tuple[str, ...]  #: from its paper or the released code, where no option follows them
+    has_own_loss: bool  #: its tensors learn from `Attention.own_loss`
 
 
 class Task(NamedTuple):
@@ -126,7 +127,8 @@ def _mechanisms() -> dict[str, Mechanism]:
         index = len(found)
         options = _options(lambda option, row: library.mechanism_option(index, option, row))
         name = _library.text(info.name)
-        found[name] = Mechanism(name, _library.text(info.summary), bool(info.exact), options, _texts(info.departures))
+        found[name] = Mechanism(name, _library.text(info.summary), bool(info.exact), options, _texts(info.departures),
+                                bool(info.has_own_loss))
     return found
 
 

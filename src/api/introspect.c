@@ -78,8 +78,8 @@ int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info)
                                    .exact = mechanism->exact,
                                    .num_options = count_rows(mechanism->options),
                                    .num_params = count_params(mechanism),
-                                   .departures =
-                                       mechanism->departures == NULL ? none : mechanism->departures};
+                                   .departures = mechanism->departures == NULL ? none : mechanism->departures,
+                                   .has_own_loss = mechanism->own_loss != NULL};
     version_give(info, &own, sizeof own);
     return 1;
 }

@@ -69,7 +69,12 @@ static void known_mechanisms_are_listed(void **state)
         assert_true(m < hashattn_mechanism_count());
         assert_int_equal(info.exact, want[i].exact);
         assert_int_equal(info.num_params, 0);
+        assert_int_equal(info.has_own_loss, 0);
     }
+    hashattn_mechanism_info info = {.struct_size = sizeof info};
+    for (size_t m = 0; hashattn_mechanism_get(m, &info); m++)
+        assert_int_equal(info.has_own_loss,
+                         strcmp(info.name, "lha") == 0 || strcmp(info.name, "routing") == 0);
 }
 
 static void mistakes_are_named(void **state)

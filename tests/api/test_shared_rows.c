@@ -2,7 +2,7 @@
    those of one process, a rank needs about its share of the memory, a failure of one rank is one of all, and
    what cannot be shared is refused with its numbers. Bugs planted and caught: ranks left
    out of the call; rows that no mechanism checks left unchecked; the rows of a span for those of a sequence;
-   spans of any size; masks; the parts of learned tensors' gradients that ranks have.
+   spans of any size; masks.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

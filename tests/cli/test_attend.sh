@@ -266,6 +266,28 @@ attend --attention softmax $arrays --out y.npy && cp y.npy want.npy
 without_room attend --attention yoso $arrays --out y.npy
 [ "$code" = 4 ] && passed full_disk || failed full_disk "code $code, $(cat err)"
 holds old_output_stays cmp y.npy want.npy
+# Gradients of what the mechanism learns: a file as --params takes it; none for a mechanism that learns nothing.
+[ -e grads/dparams.safetensors ] && failed nothing_learned_no_file "grads/dparams.safetensors" || passed nothing_learned_no_file
+attend --attention rfa --num-features 8 $arrays --grad-out g.npy --grad-dir learned --out y.npy
+holds gradients_of_what_is_learned python3 - "$source_dir/tests/cli" <<'P'
+import json
+import struct
+import sys
+sys.path.insert(0, sys.argv[1])
+import npy
+batch = npy.read("q.npy")
+heads, width = len(batch[0]), len(batch[0][0][0])
+data = open("learned/dparams.safetensors", "rb").read()
+size = 8 + int.from_bytes(data[:8], "little")
+header = json.loads(data[8:size])
+assert header["sigma"]["dtype"] == "F32" and header["sigma"]["shape"] == [heads, 1, width], header
+numbers = struct.unpack(f"<{(len(data) - size) // 4}f", data[size:])
+assert len(numbers) == heads * width and all(numbers), numbers
+P
+attend --attention rfa --num-features 8 $arrays --params learned/dparams.safetensors --out y.npy
+holds gradients_have_the_form_of_params test "$code" = 0
+mkdir -p taken/dparams.safetensors
+expect no_place_for_gradients 4 "dparams.safetensors" attend --attention rfa $arrays --grad-out g.npy --grad-dir taken --out y.npy
 expect no_gradients_there 4 "cannot create the directory nowhere/grads: No such file" attend $arrays --out y.npy --grad-out g.npy --grad-dir nowhere/grads
 expect gradients_are_no_file 4 "y.npy/dq.npy" attend $arrays --out y2.npy --grad-out g.npy --grad-dir y.npy
 long=$(printf '%04091d' 0)

@@ -144,6 +144,23 @@ holds operator_on_shared_rows same_rows
 ranks 2 $operator --grad-dir parts --out parts.npy --mask q.npy
 holds operator_says_what_ranks_cannot_do test "$code" != 0 -a "$(grep -c 'mask cannot be used by several ranks' err)" = 1
 
+# Each rank writes its part of the gradients of learned tensors.
+operator="attend --attention local --block-size 8 --relative --q q.npy --k k.npy --v v.npy --grad-out g.npy --threads 1"
+run $operator --grad-dir whole --out whole.npy
+ranks 3 $operator --grad-dir parts --out parts.npy
+holds parts_of_learned_gradients_add_up python3 -c '
+import struct
+def numbers(name):
+    data = open(name, "rb").read()
+    size = 8 + int.from_bytes(data[:8], "little")
+    return struct.unpack(f"<{(len(data) - size) // 4}f", data[size:])
+whole = numbers("whole/dparams.safetensors")
+parts = [sum(each) for each in zip(*(numbers(f"parts/dparams.{rank}.safetensors") for rank in range(3)))]
+largest = max(map(abs, whole))
+assert len(whole) == len(parts) == 66 * 8 and largest > 1
+assert all(abs(a - b) < 1e-4 * largest for a, b in zip(whole, parts))
+'
+
 # Refusals.
 ranks 2 train listops --data d --out refused --steps 8 --shards 1 $tiny
 holds too_few_shards test "$code" != 0 -a "$(grep -c 'too few for 2 ranks' err)" = 1 -a ! -e refused

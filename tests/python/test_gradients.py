@@ -1,7 +1,8 @@
 """Attention: gradients with the bits of the tool, learned tensors, own loss, options.
 
-Planted and caught: dk and dv swapped; learned tensors not split by head, or in another order than the library's; the
-gradients of padding left as they were; options not typed; departures left out, or those of another mechanism. SPDX-License-Identifier: Apache-2.0
+Planted and caught: gradients of learned tensors not passed on; learned tensors of a call not set; dk and dv swapped;
+learned tensors not split by head, or in another order than the library's; the gradients of padding left as they were;
+options not typed; departures left out, or those of another mechanism. SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
@@ -12,7 +13,7 @@ from conftest import numbers, run_tool, same_bits
 
 
 @pytest.mark.parametrize("mechanism, options", [("yoso", {}), ("softmax", {}), ("yoso-e", {}),
-                                                ("lha", {"num_buckets": 4})])
+                                                ("lha", {"num_buckets": 4}), ("sinkhorn", {"block_size": 8})])
 def test_gradients_have_the_bits_of_the_tool(tmp_path, mechanism, options):
     shape = (2, 3, 30, 8)
     arrays = {name: numbers(*shape, seed=i) for i, name in enumerate(["q", "k", "v", "grad-out"])}
@@ -25,6 +26,11 @@ def test_gradients_have_the_bits_of_the_tool(tmp_path, mechanism, options):
     with hashattn.Attention(mechanism, **options) as attention:
         out = attention.forward(arrays["q"], arrays["k"], arrays["v"])
         gradients = attention.backward(arrays["grad-out"])
+        *again, learned = attention.backward_params(arrays["grad-out"])
+        assert all(same_bits(a, b) for a, b in zip(again, gradients))
+        assert (tmp_path / "dparams.safetensors").exists() == bool(learned)
+        for name, gradient in learned.items():
+            assert gradient.tobytes() in (tmp_path / "dparams.safetensors").read_bytes(), name
         assert same_bits(out, np.load(tmp_path / "y.npy"))
         for name, gradient in zip(("dq", "dk", "dv"), gradients):
             assert same_bits(gradient, np.load(tmp_path / f"{name}.npy")), name
@@ -59,6 +65,63 @@ def test_gradients_are_slopes():
                 sums.append(np.sum(attention.forward(*map(np.float32, moved)) * g, dtype=np.float64))
             slope = (sums[0] - sums[1]) / (2 * step)
             assert abs(np.sum(gradients[which] * direction, dtype=np.float64) - slope) < 2e-3 * max(1, abs(slope))
+
+
+LEARN = [("rfa", {"num_features": 200}, {}), ("rfa", {"num_features": 200, "gate": True}, {"causal": True}),
+         ("linformer", {"rank": 5}, {}), ("synthesizer", {"kind": "factorised", "rank": 2}, {}),
+         ("local", {"block_size": 4, "relative": True}, {"causal": True})]
+
+
+@pytest.mark.parametrize("mechanism, options, given", LEARN)
+def test_gradients_of_learned_tensors_are_slopes(mechanism, options, given):
+    q, k, v, g = (numbers(2, 3, 12, 8, seed=i) for i in range(4))
+    mask = np.arange(12) % 5 != 2
+    with hashattn.Attention(mechanism, **options) as attention:
+        params = {name: array + 0.1 * numbers(*array.shape, seed=9)
+                  for name, array in attention.params(3, 8, max_len=20).items()}
+        given = dict(given, key_mask=mask, max_len=20, seed=2)
+
+        def loss(moved):
+            out = attention.forward(q, k, v, params=moved, **given)
+            assert same_bits(out, hashattn.attention(q, k, v, mechanism=mechanism, params=moved, **given, **options))
+            return np.sum(out * g, dtype=np.float64)
+
+        loss(params)
+        gradients = attention.backward_params(g)[3]
+        assert {name: array.shape for name, array in gradients.items()} == {n: a.shape for n, a in params.items()}
+        for name, gradient in gradients.items():
+            direction, step = numbers(*gradient.shape, seed=7), 4e-3
+            sums = [loss({**params, name: params[name] + np.float32(way * step) * direction}) for way in (1, -1)]
+            slope, size = (sums[0] - sums[1]) / (2 * step), np.sqrt(np.sum(np.square(gradient, dtype=np.float64)))
+            assert abs(np.sum(gradient * direction, dtype=np.float64) - slope) < 1e-2 * size, name
+            assert size > 1e-2, name
+
+
+def test_learned_tensors_may_be_given_to_any_mechanism():
+    q, k, v = (numbers(3, 12, 8, seed=i) for i in range(3))
+    out = hashattn.attention(q, k, v, mechanism="softmax", params={})
+    assert same_bits(out, hashattn.attention(q, k, v, mechanism="softmax"))
+    with hashattn.Attention("softmax") as attention:
+        attention.forward(q, k, v, params=attention.params(3, 8))
+        assert attention.backward_params(q)[3] == {}
+    with pytest.raises(ValueError, match="softmax learns"):
+        hashattn.attention(q, k, v, mechanism="softmax", params={"sigma": q})
+    with hashattn.Attention("rfa") as attention:
+        attention.forward(q, k, v)
+        attention.set_params(attention.params(3, 8), 8)
+        with pytest.raises(ValueError, match="no forward"):  # it had other parameters
+            attention.backward_params(q)
+
+
+@pytest.mark.parametrize("mechanism, has", [("lha", True), ("routing", True), ("rfa", False), ("yoso", False)])
+def test_what_learns_from_its_own_loss_has_no_other_gradient(mechanism, has):
+    q, k, v = (numbers(3, 40, 8, seed=i) for i in range(3))
+    assert hashattn.mechanisms()[mechanism].has_own_loss == has
+    with hashattn.Attention(mechanism) as attention:
+        attention.forward(q, k, v)
+        assert any(array.any() for array in attention.backward_params(v)[3].values()) == (mechanism == "rfa")
+        loss, gradient = attention.own_loss()
+        assert (loss > 0) == has and any(array.any() for array in gradient.values()) == has
 
 
 def test_gradients_of_padded_and_packed_batches():

@@ -48,7 +48,7 @@ def arguments(q, k, v, mechanism="yoso", mask=None, lengths=None, causal=False, 
     counts = (lengths, None)
     options = {"yoso": ["num_hashes", "8"], "lha": ["num_buckets", "4"]}.get(mechanism, [])
     params = learned(3, q.shape[-1]) if mechanism == "lha" else None
-    return (q, k, v, mask, *counts, params, lengths is not None, torch.tensor(5), causal, mechanism, options, save)
+    return (q, k, v, mask, *counts, params, None, lengths is not None, torch.tensor(5), causal, mechanism, options, save)
 
 
 def learned(heads, head_dim):

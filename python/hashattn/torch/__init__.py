@@ -8,7 +8,9 @@ torch.compile(fullgraph=True), torch.export, autocast and inference mode. Made w
 Sources: as of hashattn.attention. SPDX-License-Identifier: Apache-2.0
 """
 
+from .modules import Learned as Learned
 from .modules import LHAAttention as LHAAttention
+from .modules import SelfAttention as SelfAttention
 from .modules import YosoAttention as YosoAttention
 from .functions import attention as attention
 from .functions import attention_and_loss as attention_and_loss

@@ -70,7 +70,7 @@ def _copy(tensor: Tensor) -> Tensor:
 
 
 def call_of(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_counts: Tensor | None,
-            key_counts: Tensor | None, padded: bool, seed: Tensor, causal: bool) -> Call:
+            key_counts: Tensor | None, max_len: int | None, padded: bool, seed: Tensor, causal: bool) -> Call:
     """The call as the C API takes it. counts: lengths if `padded`, else offsets; the keys' may be None, if equal."""
     element = _ELEMENTS.get(q.dtype)
     if element is None or k.dtype != q.dtype or v.dtype != q.dtype:
@@ -82,7 +82,7 @@ def call_of(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_coun
             counts = counts, key_counts.numpy()
     return Call((q, k, v), element or 0, causal=causal, key_mask=None if key_mask is None else key_mask.numpy(),
                 lengths=counts if padded else None, offsets=None if padded else counts,
-                seed=int(seed) % 2**64, layout=TensorLayout)
+                seed=int(seed) % 2**64, max_len=max_len, layout=TensorLayout)
 
 
 def new(like: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -184,8 +184,7 @@ def _kept(context: Context, mechanism: str, options: tuple[str, ...]) -> _Kept:
 
 
 def _set_params(attention: Attention, handle: ObjectHandle, call: Call, params: Tensor) -> None:
-    problem = call.problem
-    sizes = problem.head_dim, problem.value_dim, problem.max_len
+    problem, sizes = call.problem, attention._sizes_of(call)
     count = sum(rows * cols for _, (rows, cols) in attention._tensors(handle, sizes))
     if tuple(params.shape) != (problem.num_heads, count) or params.dtype != torch.float32:
         raise InvalidError(f"params has shape {tuple(params.shape)} and dtype {params.dtype}; "
@@ -228,8 +227,8 @@ class Opened:
 
 @contextmanager
 def opened(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_counts: Tensor | None,
-           key_counts: Tensor | None, params: Tensor | None, padded: bool, seed: Tensor, causal: bool, mechanism: str,
-           options: list[str]) -> Iterator[Opened]:
+           key_counts: Tensor | None, params: Tensor | None, max_len: int | None, padded: bool, seed: Tensor,
+           causal: bool, mechanism: str, options: list[str]) -> Iterator[Opened]:
     """The mechanism, ready; learned tensors are drawn from the call's seed if not given.
 
     Checks and sizes of a call without masks, lengths and learned tensors are kept, which saves 20 us.
@@ -237,7 +236,7 @@ def opened(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_count
     place = _place()
     kept = _kept(place.context, mechanism, tuple(options))
     key: Any = None
-    if key_mask is None and query_counts is None and not kept.learns:
+    if key_mask is None and query_counts is None and params is None and not kept.learns:
         key = q.dtype, k.dtype, v.dtype, causal, q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride()
         form = kept.forms.get(key)
         addresses = q.data_ptr(), k.data_ptr(), v.data_ptr()
@@ -246,7 +245,7 @@ def opened(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_count
             with kept.attention._use() as handle:
                 yield Opened(handle, place, problem, inputs, form.sizes, form.out_shape, None)
             return
-    call = call_of(q, k, v, key_mask, query_counts, key_counts, padded, seed, causal)
+    call = call_of(q, k, v, key_mask, query_counts, key_counts, max_len, padded, seed, causal)
     if kept.learns and params is None:  # one that was kept may have those given in an earlier call
         kept = _kept.__wrapped__(place.context, mechanism, tuple(options))
     with kept.attention._use() as handle:

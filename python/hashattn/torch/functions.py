@@ -21,7 +21,7 @@ Seed = Union[int, Tensor, None]
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causal: bool = False,
               key_mask: Tensor | None = None, lengths: Any = None, offsets: Any = None, seed: Seed = None,
-              params: Tensor | None = None, **options: OptionValue) -> Tensor:
+              params: Tensor | None = None, max_len: int | None = None, **options: OptionValue) -> Tensor:
     """Attention of queries `q` over keys `k` and values `v`, with gradients, in the dtype of the inputs.
 
     Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, float32 or bfloat16; under
@@ -30,27 +30,32 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causa
     key_mask: True means that the key takes part. As in `hashattn.attention`, False is as if the key had been cut out:
         in the middle or in front it shifts the positions of the keys behind it.
     mechanism: "reformer" takes q as its keys, so k is not read and gets the gradient 0.
-    params: learned tensors of "lha", (heads, floats), each head's in the order of `hashattn.Attention.tensors`; None
-        draws them from the seed. They get a gradient from `own_loss` only.
+    params: learned tensors of "rfa", "lha" and others, (heads, floats) float32, each head's in the order of
+        `hashattn.Attention.tensors`, as `Learned` joins them; None draws them from the seed. They get the gradient of
+        `hashattn.Attention.backward_params`, which is 0 for "lha" and "routing": see `attention_and_loss`.
+    max_len: the longest sequence that they are made for; None = the longest of this call.
     seed: 0 to 2^64 - 1, or a tensor with one int64; None draws it from torch's generator, so `torch.manual_seed`
         reproduces a run.
 
     It computes on torch's number of threads (`torch.set_num_threads`). Gradients are those of
     `hashattn.Attention.backward`. RuntimeError: double backward.
     """
-    arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, options)
-    save = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
+    arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, max_len, options)
+    save = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad
+                                        or (params is not None and params.requires_grad))
     return operators.attend(arguments, save)[0]
 
 
 def attention_and_loss(q: Tensor, k: Tensor, v: Tensor, params: Tensor, *, mechanism: str = "lha",
                        causal: bool = False, key_mask: Tensor | None = None, lengths: Any = None, offsets: Any = None,
-                       seed: Seed = None, **options: OptionValue) -> tuple[Tensor, Tensor]:
+                       seed: Seed = None, max_len: int | None = None,
+                       **options: OptionValue) -> tuple[Tensor, Tensor]:
     """As `attention`, and the mechanism's own loss, a float32 scalar, summed over sequences and heads.
 
-    The loss has a gradient with respect to `params` only; LHA learns its hashes from it (Sun et al., ICLR 2022).
+    The loss has a gradient with respect to `params` only; LHA learns its hashes from it (Sun et al., ICLR 2022), and
+    routing its centroids. It is 0 for mechanisms that have none.
     """
-    arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, options)
+    arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, max_len, options)
     out, saved = operators.attention(*arguments, True)
     return out, operators.own_loss(*(each.detach() if isinstance(each, Tensor) and each is not params else each
                                      for each in arguments), saved)[0]
@@ -94,7 +99,8 @@ def _seed(seed: Seed) -> Tensor:
 
 
 def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, key_mask: Tensor | None, lengths: Any,
-               offsets: Any, seed: Seed, params: Tensor | None, options: dict[str, OptionValue]) -> tuple[Any, ...]:
+               offsets: Any, seed: Seed, params: Tensor | None, max_len: int | None,
+               options: dict[str, OptionValue]) -> tuple[Any, ...]:
     """The arguments that the operators share."""
     if not isinstance(mechanism, str):
         raise InvalidTypeError(f"mechanism is {mechanism!r}; a name is needed")
@@ -108,6 +114,8 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
         check_tensors(q=q, k=k, v=v)
     if key_mask is not None:
         _check_device("key_mask", key_mask)
+    if params is not None:
+        _check_device("params", params)
     counts: tuple[Tensor | None, Tensor | None] = None, None
     if offsets is not None:
         counts = _pair("offsets", offsets)
@@ -116,4 +124,4 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
     texts = []  # name, value, name, value, ...
     for name, value in options.items():
         texts += [name, ("true" if value else "false") if isinstance(value, bool) else str(value)]
-    return (q, k, v, key_mask, *counts, params, lengths is not None, _seed(seed), causal, mechanism, texts)
+    return (q, k, v, key_mask, *counts, params, max_len, lengths is not None, _seed(seed), causal, mechanism, texts)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import InvalidError
 from ..operator import Attention
-from ..options import OptionValue
+from ..options import OptionValue, mechanisms
 from .functions import Seed, attention, attention_and_loss
 
 
@@ -29,26 +29,53 @@ class _Output(nn.Module):
         return projected
 
 
-class YosoAttention(nn.Module):
-    """Multi-head self-attention by hash collisions, linear in the length.
+class Learned(nn.ParameterDict):
+    """What a mechanism learns, as parameters by name, (heads, rows, cols) float32, with the mechanism's own start.
 
-    dim, heads: width of the rows and number of heads, which divides it. causal: row i sees rows 0 .. i. bias: of the
-    projections. options: of the mechanism "yoso", such as num_hashes=64.
-    Source: YOSO, Zeng et al., ICML 2021.
+    mechanism, options: as for `hashattn.attention`; a mechanism without learned tensors has no parameters. value_dim:
+    None = head_dim. max_len: the longest sequence; 0 = unknown, with which "sinkhorn", "linformer" and "synthesizer"
+    have none and refuse to run. seed: of the initial values.
     """
 
-    mechanism = "yoso"
+    def __init__(self, mechanism: str, heads: int, head_dim: int, value_dim: int | None = None, max_len: int = 0, *,
+                 seed: int = 0, **options: OptionValue) -> None:
+        with Attention(mechanism, **options) as made:
+            drawn = made.params(heads, head_dim, value_dim, max_len, seed)
+        super().__init__({name: nn.Parameter(torch.from_numpy(array)) for name, array in drawn.items()})
+        self._names = list(drawn)  # in the library's order; a ParameterDict may have another
 
-    def __init__(self, dim: int, heads: int, *, causal: bool = False, bias: bool = True,
-                 **options: OptionValue) -> None:
+    def joined(self) -> Tensor | None:
+        """(heads, floats) float32, the argument `params` of `hashattn.torch.attention`; None if nothing is learned."""
+        if not self._names:
+            return None
+        return torch.cat([self[name].flatten(1) for name in self._names], 1).float()
+
+
+class SelfAttention(nn.Module):
+    """Multi-head self-attention by any mechanism, with what it learns as parameters, `own`.
+
+    dim, heads: width of the rows and number of heads, which divides it. mechanism: one of `hashattn.mechanisms()`.
+    causal: row i sees rows 0 .. i. bias: of the projections. max_len: the longest sequence, which "sinkhorn",
+    "linformer" and "synthesizer" need; 0 = any. seed: of the initial values of `own`. options: of the mechanism, such
+    as num_hashes=64.
+
+    If the mechanism has a loss of its own ("lha", "routing"), `own_loss` holds it after a forward in training mode, a
+    scalar summed over sequences and heads; else it is None. Add it, weighted, to the loss of the model, because `own`
+    learns from nothing else there.
+    """
+
+    def __init__(self, dim: int, heads: int, mechanism: str = "yoso", *, causal: bool = False, bias: bool = True,
+                 max_len: int = 0, seed: int = 0, **options: OptionValue) -> None:
         super().__init__()
         if heads < 1 or dim % heads != 0:
             raise InvalidError(f"dim is {dim}, which {heads} heads do not divide")
-        self.heads, self.causal = heads, causal
+        self.heads, self.causal, self.mechanism, self.max_len = heads, causal, mechanism, max_len
         self.options: dict[str, Any] = dict(options)
         self.query, self.key, self.value = (nn.Linear(dim, dim, bias) for _ in range(3))
         self.output = _Output(dim, bias)
-        Attention(self.mechanism, **self.options).close()  # refuses bad options here
+        self.own = Learned(mechanism, heads, dim // heads, max_len=max_len, seed=seed, **options)
+        self._has_own_loss = mechanisms()[mechanism].has_own_loss
+        self.own_loss: Tensor | None = None
 
     def forward(self, rows: Tensor, key_mask: Tensor | None = None, lengths: Any = None, seed: Seed = None) -> Tensor:
         """rows: (n, dim) or (batch, n, dim), also the shape of the result. key_mask, lengths, seed: as of
@@ -63,39 +90,37 @@ class YosoAttention(nn.Module):
         return rows.view(*rows.shape[:-1], self.heads, -1).transpose(-3, -2)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        return attention(q, k, v, mechanism=self.mechanism, causal=self.causal, **given, **self.options)
+        params = self.own.joined()
+        given |= {"mechanism": self.mechanism, "causal": self.causal, "max_len": self.max_len or None, **self.options}
+        self.own_loss = None
+        if params is None or not (self._has_own_loss and self.training):
+            return attention(q, k, v, params=params, **given)
+        out, self.own_loss = attention_and_loss(q, k, v, params, **given)
+        return out
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{name}={value}" for name, value in
-                         {"heads": self.heads, "causal": self.causal, **self.options}.items())
+        given = {"mechanism": self.mechanism, "heads": self.heads, "causal": self.causal, "max_len": self.max_len}
+        return ", ".join(f"{name}={value}" for name, value in {**given, **self.options}.items())
 
 
-class LHAAttention(YosoAttention):
-    """Multi-head self-attention inside learned buckets of tokens; the hashes are parameters.
+class YosoAttention(SelfAttention):
+    """`SelfAttention` by hash collisions, linear in the length; options of the mechanism "yoso", such as num_hashes=64.
 
-    Arguments as of `YosoAttention`, with options of the mechanism "lha", such as num_buckets=16. After a forward in
-    training mode, `own_loss` holds the layer's own loss, a scalar summed over sequences and heads; add it, weighted, to
-    the loss of the model, because the hashes learn from nothing else. seed: of the hashes' initial values.
+    Source: YOSO, Zeng et al., ICML 2021.
+    """
+
+    def __init__(self, dim: int, heads: int, *, causal: bool = False, bias: bool = True,
+                 **options: OptionValue) -> None:
+        super().__init__(dim, heads, "yoso", causal=causal, bias=bias, **options)
+
+
+class LHAAttention(SelfAttention):
+    """`SelfAttention` inside learned buckets of tokens; options of the mechanism "lha", such as num_buckets=16.
+
+    The hashes are parameters, which learn from `own_loss`. seed: of their initial values.
     Source: LHA, Sun et al., ICLR 2022.
     """
 
-    mechanism = "lha"
-
     def __init__(self, dim: int, heads: int, *, causal: bool = False, bias: bool = True, seed: int = 0,
                  **options: OptionValue) -> None:
-        super().__init__(dim, heads, causal=causal, bias=bias, **options)
-        with Attention(self.mechanism, **self.options) as made:
-            drawn = made.params(heads, dim // heads, seed=seed)
-        self.own = nn.ParameterDict({name: nn.Parameter(torch.from_numpy(array)) for name, array in drawn.items()})
-        self._names = list(drawn)  # in the library's order; a ParameterDict may have another
-        self.own_loss: Tensor | None = None
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        params = torch.cat([self.own[name].flatten(1) for name in self._names], 1)
-        self.own_loss = None
-        if not self.training:
-            return attention(q, k, v, mechanism=self.mechanism, causal=self.causal, params=params, **given,
-                             **self.options)
-        out, self.own_loss = attention_and_loss(q, k, v, params, mechanism=self.mechanism, causal=self.causal, **given,
-                                                **self.options)
-        return out
+        super().__init__(dim, heads, "lha", causal=causal, bias=bias, seed=seed, **options)

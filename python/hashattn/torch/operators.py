@@ -19,14 +19,15 @@ from .calls import check_tensors, new, opened, saved_block
 
 # q, k, v, masks and lengths as of `attention`; counts are lengths if padded, else offsets; options: name, value, ...
 _PROBLEM = ("Tensor q, Tensor k, Tensor v, Tensor? key_mask, Tensor? query_counts, Tensor? key_counts, "
-            "Tensor? params, bool padded, Tensor seed, bool causal, str mechanism, str[] options")
-_NUM_PROBLEM = 12
+            "Tensor? params, SymInt? max_len, bool padded, Tensor seed, bool causal, str mechanism, str[] options")
+_NUM_PROBLEM = 13
+_PARAMS = 6  # place of the learned tensors
 
 _library: Any = torch.library.Library("hashattn", "DEF")  # type: ignore[no-untyped-call]
 _EXACT = torch.Tag.needs_exact_strides  # because the strides of results follow those of inputs
 _library.define(f"attention({_PROBLEM}, bool save) -> (Tensor, Tensor)", tags=_EXACT)
-_library.define(f"attention_backward({_PROBLEM}, Tensor out, Tensor saved, Tensor dout) -> (Tensor, Tensor, Tensor)",
-                tags=_EXACT)
+_library.define(f"attention_backward({_PROBLEM}, Tensor out, Tensor saved, Tensor dout) "
+                "-> (Tensor, Tensor, Tensor, Tensor)", tags=_EXACT)
 _library.define(f"own_loss({_PROBLEM}, Tensor saved) -> (Tensor, Tensor)", tags=_EXACT)
 
 attention = torch.ops.hashattn.attention.default
@@ -47,22 +48,31 @@ def _forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     return out, saved
 
 
-def _backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v."""
+def _backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of q, k, v and params; the last is empty without params."""
     *problem, out, saved, dout = arguments
     if dout.dtype != out.dtype or dout.shape != out.shape:
         check_tensors(out=out, dout=dout)
         raise InvalidError(f"dout has shape {tuple(dout.shape)}; {tuple(out.shape)} is needed")
     with opened(*problem) as call:
         dq, dk, dv = (call.result(tensor, tensor.shape) for tensor in problem[:3])
-        call.run("attention_backward", [out, dout, dq, dk, dv], saved.data_ptr())
-    return dq, dk, dv
+        dparams = _like_params(problem)
+        call.run("attention_backward_params", [out, dout, dq, dk, dv], dparams.data_ptr() or None, saved.data_ptr())
+    return dq, dk, dv, dparams
+
+
+def _like_params(problem: Any) -> Tensor:
+    """A tensor for the gradient of the learned tensors, without elements if there are none."""
+    params: Tensor | None = problem[_PARAMS]
+    if params is None:
+        return torch.empty(0, dtype=torch.float32, device=problem[0].device)
+    return torch.empty_like(params, memory_format=torch.contiguous_format)
 
 
 def _loss(*arguments: Any) -> tuple[Tensor, Tensor]:
     """The mechanism's own loss after a forward with `params`, and its gradient, shaped as `params`."""
     *problem, saved = arguments
-    loss, gradient = ctypes.c_double(), torch.zeros_like(problem[6], memory_format=torch.contiguous_format)
+    loss, gradient = ctypes.c_double(), torch.zeros_like(problem[_PARAMS], memory_format=torch.contiguous_format)
     kept = saved.clone()  # because the library may use it as scratch memory
     with opened(*problem) as call:
         call.run("attention_own_loss", [], ctypes.byref(loss), gradient.data_ptr(), kept.data_ptr())
@@ -78,14 +88,13 @@ def _fake_forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     return new(q, (*q.shape[:-1], v.shape[-1])), torch.empty(size, dtype=torch.uint8, device=q.device)
 
 
-def _fake_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _fake_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     q, k, v, *_ = arguments
-    return new(q, q.shape), new(k, k.shape), new(v, v.shape)
+    return new(q, q.shape), new(k, k.shape), new(v, v.shape), _like_params(arguments)
 
 
 def _fake_loss(*arguments: Any) -> tuple[Tensor, Tensor]:
-    params = arguments[6]
-    return params.new_empty(()), torch.empty_like(params, memory_format=torch.contiguous_format)
+    return arguments[_PARAMS].new_empty(()), _like_params(arguments)
 
 
 # ---- autograd --------------------------------------------------------------------------------------------------------
@@ -94,7 +103,7 @@ def _fake_loss(*arguments: Any) -> tuple[Tensor, Tensor]:
 class _Differentiable(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> Any:
-        *tensors, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, ctx.saves = arguments
+        *tensors, ctx.max_len, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, ctx.saves = arguments
         out, saved = _below(attention, arguments)
         ctx.save_for_backward(*tensors, seed, out, saved)
         ctx.mark_non_differentiable(saved)
@@ -108,9 +117,11 @@ class _Differentiable(torch.autograd.Function):
         if not ctx.saves:
             raise RuntimeError("hashattn: the forward ran without gradients, so nothing was saved for backward")
         *tensors, seed, out, saved = ctx.saved_tensors
-        arguments = *tensors, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, out, saved, dout
-        gradients = attention_backward(*arguments) if torch.is_grad_enabled() else _below(attention_backward, arguments)
-        return (*gradients, *[None] * (_NUM_PROBLEM - 2))
+        arguments = (*tensors, ctx.max_len, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, out, saved, dout)
+        found = attention_backward(*arguments) if torch.is_grad_enabled() else _below(attention_backward, arguments)
+        *gradients, dparams = found
+        return (*gradients, *[None] * (_PARAMS - 3), None if tensors[_PARAMS] is None else dparams,
+                *[None] * (_NUM_PROBLEM - _PARAMS))
 
 
 class _DifferentiatedOnce(torch.autograd.Function):
@@ -134,7 +145,7 @@ class _OwnLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dloss: Any, _: Any) -> Any:
         (gradient,) = ctx.saved_tensors
-        return (*[None] * 6, gradient * dloss, *[None] * (_NUM_PROBLEM - 6))
+        return (*[None] * _PARAMS, gradient * dloss, *[None] * (_NUM_PROBLEM - _PARAMS))
 
 
 def _below(operator: Any, arguments: tuple[Any, ...]) -> Any:
@@ -144,7 +155,7 @@ def _below(operator: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def attend(arguments: tuple[Any, ...], save: bool) -> tuple[Tensor, Tensor]:
-    """As `attention(*arguments, save)`; `save` says whether q, k or v needs a gradient.
+    """As `attention(*arguments, save)`; `save` says whether q, k, v or params needs a gradient.
 
     Each pass through the dispatcher into Python costs about 10 us; where nothing traces the call, the one that decides
     about autograd is left out.

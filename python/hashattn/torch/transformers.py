@@ -38,7 +38,7 @@ def check_mechanism(mechanism: str, options: dict[str, Any]) -> None:
     with Attention(mechanism, **options) as made:
         if made.tensors(64, 64, 64):
             raise InvalidError(f"{mechanism} learns tensors, for which the model has no parameters; use "
-                               "hashattn.torch.LHAAttention")
+                               f"hashattn.torch.SelfAttention(dim, heads, '{mechanism}')")
 
 
 def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options: OptionValue) -> None:
