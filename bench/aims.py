@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures to reach, and where the run stands. Standard library only."""
+"""The ratios of a run that say most, and the figures to reach. Standard library only."""
 
 import math
 
@@ -18,21 +18,21 @@ class Aim:
         self.work, self.against, self.value, self.form, self.most = work, against, value, form, most
         self.wanted = dict(zip(AIMED, wanted if isinstance(wanted, tuple) else (wanted,) * len(AIMED)))
 
-    def aim(self):
-        """The aims of all kinds, once if they are equal."""
-        each = ["-" if x is None else self.form.format(x).replace(".0x", "x") for x in self.wanted.values()]
-        text = each[0] if len(set(each)) == 1 else " / ".join(each)
-        return text if text == "-" else ("<= " if self.most else ">= ") + text
-
-    def measured(self, kind):
-        """In bold if the kind has an aim and it is reached."""
+    def measured(self):
         if self.value is None or self.value == []:
             return "-"
-        found = median(self.value) if isinstance(self.value, list) else self.value
-        text = spread(self.value, self.form) if isinstance(self.value, list) else self.form.format(self.value)
+        return spread(self.value, self.form) if isinstance(self.value, list) else self.form.format(self.value)
+
+    def aim(self, kind):
+        """The aim of a kind of machine, and whether it is reached."""
         wanted = self.wanted.get(kind)
-        reached = wanted is not None and (found <= wanted if self.most else found >= wanted)
-        return f"**{text}**" if reached else text
+        if wanted is None:
+            return "-"
+        text = ("<= " if self.most else ">= ") + self.form.format(wanted).replace(".0x", "x")
+        if self.value is None or self.value == []:
+            return text
+        found = median(self.value) if isinstance(self.value, list) else self.value
+        return text + (", reached" if (found <= wanted if self.most else found >= wanted) else ", missed")
 
 
 def kind_with_aims(machine):
@@ -131,15 +131,19 @@ def aims(results):
     ]
 
 
-def table(results, aims_shown):
-    kind, aimed = results["machine"]["kind"], kind_with_aims(results["machine"])
-    return Table(["work", "against"], [((a.work, a.against), {"aim: " + " / ".join(AIMED): a.aim(), kind: a.measured(aimed)})
-                                       for a in aims_shown])
+def table(results, aims_shown, cell):
+    kind = results["machine"]["kind"]
+    return Table(["work", "against"], [((a.work, a.against), {kind: cell(a)}) for a in aims_shown])
 
 
 def summary_table(results):
-    return table(results, aims(results)[:SUMMARY])
+    return table(results, aims(results)[:SUMMARY], Aim.measured)
 
 
 def other_table(results):
-    return table(results, aims(results)[SUMMARY:])
+    return table(results, aims(results)[SUMMARY:], Aim.measured)
+
+
+def aims_table(results):
+    """The figures to reach, for those who work on the speed; a user's page has none."""
+    return table(results, aims(results), lambda a: a.aim(kind_with_aims(results["machine"])))

@@ -4,7 +4,7 @@
 wide, 4 heads, 1,024 in the feed-forward layer, lengths 128 to 16,384, every mechanism, forward and training.
 
     bench/lengths.py BUILD [--kept FILE] [--limit GIB]   measures what is missing; a line of FILE for each point
-    bench/lengths.py BUILD [--kept FILE] --docs          writes the tables of this kind of machine to docs/PERFORMANCE.md
+    bench/peers.py --show "models by length"             prints the tables of every kind of machine
 
 A step has the largest batch, a power of two, whose activations fit in the limit (default 4 GiB) by a step of one sequence.
 Figures are per sequence. Forward is an evaluation of the same batch; its memory grows with one layer, that of training with
@@ -14,6 +14,7 @@ in 4 GiB, from the memory of a sequence."""
 import argparse
 import sys
 
+import machine
 import runs
 
 MODEL = ("--layers", 6, "--dim", 256, "--heads", 4, "--ffn", 1024)
@@ -98,14 +99,14 @@ def main():
         parser.error(f"--mechanisms has {unknown[0]}; there are {', '.join(MECHANISMS)}")
     kept = runs.Kept(given.kept)
     done = {(row["mechanism"], row["n"]) for row in kept.here()}
-    for n in () if given.docs else given.lengths:
+    for n in given.lengths:
         for name in given.mechanisms:
             if (name, n) not in done:
                 row = measure(given, name, n)
                 kept.add(row)
                 print(name, n, row.get("refused") or f"batch {row['batch']}: {cell(row, 'step_ms', 'training_bytes')}",
                       file=sys.stderr, flush=True)
-    runs.show_points(given, "lengths", document)
+    print(document(kept.here(), machine.kind_of(machine.cpuinfo())))
     return 0
 
 

@@ -4,7 +4,7 @@
 query, beside our own `softmax` over all keys. 4 heads, d 64, iid inputs.
 
     bench/lha_latency.py BUILD [--kept FILE]          measures what is missing; a line of FILE for each point and round
-    bench/lha_latency.py BUILD [--kept FILE] --docs   writes the tables of this kind of machine to docs/PERFORMANCE.md
+    bench/peers.py --show "latency of lha"             prints the tables of every kind of machine
 
 S keys a query: 2 n / S buckets of `lha` and `lsh`, whose enlarged buckets hold 1.4 n / B tokens each; blocks of S / 3 of
 `local`, which sees three. Training is forward + backward with the loss of the hashes. The mechanisms of a length run in
@@ -14,6 +14,7 @@ import argparse
 import statistics
 import sys
 
+import machine
 import runs
 
 LENGTHS = (1024, 2048, 4096, 8192, 16384)
@@ -70,13 +71,13 @@ def main():
     given = parser.parse_args()
     kept = runs.Kept(given.kept)
     done = {(row["n"], row["mechanism"], row["keys"], row["round"]) for row in kept.here()}
-    for n in () if given.docs else given.lengths:
+    for n in given.lengths:
         for index in range(given.rounds):
             for name, size, options in contenders(n):
                 if (n, name, size, index) not in done:
                     kept.add(measure(given, n, name, size, options, index))
             print(f"n {n}: round {index + 1} of {given.rounds}", file=sys.stderr, flush=True)
-    runs.show_points(given, "lha latency", document)
+    print(document(kept.here(), machine.kind_of(machine.cpuinfo())))
     return 0
 
 

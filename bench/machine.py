@@ -26,8 +26,8 @@ def cpuinfo(path="/proc/cpuinfo"):
 
 
 def kind_of(info):
-    """The processor's generation, which names its column in docs/PERFORMANCE.md. A virtual machine may hide the model: with AMX
-    it is then "Intel AMX". Any other processor is named by its name, family and model."""
+    """The processor's generation, which names its column of a table. A virtual machine may hide the model: with AMX it is
+    then "Intel AMX". Any other processor is named by its name, family and model."""
     family, model = int(info.get("cpu family", -1)), int(info.get("model", -1))
     for first, last, name in GENERATIONS.get((info.get("vendor_id"), family), []):
         if first <= model <= last:
@@ -52,4 +52,4 @@ def describe(torch, library, threads):
     return {"kind": kind_of(info), "processor": is_["processor"], "family": info.get("cpu family"), "model": info.get("model"),
             "cores": os.cpu_count(), "threads": threads, "isa": is_["isa"], "torch_isa": torch.backends.cpu.get_cpu_capability(),
             "products": is_["products"], "projection": is_["projection"], "amx": "amx_tile" in flags,
-            "versions": versions, "date": time.strftime("%Y-%m-%d")}
+            "versions": versions, "commit": commit or None, "date": time.strftime("%Y-%m-%d")}

@@ -4,7 +4,8 @@
 
     bench/peers.py --setup              once: PyTorch, transformers and ONNX Runtime into BUILD/peers-env (1.3 GB)
     bench/peers.py [--quick]            measures: BUILD/peers.json and BUILD/peers.md, about ten minutes
-    bench/peers.py --docs               measures, and fills this machine's column in the tables of docs/PERFORMANCE.md
+    bench/peers.py --docs               measures, and puts the figures of this machine into docs/results/speed.jsonl
+    bench/peers.py --show [TABLE]       measures nothing: prints a table of docs/results, or lists all
 
 Contenders of one row run one after another, round after round; ratios are taken inside a round, and what is reported is
 their median with the least and the largest. hashattn is called through libhashattn.so on the arrays that PyTorch has;
@@ -460,7 +461,8 @@ def main():
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--setup", action="store_true", help="make the private environment, then leave")
     parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
-    parser.add_argument("--docs", action="store_true", help="fill this machine's column in docs/PERFORMANCE.md")
+    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/speed.jsonl")
+    parser.add_argument("--show", metavar="TABLE", nargs="?", const="", help="print a table of docs/results; without a name, list all")
     parser.add_argument("--tables", metavar="FILE.json", help="measure nothing: the tables of an earlier run")
     parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, mechanisms, layer, "
                         "step, lha, stream, files")
@@ -470,10 +472,13 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     asked = parser.parse_args()
     environment = os.path.join(asked.build, "peers-env")
-    import page
-    import tables
     if asked.setup:
         return setup(environment)
+    if asked.show is not None:
+        import show
+        return show.main(asked.show)
+    import results as kept
+    import tables
     if asked.tables:
         with open(asked.tables) as file:
             results = json.load(file)
@@ -485,12 +490,9 @@ def main():
         file.write(text)
     print(text)
     if asked.docs:
-        page.fill(os.path.join(HERE, "..", "docs", "PERFORMANCE.md"), tables.tables(results), results["machine"]["kind"],
-                  partial=bool(asked.only))
-        if asked.only:
-            print("docs/PERFORMANCE.md: the text below the table of machines must say which commit these rows are of",
-                  file=sys.stderr)
+        here = results["machine"]
+        kept.publish(tables.tables(results), here["kind"], here["commit"], here["date"], partial=bool(asked.only))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,7 +4,7 @@
 
     bench/peers.py --setup                 once: PyTorch into BUILD/peers-env
     bench/pretraining.py [--quick]         measures: BUILD/pretraining.json, about ten minutes
-    bench/pretraining.py --docs            measures, and fills this machine's column in docs/PERFORMANCE.md
+    bench/pretraining.py --docs            measures, and puts the figures of this machine into docs/results
 
 Both train BERT (post-LN, GELU, dropout 0.1, tied output behind a transform, AdamW) on pieces of one length, so PyTorch
 pads nothing. Both compute the output for the 15 % of rows that are masked. PyTorch has no dropout of attention
@@ -20,7 +20,7 @@ import tempfile
 from contest import Contender, clock, compete, reason
 from environment import enter
 from figures import median, row_of
-from page import Table, fill
+from page import Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES = {"tiny": (2, 128, 2), "small": (4, 512, 8), "base": (12, 768, 12)}  # layers, dim, heads; feed-forward 4 dim
@@ -158,7 +158,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
-    parser.add_argument("--docs", action="store_true", help="fill this machine's column in docs/PERFORMANCE.md")
+    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/speed.jsonl")
     parser.add_argument("--only", metavar="SIZE,...", help=", ".join(SIZES))
     parser.add_argument("--no-compile", action="store_true", help="do not try torch.compile")
     parser.add_argument("--rounds", type=int, default=3)
@@ -168,6 +168,7 @@ def main():
     import torch
     import library
     import machine
+    from results import publish
     torch.set_num_threads(asked.threads)
     described = machine.describe(torch, library.Library(asked.build, asked.threads), asked.threads)
     results = {"machine": described, "rows": [], "missing": []}
@@ -178,8 +179,7 @@ def main():
     for missing in results["missing"]:
         print(f"missing: {missing}")
     if asked.docs:
-        page = os.path.join(HERE, "..", "docs", "PERFORMANCE.md")
-        fill(page, {"pretraining": table(results)}, results["machine"]["kind"], bool(asked.only))
+        publish({"pretraining": table(results)}, described["kind"], described["commit"], described["date"], bool(asked.only))
 
 
 if __name__ == "__main__":

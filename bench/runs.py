@@ -6,7 +6,6 @@ import os
 import subprocess
 
 import machine
-from page import replace
 
 DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
 
@@ -87,12 +86,3 @@ def add_point_arguments(parser, name, lengths):
     parser.add_argument("--kept", metavar="FILE", default=os.path.join(DOCS, "results", name + ".jsonl"))
     parser.add_argument("--lengths", type=lambda text: [int(n) for n in text.split(",")], default=list(lengths))
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--docs", action="store_true", help="write the tables to docs/PERFORMANCE.md, measure nothing")
-
-
-def show_points(given, block, document):
-    """Prints the tables document(rows, kind) of the points of this kind of machine; with --docs, writes them to the block."""
-    text = document(Kept(given.kept).here(), machine.kind_of(machine.cpuinfo()))
-    print(text)
-    if given.docs:
-        replace(os.path.join(DOCS, "PERFORMANCE.md"), block, text)

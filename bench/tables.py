@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/PERFORMANCE.md from the JSON of bench/peers.py. Nothing is measured here, so tests/cli/test_tables.sh
+"""The tables of docs/results/speed.jsonl from the JSON of bench/peers.py. Nothing is measured here, so tests/cli/test_tables.sh
 checks it on a made-up run. Standard library only."""
 
 import aims
@@ -107,7 +107,7 @@ def missing_table(results):
 
 
 def tables(results):
-    """The tables that this run measured, by the names of their marks in the page."""
+    """The tables that this run measured, by their names in docs/results/speed.jsonl."""
     has = {row["work"] for row in results["rows"]}
     time = lambda figure: lambda row: time_cell(results, row, figure)
     memory = lambda figure: lambda row: memory_cell(row, figure)
@@ -139,7 +139,7 @@ def tables(results):
     for name, make in (("equal_time", equal_time_table), ("lha_memory", lha_memory_table), ("lha_utility", lha_utility_table)):
         if results.get(name):
             made[name.replace("_", " ")] = make(results)
-    made["aims"] = aims.other_table(results)
+    made["more ratios"], made["aims"] = aims.other_table(results), aims.aims_table(results)
     made["missing"] = missing_table(results)
     return made
 

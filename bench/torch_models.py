@@ -4,7 +4,7 @@
 
     tools/stage_python.sh build && python3 -m venv env && env/bin/pip install torch==2.13.0 transformers==5.23.0 numpy
     PYTHONPATH=build/python env/bin/python bench/torch_models.py            # two hours on two cores; prints the tables
-    ... bench/torch_models.py --docs                                        # fills the machine's column of PERFORMANCE.md too
+    ... bench/torch_models.py --docs                                        # puts its figures into docs/results too
     ... bench/torch_models.py --quick                                       # checks that everything runs
 
 Every figure is that of a process of its own: a model with random weights, a short run to warm up, then a forward pass
@@ -33,11 +33,10 @@ import time
 from pathlib import Path
 
 import machine
-import page
+import results as kept
 from page import Table
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE.parent / "docs" / "PERFORMANCE.md"
 CONTENDERS = {"hashattn": "`hashattn.torch`", "hashattn bf16": "the same, autocast to bfloat16",
               "sdpa": "BertModel with SDPA", "sdpa compiled": "the same, compiled",
               "sdpa compiled bf16": "the same, compiled, autocast to bfloat16",
@@ -229,7 +228,7 @@ def contender_table(results, kind, form):
 
 
 def tables(results):
-    """The tables by the names of their marks in the page."""
+    """The tables by their names in docs/results/speed.jsonl."""
     m = results["machine"]
     facts = [("processor", m["name"]), ("cores, threads, memory", f"{m['cores']}, {m['threads']}, {m['memory']}"),
              *m["versions"].items(), ("hashattn", f"commit {m['commit']}"),
@@ -253,8 +252,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--lengths", default="1024,2048,4096,8192,16384", help="some of these")
     parser.add_argument("--out", default="build/torch_models.json", help="all figures as JSON")
-    parser.add_argument("--docs", action="store_true", help="fill this machine's column of the tables in PAGE")
-    parser.add_argument("--page", default=str(PAGE), help="default docs/PERFORMANCE.md")
+    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/speed.jsonl")
     parser.add_argument("--quick", action="store_true", help="one layer, 256 tokens, one round")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -264,8 +262,8 @@ def main():
         name, *words = json.loads(asked.cell)
         print(json.dumps({"cell": cell, "error": error}[name](*words)))
         return
-    if asked.docs and asked.quick and Path(asked.page).resolve() == PAGE:
-        parser.error("--quick measures nothing to publish: give --docs another --page")
+    if asked.docs and asked.quick:
+        parser.error("--quick measures nothing to publish")
     lengths = [256] if asked.quick else [int(n) for n in asked.lengths.split(",")]
     if not asked.quick and not set(lengths) <= set(LAYERS["step"]):
         parser.error(f"--lengths {asked.lengths}: allowed are {', '.join(map(str, LAYERS['step']))}")
@@ -275,7 +273,8 @@ def main():
     made = tables(results)
     print("\n\n".join(f"## {name}\n\n{table.text()}" for name, table in made.items()))
     if asked.docs:
-        page.fill(asked.page, made, results["machine"]["kind"])
+        here = results["machine"]
+        kept.publish(made, here["kind"], here["commit"], here["date"])
 
 
 if __name__ == "__main__":

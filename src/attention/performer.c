@@ -13,8 +13,8 @@
    to the row's own largest feature, and a causal output is that of its keys alone. Its maxima leave out
    |x~|^2 / 2, so that the constant outweighs the features of long rows; here they do not. (An outweighing
    constant draws the output towards the mean of all values, which for independent vectors is nearer to
-   softmax than any estimate with 256 features: docs/PERFORMANCE.md.) Maxima are constants in backward, as
-   there.
+   softmax than any estimate with 256 features: `bench/peers.py --show mechanisms`.)
+   Maxima are constants in backward, as there.
 
    Cost, F features: 4 n F d operations for projections (causal 8; half with both signs), 2 n F exponentials
    and 4 n F d_v operations for sums and outputs forward, about three times that backward. Random: the
