@@ -92,7 +92,7 @@ musl:
 	@tools/setup.sh musl-tools cmake librandom123-dev
 	@JOBS=$(JOBS) tools/musl.sh $(BUILD)
 
-# Compares with PyTorch, transformers and ONNX Runtime, installed into BUILD/peers-env, and writes docs/results/speed.jsonl.
+# Compares with PyTorch, transformers and ONNX Runtime, installed into BUILD/peers-env, and writes docs/results/tables.jsonl.
 bench: all
 	@[ -e $(BUILD)/peers-env ] || bench/peers.py $(BUILD) --setup
 	@bench/peers.py $(BUILD) --docs

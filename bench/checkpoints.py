@@ -5,7 +5,7 @@ here, and the other way round.
 
     bench/checkpoints.py --setup            once: PyTorch and transformers into BUILD/checkpoints-env (1 GB)
     bench/checkpoints.py                    hidden states and logits, float32, with and without padding
-    bench/checkpoints.py --docs             the same, and the table goes to docs/answers/language.md
+    bench/checkpoints.py --docs             the same, and the table goes to docs/results/tables.jsonl
     bench/checkpoints.py --speed            documents of 4,096 tokens, a YOSO model of BERT-base's size, against YosoModel
     bench/checkpoints.py --vectors          writes the small checkpoints of tests/models/checkpoints
 
@@ -20,11 +20,10 @@ import resource
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 
 from environment import enter
-from page import replace
+from page import Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -210,20 +209,12 @@ def parity(library):
     return rows, failed
 
 
-def table(rows, library):
-    import torch
-    import transformers
-    found = library.describe()
-    text = (f"Largest and mean absolute difference of the last hidden states and of the logits, float32. PyTorch "
-            f"{torch.__version__}, transformers {transformers.__version__}, {found['products']}, {found['isa']}, "
-            f"{found['threads']} threads. Allowed are 1e-4 and 1e-5. \"Saved\": the directory written here, opened by that "
-            "library, has equal outputs.")
-    lines = textwrap.wrap(text, 118) + [
-             "", "| model | input | hidden: largest | mean | logits: largest | mean | saved |", "|---|---|---|---|---|---|---|"]
-    for kind, size, extra, name, hidden, logits, same in rows:
-        lines.append(f"| {kind} {size}{', ' + extra if extra else ''} | {name} | {hidden[0]:.1e} | {hidden[1]:.1e} | "
-                     f"{logits[0]:.1e} | {logits[1]:.1e} | {'equal' if same else 'differs'} |")
-    return lines
+def table(rows):
+    cells = lambda hidden, logits, same: {
+        "hidden: largest": f"{hidden[0]:.1e}", "hidden: mean": f"{hidden[1]:.1e}", "logits: largest": f"{logits[0]:.1e}",
+        "logits: mean": f"{logits[1]:.1e}", "saved": "equal" if same else "differs"}
+    return Table(["model", "input"], [((f"{kind} {size}{', ' + extra if extra else ''}", name), cells(hidden, logits, same))
+                                      for kind, size, extra, name, hidden, logits, same in rows], named=True)
 
 
 # ---- speed ------------------------------------------------------------------------------------------------------------
@@ -334,7 +325,10 @@ def main():
     ours = shared.Library(asked.build, asked.threads)
     rows, failed = parity(ours)
     if asked.docs:
-        replace(os.path.join(ROOT, "docs", "answers", "language.md"), "checkpoints", "\n".join(table(rows, ours)))
+        import results
+        import runs
+        origin = runs.origin(asked.build)
+        results.publish({"checkpoints": table(rows)}, origin["machine"], origin["commit"], time.strftime("%Y-%m-%d"))
     sys.exit(1 if failed else 0)
 
 

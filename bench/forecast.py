@@ -145,18 +145,28 @@ def paper(setting):
     return "-" if theirs is None else f"{theirs:.3f}"
 
 
-def document(kept):
+def settings(kept):
+    """{(data, features, horizon): {model: runs}}."""
     of = {(data, features, horizon): {} for data in SETS for features in FEATURES for horizon in SETS[data]}
     for row in kept.rows:
         of[row["data"], row["features"], row["horizon"]].setdefault(row["model"], []).append(row)
-    mean = lambda runs: statistics.mean(row["mse"] for row in runs)
+    return of
+
+
+def document(kept):
+    of = settings(kept)
     informers = [name for name in MODELS if name.startswith("informer")]
     others = [name for name in MODELS if name not in PATCHES + informers]
-    lines = ["Test MSE on standardised values, mean and standard deviation over seeds. DLinear and encoders over patches:", "",
-             *table(PATCHES, of), "", "The other baselines, and the paper:", "", *table(others, of, ("LHA paper", paper)), "",
-             "Informer's encoder and decoder, with the mechanism of their own attention, and the paper:", "",
-             *table(informers, of, ("LHA paper", paper)), "",
-             "MSE relative to `softmax` with the same seeds in per cent, mean and standard error over rows:", "",
+    return "\n".join(
+        ["Test MSE on standardised values, mean and standard deviation over seeds. DLinear and encoders over patches:", "",
+         *table(PATCHES, of), "", "The other baselines, and the paper:", "", *table(others, of, ("LHA paper", paper)), "",
+         "Informer's encoder and decoder, with the mechanism of their own attention, and the paper:", "",
+         *table(informers, of, ("LHA paper", paper)), "", summary(kept)])
+
+
+def summary(kept):
+    of, mean = settings(kept), lambda runs: statistics.mean(row["mse"] for row in runs)
+    lines = ["MSE relative to `softmax` with the same seeds in per cent, mean and standard error over rows:", "",
              *beside_softmax(of), ""]
     counts = []
     for name in LEARNED:

@@ -5,7 +5,7 @@ library (checkpoints.py), tokenizers with the reference library (tokens.py), and
 
     bench/language.py BUILD --setup             once: installs the other programs into BUILD/*-env (1.3 GB)
     bench/language.py BUILD --data DIR          runs all, and prints what they print and a table
-    bench/language.py BUILD --docs              writes the table of the last outputs to docs/answers/language.md
+    bench/language.py BUILD --docs              puts the table of the last outputs into docs/results/tables.jsonl
 
 DIR has books/*.txt, wikitext-2/wiki.*.tokens, vocab/NAME (tokenizers' files) and aclImdb. --only checkpoints,tokens,tfidf
 runs a part. Each part's output is kept in BUILD/language, so that the table is of the last run of each. Exit code 1 if
@@ -15,9 +15,11 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
+import time
 
-from page import replace
+import results
+import runs
+from page import Table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PARTS = ("checkpoints", "tokens", "tfidf")
@@ -92,8 +94,7 @@ def rows_of(part, text):
 
 
 def table(folder):
-    lines = ["| compared | on | result |", "|---|---|---|"]
-    failed = False
+    rows, failed = [], False
     for part in PARTS:
         path = os.path.join(folder, part + ".txt")
         if not os.path.exists(path):
@@ -101,9 +102,8 @@ def table(folder):
         with open(path) as file:
             text = file.read()
         failed |= not text.endswith("exit code 0\n")
-        lines += ["| " + " | ".join(row) + " |" for row in rows_of(part, text)]
-    lines += ["", *textwrap.wrap("Something differs." if failed else "Nothing differs by more than allowed.", 118)]
-    return lines, failed
+        rows += [((what, on), {"result": result}) for what, on, result in rows_of(part, text)]
+    return Table(["compared", "on"], rows, named=True), failed
 
 
 def main():
@@ -131,10 +131,11 @@ def main():
         os.makedirs(folder, exist_ok=True)
         for part in parts:
             run(part, given, folder)
-    lines, failed = table(folder)
-    print("\n".join(lines))
+    found, failed = table(folder)
+    print(found.text() + "\n\n" + ("Something differs." if failed else "Nothing differs by more than allowed."))
     if given.docs:
-        replace(os.path.join(os.path.dirname(HERE), "docs", "answers", "language.md"), "language", "\n".join(lines))
+        origin = runs.origin(given.build)
+        results.publish({"language": found}, origin["machine"], origin["commit"], time.strftime("%Y-%m-%d"))
     return 1 if failed else 0
 
 

@@ -125,7 +125,7 @@ def difference_line(kept, first, second):
     return f"| {first} − {second} | {len(seeds)} | {' | '.join(cells)} |"
 
 
-def document(kept):
+def summary(kept):
     lines = ["Perplexity of tokens, mean and standard deviation over seeds; the paper's is of words of WikiText-103:", "",
              "| row | seeds | valid | test | theirs, valid |", "|---|---|---|---|---|"]
     for name in MODELS:
@@ -134,7 +134,11 @@ def document(kept):
             cells = [name, str(len(found)), mean_text([each["valid"] for each in found]), mean_text([each["test"] for each in found]),
                      f"{THEIRS[name]:.2f}" if name in THEIRS else "-"]
             lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "Mean difference with the same seeds (its standard error):", "",
+    return "\n".join(lines)
+
+
+def document(kept):
+    lines = [summary(kept), "", "Mean difference with the same seeds (its standard error):", "",
               "| difference | seeds | valid | test |", "|---|---|---|---|"]
     return "\n".join(lines + [line for pair in DIFFERENCES if (line := difference_line(kept, *pair))])
 

@@ -138,11 +138,17 @@ def paper_table(papers, place):
     return lines
 
 
-def document(kept):
-    escaped = lambda lines: [line.replace("*", "\\*") for line in lines]
+def escaped(lines):
+    return [line.replace("*", "\\*") for line in lines]
+
+
+def summary(kept):
     return "\n".join(["Ours, `--preset lra-small`, test accuracy in per cent, mean and standard deviation over seeds:", "",
-                      *escaped(own_table(kept)), "",
-                      "The YOSO paper's (its Table 3), its own models, lengths and data, full training:", "",
+                      *escaped(own_table(kept))])
+
+
+def document(kept):
+    return "\n".join([summary(kept), "", "The YOSO paper's (its Table 3), its own models, lengths and data, full training:", "",
                       *escaped(paper_table(YOSO_PAPER, 1)), "",
                       "The LHA paper's (its Table 3; all rows but LHA and RFA are those of the Long Range Arena):", "",
                       *escaped(paper_table(LHA_PAPER, 2))])

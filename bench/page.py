@@ -5,10 +5,11 @@ KINDS = ("Zen 5", "Zen 4", "Zen 3", "Granite Rapids", "Emerald Rapids", "Sapphir
 
 
 class Table:
-    """keys: names of the first columns, which identify a row. rows: [(cells of the keys, {column: cell})]."""
+    """keys: names of the first columns, which identify a row. rows: [(cells of the keys, {column: cell})]. named: columns
+    have names of their own; otherwise each is a kind of machine."""
 
-    def __init__(self, keys, rows):
-        self.keys, self.rows = list(keys), [(tuple(key), dict(cells)) for key, cells in rows]
+    def __init__(self, keys, rows, named=False):
+        self.keys, self.rows, self.named = list(keys), [(tuple(key), dict(cells)) for key, cells in rows], named
 
     def columns(self):
         """The known kinds of machines in the order of KINDS, then the others."""

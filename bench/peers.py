@@ -4,7 +4,7 @@
 
     bench/peers.py --setup              once: PyTorch, transformers and ONNX Runtime into BUILD/peers-env (1.3 GB)
     bench/peers.py [--quick]            measures: BUILD/peers.json and BUILD/peers.md, about ten minutes
-    bench/peers.py --docs               measures, and puts the figures of this machine into docs/results/speed.jsonl
+    bench/peers.py --docs               measures, and puts the figures of this machine into docs/results/tables.jsonl
     bench/peers.py --show [TABLE]       measures nothing: prints a table of docs/results, or lists all
 
 Contenders of one row run one after another, round after round; ratios are taken inside a round, and what is reported is
@@ -461,7 +461,7 @@ def main():
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--setup", action="store_true", help="make the private environment, then leave")
     parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
-    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/speed.jsonl")
+    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/tables.jsonl")
     parser.add_argument("--show", metavar="TABLE", nargs="?", const="", help="print a table of docs/results; without a name, list all")
     parser.add_argument("--tables", metavar="FILE.json", help="measure nothing: the tables of an earlier run")
     parser.add_argument("--only", metavar="WORK,...", help="peak, length, clustered, bf16, approximation, mechanisms, layer, "

@@ -158,7 +158,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--quick", action="store_true", help="small shapes, one round: does everything run?")
-    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/speed.jsonl")
+    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/tables.jsonl")
     parser.add_argument("--only", metavar="SIZE,...", help=", ".join(SIZES))
     parser.add_argument("--no-compile", action="store_true", help="do not try torch.compile")
     parser.add_argument("--rounds", type=int, default=3)

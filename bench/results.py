@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of docs/results/speed.jsonl: a line of JSON is a row of a table on one machine.
+"""The figures of docs/results/tables.jsonl: a line of JSON is a row of a table on one machine.
 
     {"table": "length forward", "row": {"n": "128", "contender": "SDPA"}, "ms": 0.3507, "ratio": 0.802,
      "machine": "Zen 5", "commit": "f57aadf", "date": "2026-11-24"}
@@ -17,7 +17,7 @@ import re
 import page
 
 DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
-PATH = os.path.join(DOCS, "results", "speed.jsonl")
+PATH = os.path.join(DOCS, "results", "tables.jsonl")
 SHORT = os.path.join(DOCS, "PERFORMANCE.md")
 BLOCKS = ("summary", "machines")  # the tables that docs/PERFORMANCE.md shows
 NUMBER = r"(\d[\d.e+-]*)"
@@ -55,9 +55,10 @@ def put(lines, tables, machine, commit, date, partial=False):
     """lines with the tables {name: Table} of a run on one kind of machine in the place of its old ones; tables that are not
     given stay. partial: not everything was measured, so old rows stay where the run has none. `machines` describes the
     whole column, so a partial run adds only what is missing there."""
-    made = {name: [{"table": name, "row": dict(zip(table.keys, key)), **packed(cells[machine]),
-                    "machine": machine, "commit": commit, "date": date}
-                   for key, cells in table.rows if cells.get(machine, "-") != "-"] for name, table in tables.items()}
+    line = lambda name, table, key, found: {"table": name, "row": dict(zip(table.keys, key)), **found,
+                                            "machine": machine, "commit": commit, "date": date}
+    made = {name: [line(name, table, key, {"cells": cells} if table.named else packed(cells[machine]))
+                   for key, cells in table.rows if table.named or cells.get(machine, "-") != "-"] for name, table in tables.items()}
     kept = []
     for line in lines:
         if "about" in line or line["table"] not in made or line["machine"] != machine:
@@ -125,7 +126,7 @@ def fill(lines, path=SHORT):
 
 
 def publish(tables, machine, commit, date, partial=False):
-    """The tables of a run to docs/results/speed.jsonl, and from there to docs/PERFORMANCE.md."""
+    """The tables of a run to docs/results/tables.jsonl, and from there to docs/PERFORMANCE.md."""
     lines = put(read(), tables, machine, commit, date, partial)
     write(lines)
     fill(lines)

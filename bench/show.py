@@ -2,6 +2,7 @@
 """bench/peers.py --show: the tables of docs/results/*.jsonl. Standard library only."""
 
 import os
+import signal
 import sys
 
 import forecast
@@ -19,6 +20,10 @@ TRAININGS = {"lra": lra, "forecast": forecast, "lha table 1": lha_table1}
 
 def kept(name):
     return runs.Kept(os.path.join(results.DOCS, "results", name + ".jsonl"))
+
+
+def trainings(name):
+    return kept(name.replace(" 1", "1").replace(" ", "_"))
 
 
 def points(name):
@@ -43,13 +48,14 @@ def everything(lines):
 
 def main(name):
     """Prints the tables whose names begin with `name`, or lists all. Returns the exit code."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # quiet when `head` has seen enough
     lines = results.read()
     if not name:
         print(everything(lines))
         return 0
     text = [results.document(lines, name)]
     text += [points(name)] if name in BY_MACHINE else []
-    text += [TRAININGS[name].document(kept(name.replace(" 1", "1").replace(" ", "_")))] if name in TRAININGS else []
+    text += [TRAININGS[name].document(trainings(name))] if name in TRAININGS else []
     if not any(text):
         print(f"no table begins with '{name}'; there are\n{everything(lines)}", file=sys.stderr)
         return 1

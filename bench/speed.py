@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The table `inputs` of docs/results/speed.jsonl: yoso against our own softmax, both against the machine, as ratios.
+"""The table `inputs` of docs/results/tables.jsonl: yoso against our own softmax, both against the machine, as ratios.
 
 Every figure comes from `hashattn bench`, each run in a process of its own. The commands run in turn, round after round,
 and ratios are taken inside a round, so that a machine whose speed drifts does not decide. The script prints the median

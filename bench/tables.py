@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/results/speed.jsonl from the JSON of bench/peers.py. Nothing is measured here, so tests/cli/test_tables.sh
+"""The tables of docs/results/tables.jsonl from the JSON of bench/peers.py. Nothing is measured here, so tests/cli/test_tables.sh
 checks it on a made-up run. Standard library only."""
 
 import aims
@@ -107,7 +107,7 @@ def missing_table(results):
 
 
 def tables(results):
-    """The tables that this run measured, by their names in docs/results/speed.jsonl."""
+    """The tables that this run measured, by their names in docs/results/tables.jsonl."""
     has = {row["work"] for row in results["rows"]}
     time = lambda figure: lambda row: time_cell(results, row, figure)
     memory = lambda figure: lambda row: memory_cell(row, figure)

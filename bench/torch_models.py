@@ -228,7 +228,7 @@ def contender_table(results, kind, form):
 
 
 def tables(results):
-    """The tables by their names in docs/results/speed.jsonl."""
+    """The tables by their names in docs/results/tables.jsonl."""
     m = results["machine"]
     facts = [("processor", m["name"]), ("cores, threads, memory", f"{m['cores']}, {m['threads']}, {m['memory']}"),
              *m["versions"].items(), ("hashattn", f"commit {m['commit']}"),
@@ -252,7 +252,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--lengths", default="1024,2048,4096,8192,16384", help="some of these")
     parser.add_argument("--out", default="build/torch_models.json", help="all figures as JSON")
-    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/speed.jsonl")
+    parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/tables.jsonl")
     parser.add_argument("--quick", action="store_true", help="one layer, 256 tokens, one round")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     asked = parser.parse_args()

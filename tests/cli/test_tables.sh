@@ -7,7 +7,7 @@
 # other machines lost, moved or overwritten; AMX behind a hidden model not recognised; a stale figure of this machine
 # kept, or lost if only some works ran; the commit of a part put over the whole column; memory in kilobytes; rivals over
 # the first mechanism instead of their own; a number whose text changes when it is printed again; a figure of another
-# commit under the head of its column; an older column without a word; a page that differs from its data.
+# commit under the head of its column; an older column without a word; a page that differs from its data; named columns read as machines.
 # Covers: bench/results.py bench/show.py bench/tables.py bench/aims.py
 . "$(dirname "$0")/checks.sh"
 cat >made.py <<'P'
@@ -96,7 +96,9 @@ mixed = shown(results.put(old, new, "Zen 5", "b", "2026-02-01", True), "t")
 cells = ("3.7 ms, 1e-05x", "1.447e+04 ms, 8.5x", "12 ms", "35.05 MiB", "0.003906 MiB", "0.20 ms, 1x", "1.50x", "needs about 9 GiB", "-4 to 2 %")
 real = results.read()
 performance = open(results.SHORT).read()
-blocks = {"arena": ("lra",), "forecast": ("forecast",), "lha": ("lha table 1",), "language": ("checkpoints", "language")}
+answers = {"arena": "lra", "forecast": "forecast", "lha": "lha table 1"}
+summary = lambda name: show.TRAININGS[name].summary(show.trainings(name))
+columns = results.put([], {"t": page.Table(["what"], [(("x",), {"one": "1", "two": "2"})], named=True)}, "Zen 4", "a", "2026-01-01")
 layer = "BERT-base layer, forward"
 later = dict(copy.deepcopy(again), machine=dict(here, date="2026-02-02"))
 later["machine"]["versions"]["numpy"] = "3"
@@ -183,8 +185,10 @@ good = [
     check("names_of_the_real_rows", {*made, *of_models, "bf16 both", "step step", "step memory", "approximation error", "pretraining"} - {"missing"}
           <= set(results.names(real))),
     check("page_has_its_rows", all(f"<!-- {name}: begin -->\n\n{shown(real, name)}\n\n<!-- {name}: end -->" in performance for name in results.BLOCKS)),
-    check("blocks_of_the_answers", all(open(os.path.join(results.DOCS, "answers", name + ".md")).read().count(f"<!-- {block}: {mark} -->") == 1
-                                       for name, of_page in blocks.items() for block in of_page for mark in ("begin", "end"))),
+    check("pages_of_answers_have_their_rows", all(f"<!-- {name}: begin -->\n\n{summary(name)}\n\n<!-- {name}: end -->" in
+                                                  open(os.path.join(results.DOCS, "answers", file + ".md")).read() for file, name in answers.items())),
+    check("columns_with_names", shown(columns, "t") == "Zen 4, a of 2026-01-01:\n\n| what | one | two |\n|---|---|---|\n| x | 1 | 2 |"
+          and results.put(columns, {"t": page.Table(["what"], [], named=True)}, "Zen 4", "b", "2026-02-01") == []),
     check("generations", machine.kind_of(zen4) == "Zen 4" and machine.kind_of(dict(zen4, model="1")) == "Zen 3"
           and machine.kind_of({**zen4, "cpu family": "26"}) == "Zen 5" and machine.kind_of(dict(zen4, model="200")) == "AMD EPYC, family 25 model 200"
           and machine.kind_of({"vendor_id": "GenuineIntel", "cpu family": "6", "model": "143"}) == "Sapphire Rapids"
