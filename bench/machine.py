@@ -17,7 +17,7 @@ GENERATIONS = {
 
 
 def cpuinfo(path="/proc/cpuinfo"):
-    """Of the first processor; {} where the file does not exist."""
+    """What it says about the first processor; {} if the file does not exist."""
     if not os.path.exists(path):
         return {}
     with open(path) as file:

@@ -20,7 +20,7 @@ def train(given, run, *words):
 
 
 def scores(found, prefix=""):
-    """Of masked tokens, and of the order of texts if the model has it. prefix: "valid_" in what a training prints."""
+    """The scores of masked tokens, and of the order of texts if the model has it. prefix: "valid_" in what a training prints."""
     names = {"perplexity": "masked_tokens.perplexity", "order": "classify.accuracy"}
     if prefix + "perplexity" in found:  # the only objective
         names = {"perplexity": "perplexity"}

@@ -203,7 +203,7 @@ static int compute_in_chunks(struct attend *a)
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-/* data: (rows here, width), like `like` otherwise. Of several ranks, each writes NAME.RANK.npy. */
+/* data: (rows here, width), like `like` otherwise. With several ranks each writes NAME.RANK.npy. */
 static int write_rows(struct attend *a, const char *name, const float *data, const hashattn_npy *like,
                       size_t width)
 {

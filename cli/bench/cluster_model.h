@@ -23,7 +23,7 @@ struct cluster {
     size_t gradient_bytes;        /* 4, or 2 with bf16 gradients */
 };
 
-/* Of the rank that takes longest. */
+/* Cost on the slowest rank. */
 struct cluster_cost {
     double compute_s; /* forward and backward */
     double update_s;  /* adding gradients, and the optimiser */

@@ -84,8 +84,8 @@ static void title_figure(const struct task_runs *of, const char *words, const ch
         snprintf(title, PLOT_NAME, "%c%.100s over %s", first - 'a' + 'A', words + 1, over);
 }
 
-/* One figure: this key of the task's runs over steps, or over time. Of few runs each has a look of its own,
-   of many each model. */
+/* One figure: this key of the task's runs over steps, or over time. With few runs each has its own style,
+   with many each model. */
 static bool write_curve(FILE *page, const struct task_runs *of, const char *key, bool over_time, size_t most,
                         size_t *figures)
 {
@@ -119,7 +119,7 @@ struct key_list {
     size_t count;
 };
 
-/* Of many runs: the losses, the metric that chooses, and the metrics of mechanisms ("lha.own_loss"). */
+/* For many runs: the losses, the metric that chooses, and the metrics of mechanisms ("lha.own_loss"). */
 static bool is_worth_it(const struct task_runs *of, const char *key)
 {
     const char *own = strncmp(key, "valid_", 6) == 0 ? key + 6 : key;

@@ -42,10 +42,10 @@ typedef struct hashattn_context hashattn_context;
 typedef struct hashattn_context_options {
     size_t struct_size;
     int threads; /* 1 to 1024; 0 = one for each processor this process may use */
-    /* Of products: "float32" or "bf16". NULL = float32; a model or run then uses the precision it was trained
-       with. bf16 rounds the operands of products in dense layers and in `softmax` to bfloat16; parameters,
-       sums and everything else stay float32. A processor without bf16 instructions widens the operands to
-       float32. */
+    /* Precision of products: "float32" or "bf16". NULL = float32; a model or run then uses the precision it
+       was trained with. bf16 rounds the operands of products in dense layers and in `softmax` to bfloat16;
+       parameters, sums and everything else stay float32. A processor without bf16 instructions widens the
+       operands to float32. */
     const char *precision;
     const char *isa; /* one of hashattn_isa_names; NULL or "auto" = the widest that runs here. The environment
                         variable HASHATTN_ISA caps both. */
@@ -264,7 +264,7 @@ struct hashattn_problem {
     /* (num_sequences) numbers; sequences with different numbers hash differently, as in training. NULL = all
        sequences hash alike, so that a sequence has the same output in any batch. */
     const uint64_t *sample_ids;
-    /* Of all arrays of the problem, inputs and outputs: FLOAT32 (the default) or BF16. With BF16 the
+    /* Type of all arrays of the problem, inputs and outputs: FLOAT32 (the default) or BF16. With BF16 the
        mechanism computes as with FLOAT32 from the same numbers and rounds outputs to nearest, ties to even;
        numbers beyond the largest bfloat16 become infinity. */
     hashattn_element element;

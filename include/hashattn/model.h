@@ -49,7 +49,7 @@ typedef struct hashattn_evaluation {
     double seconds, tokens_per_second;
     /* Tokens given to the model, with a decoder to both stacks; targets that are not in the vocabulary. */
     size_t tokens, num_unknown;
-    /* Of a classifier of at most 32 classes: how many examples of each class (row) were taken for each class
+    /* For a classifier of at most 32 classes: how many examples of each class (row) were taken for each class
        (column), (num_confused, num_confused). num_confused 0: none. Valid as long as the metrics. */
     const size_t *confusion;
     size_t num_confused;
@@ -125,7 +125,7 @@ typedef struct hashattn_membership {
                                                  before the buckets are balanced; valid during the call */
     const char *probe; /* the mechanism whose buckets are "own", if the head's has none; otherwise NULL */
     size_t num_keys;   /* keys of the head; num_tokens unless its attention is to another sequence */
-    /* Of a model with a decoder: "encoder", "decoder" (its self-attention) or "cross"; otherwise NULL.
+    /* For a model with a decoder: "encoder", "decoder" (its self-attention) or "cross"; otherwise NULL.
        `layer` is then the place in the list A/B/C/... of mechanisms: those of the encoder, then
        self-attention and cross attention of each block of the decoder. */
     const char *stack;

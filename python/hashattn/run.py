@@ -32,7 +32,7 @@ class Evaluation(NamedTuple):
     tokens_per_second: float
     tokens: int
     num_unknown: int  #: targets that are not in the vocabulary
-    #: Of a classifier of at most 32 labels: how many examples of each label (row) were taken for each (column);
+    #: For a classifier of at most 32 labels: how many examples of each label (row) were taken for each (column);
     #: otherwise empty.
     confusion: tuple[tuple[int, ...], ...] = ()
 

@@ -83,7 +83,7 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     return saved;
 }
 
-/* Of the measure. */
+/* Memory of the measure. */
 struct measuring {
     float *measure;            /* (n_q): M */
     float *best;               /* (u(n_q)) causal: the largest so far, falling */

@@ -100,7 +100,7 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     return saved;
 }
 
-/* Of routing and of the loss. */
+/* Memory of routing and of the loss. */
 struct routing {
     float *scores; /* (B, n) of one side, members_score_distance(n) apart; not causal */
     /* of one thread */

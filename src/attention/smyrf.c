@@ -79,7 +79,7 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     return saved;
 }
 
-/* Of the sorts; group_attention then uses the same block. */
+/* Memory of the sorts; group_attention then uses the same block. */
 struct scratch {
     double *squares[SIDES]; /* (n): of the rows' lengths */
     float *direction;       /* (rounds, d + 2) */

@@ -1,5 +1,5 @@
 /* Linux: the affinity mask, and the first "model name" of /proc/cpuinfo, which AArch64 lacks. macOS: sysctl.
-   Elsewhere: the processors that are online. State is asked for on Linux on x86 only (Linux,
+   Elsewhere: the processors that are online. State is requested on Linux on x86 only (Linux,
    Documentation/arch/x86/xstate.rst).
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/machine.h"

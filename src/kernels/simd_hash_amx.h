@@ -14,10 +14,10 @@
    of the time; a multiply-add of pairs for a shift and an addition 0.95; one stream over all tokens in place
    of one per 16 tokens 0.97. No gain: signs three blocks later in place of two. Slower: signs between stores.
 
-   Of the time of avx512bf16, for 32 hashes of 9 bits and 128 rows: int16-dp 0.85 at dim 34, 0.53 at 64, 0.78
-   at 72 (padded to 128), 0.55 at 256, 0.76 at 512; dense, dim 64, 0.63; int8-dp 0.38 at dim 64, 1 at 16. With
-   twice the tiles, 0.47 and 0.57 at dim 256 and 512, but the work space of 80 KiB is on the stack of threads.
-   The roundings of bf16-dp are not those of tiles, so it keeps its body.
+   Time relative to avx512bf16, for 32 hashes of 9 bits and 128 rows: int16-dp 0.85 at dim 34, 0.53 at 64,
+   0.78 at 72 (padded to 128), 0.55 at 256, 0.76 at 512; dense, dim 64, 0.63; int8-dp 0.38 at dim 64, 1 at 16.
+   With twice the tiles, 0.47 and 0.57 at dim 256 and 512, but the work space of 80 KiB is on the stack of
+   threads. The roundings of bf16-dp are not those of tiles, so it keeps its body.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_HASH_AMX_H
 #define KERNELS_SIMD_HASH_AMX_H

@@ -198,7 +198,7 @@ static inline float v_largest(vf a)
     return _mm512_reduce_max_ps(a);
 }
 
-/* p, of which the compiler knows nothing: lines from it on are prefetched from one address, not from one
+/* p, hidden from the compiler, so that lines from it on are prefetched from one address instead of one
    precomputed offset each. */
 static inline const float *v_address(const float *p)
 {
@@ -570,8 +570,8 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
     return sum;
 }
 
-/* u_pack_halves packs the lanes of a and b to 16-bit halves, in the instruction's own order. Of two rows
-   packed so, u_low_halves interleaves the halves that came from a, one lane per pair in their original order,
+/* u_pack_halves packs the lanes of a and b to 16-bit halves, in the instruction's own order. From two
+   such rows, u_low_halves interleaves the halves that came from a, one lane per pair in their original order,
    and u_high_halves those from b. */
 static inline vu u_pack_halves(vu a, vu b)
 {

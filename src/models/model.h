@@ -32,11 +32,11 @@ struct model_batch {
     size_t num_sequences;
     const size_t *offsets;   /* (num_sequences + 1) */
     struct input_rows input; /* all rows */
-    /* Of a model with a decoder: its rows, decoder_rows for each sequence above (num_sequences + 1), and
+    /* For a model with a decoder: its rows, decoder_rows for each sequence above (num_sequences + 1), and
        their floats (padded rows, row_width). Predictions and targets are then of the decoder's last rows. */
     const size_t *decoder_offsets;
     const float *decoder_floats;
-    /* Of a model that distils: the offsets of its rows halved once, twice, ... (distil_offsets), at least
+    /* For a model that distils: the offsets of its rows halved once, twice, ... (distil_offsets), at least
        (layers - 1, num_sequences + 1). */
     const size_t *halved_offsets;
     const struct targets *targets; /* (num_objectives); NULL: no loss */

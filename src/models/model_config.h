@@ -27,8 +27,8 @@ struct model_config {
     int64_t max_len;      /* rows of the longest sequence, and the divisor of mean-padded */
     bool pairs;           /* an example is two sequences */
     bool bytes;           /* an id is a byte of text */
-    /* Rows of the decoder's sequence of an example, and how many of them, the last ones, are predicted; 0:
-       there is no decoder. */
+    /* Rows of the decoder's sequence of an example; the last decoded_rows of them are predicted. 0: there is
+       no decoder. */
     int64_t decoder_rows, decoded_rows;
     size_t num_objectives;
     struct model_objective objectives[MODEL_OBJECTIVES];

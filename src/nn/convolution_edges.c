@@ -37,8 +37,8 @@ struct meeting {
     size_t tap;
 };
 
-/* Of the row number `own` from the first or the last one here with the row number `other` of the neighbour,
-   counted from the border; own + other < half. */
+/* The pair of our row `own` and the neighbour's row `other`, counted from their border; own + other < half.
+ */
 static struct meeting meeting_of(const struct convolution_edges *edges, const struct rows *rows,
                                  size_t sequence, size_t own, size_t other, bool after)
 {

@@ -32,7 +32,7 @@ static hashattn_status describe(struct host *host, struct params *params, const 
     return dense_describe(host, params, "decoded.dense", facts->dim, facts->num_outputs / d->rows, &d->dense);
 }
 
-/* Of all rows of the batch, so that products have full tiles. */
+/* Arrays of all rows of the batch, so that products have full tiles. */
 struct space {
     float *y;         /* (examples, outputs) */
     float *all;       /* (padded rows, width) */

@@ -1,5 +1,5 @@
-/* Naive: forecasts zeros, without parameters. It measures what a task has subtracted from its targets, such
-   as the last value of a window or the mean of its season (tasks/windows.h): the baselines of forecasting.
+/* Naive: forecasts zeros, without parameters. Its error is that of the baseline that the task
+   subtracts, such as the last value of a window or the mean of its season (tasks/windows.h).
    Bare: it reads nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -5,7 +5,7 @@
    byte-level BPE learned from the training file, line by line with line ends, of any file; or those of a
    stored model that training starts from. A split is one run of tokens, cut into segments of seq_len. The
    model reads the tokens of a segment and predicts the token after each; the target of the last is the first
-   token of the next segment, so every token but the file's first is a target once. A segment knows nothing of
+   token of the next segment, so every token but the file's first is a target once. A segment does not see
    the text before it, so its first tokens are predicted from little context. The last segment may be shorter.
    Missing valid and test files are replaced by the last tenths of the training file's segments, in the order
    train, test, valid; the vocabulary is that of the whole file. Cost: one pass over a file, and another for

@@ -29,8 +29,7 @@ enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32 };
 struct task_facts {
     size_t vocab_size; /* ids are below it; 0: sequences are rows of floats */
     size_t row_width;  /* floats per row; 0: sequences are ids */
-    /* Rows that a decoder reads for an example, and how many of them, the last ones, are asked for;
-       0: none */
+    /* Rows that a decoder reads for an example; the last decoded_rows of them are predicted. 0: none */
     size_t decoder_rows, decoded_rows;
     size_t num_segments; /* segment ids are below it; 0: no segments */
     size_t max_len;      /* rows of the longest sequence */
@@ -44,7 +43,7 @@ struct task_facts {
         size_t num_outputs;  /* classes, floats per target, or number of ids that can be predicted */
         size_t first_output; /* the smallest of these ids */
         char selects[TASK_OBJECTIVE_NAME]; /* the metric that chooses the best model; empty: the objective's
-                                              own choice. Of the first objective only */
+                                              own choice. First objective only */
     } objectives[TASK_OBJECTIVES];
     char **labels; /* (num_classes) text of each class, owned; NULL without classes */
     size_t num_classes;

@@ -229,7 +229,7 @@ static hashattn_status ask(const struct evaluating *e, size_t done, const double
     return HASHATTN_OK;
 }
 
-/* Of ranks that share sequences, a failure of one is one of all, before they wait for it in a pass. */
+/* If one of the ranks that share sequences fails, all fail before any waits in a pass. */
 static hashattn_status agree_on_rows(struct evaluating *e, hashattn_status status)
 {
     return comm_agree(e->host, &e->grid.row, status == HASHATTN_OK ? e->grid.ranks.status : status);

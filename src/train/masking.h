@@ -1,6 +1,6 @@
 /* Masked tokens (Devlin et al. 2019, section 3.1). A share of the rows of an example is hidden: their ids
    become targets, and in the input 80 % of them are replaced by the mask's id, 10 % by a random id, and 10 %
-   stay. Of n rows that may be hidden exactly max(1, round(share n)) are, so the number of targets is a
+   stay. Hides exactly max(1, round(share n)) of the n maskable rows, so the number of targets is a
    function of the example. The key determines which and how.
    Cost: one random word per row, about 10 ns.
    SPDX-License-Identifier: Apache-2.0 */

@@ -43,7 +43,7 @@ hashattn_status run_folder_check_old(struct host *host, const char *run)
     FAIL_IF(
         file_exists(run) && !has(host, run, "config.json"), host, HASHATTN_BAD_FILE,
         "%.300s has no config.json: it is not a run, or one that was killed before it had saved anything and "
-        "has to begin anew",
+        "must be restarted",
         run);
     return HASHATTN_OK;
 }

@@ -203,7 +203,7 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
         isnan(value) ? "nan" : "infinite", (long long)step + 1, (long long)s->options->steps);
 }
 
-/* Of ranks that share sequences, a failure of one is one of all, before they wait for it in a pass. */
+/* If one of the ranks that share sequences fails, all fail before any waits in a pass. */
 static hashattn_status agree_on_rows(struct stepper *s, hashattn_status status)
 {
     return comm_agree(s->host, &s->grid.row, status == HASHATTN_OK ? s->grid.ranks.status : status);

@@ -159,7 +159,7 @@ run train --resume early --quiet
 holds run_killed_early_has_the_same_bits cmp early/last.safetensors whole/last.safetensors
 mkdir earlier
 touch earlier/config.json.tmp-0123abcd
-expect run_killed_earlier_is_told 3 "earlier has no config.json: it is not a run, or one that was killed before it had saved anything and has to begin anew" train --resume earlier
+expect run_killed_earlier_is_told 3 "earlier has no config.json: it is not a run, or one that was killed before it had saved anything and must be restarted" train --resume earlier
 expect evaluating_what_is_no_run_is_told 3 "earlier has no config.json: it is not a run" eval earlier
 expect run_killed_earlier_is_in_the_way 2 "earlier exists already and has no config.json: it is not a run, or one that was killed before it had saved anything; remove it or choose another name" train needle --data d --out earlier $tiny
 rm -r earlier

@@ -192,7 +192,7 @@ static void a_run_killed_in_its_first_save_goes_on(void **state)
             check_status(
                 &small.host, train(&small, run, 1, &quiet, true), HASHATTN_BAD_FILE,
                 "killed has no config.json: it is not a run, or one that was killed before it had saved "
-                "anything and has to begin anew");
+                "anything and must be restarted");
             check_status(&small.host, train(&small, run, 1, &quiet, false), HASHATTN_INVALID,
                          "killed exists already and has no config.json");
             check_status(&small.host, HASHATTN_INVALID, HASHATTN_INVALID, "remove it or choose another name");

@@ -137,7 +137,7 @@ static bool same_name(const char *dashed, const char *name)
     return *dashed == '\0' && *name == '\0';
 }
 
-/* Of two options of one type: both lists are NULL, or none is. */
+/* For two options of one type: both lists are NULL, or none is. */
 static bool same_choices(const char *const *a, const char *const *b)
 {
     if (a == NULL)

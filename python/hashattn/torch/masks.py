@@ -27,8 +27,8 @@ def _values_are_known(mask: Tensor) -> bool:
 
 
 def _taking_part(mask: Tensor) -> Tensor:
-    """The mask as bool. Of two dimensions: 1 takes part, 0 does not; of four, and not bool: 0, and a large negative
-    number, which are added to the scores."""
+    """The mask as bool. With two dimensions 1 takes part and 0 does not. With four, if not bool, 0 and a large negative
+    number are added to the scores."""
     if mask.dtype == torch.bool:
         return mask
     additive = mask.ndim == 4 and mask.is_floating_point()

@@ -32,7 +32,7 @@ struct clustered_rows {
     float *dtop_value;   /* (C, k, d_v) */
 };
 
-/* Of one thread. */
+/* Memory of one thread. */
 struct clustered_thread {
     float *key, *value;        /* (k, d), (k, d_v): rows of T_c */
     float *query, *dquery;     /* (MEMBERS, d) */

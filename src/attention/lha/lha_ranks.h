@@ -8,8 +8,8 @@
    sqrt(2) N (R - 1) / R each, times rounds), besides those of lha_lists.h:
      forward   4 p_q d + 4 p_k (d + d_v) + 4 e_q (d_v + 2)
      backward  4 p_q (d + d_v + 3) + 4 p_k (d + d_v) + 4 e_q d + 4 e_k (d + d_v)
-   Of the hash loss: see lha_loss.h. Memory is reserved for the case that all members of all buckets are rows
-   of one rank, and used as far as they are. The lists, one number a place, are on every rank.
+   For the hash loss see lha_loss.h. Memory is reserved for the case that all members of all buckets are rows
+   of one rank, and used only for those that are. The lists, one number a place, are on every rank.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_LHA_RANKS_H
 #define ATTENTION_LHA_RANKS_H

@@ -305,7 +305,7 @@ static void take_block(void *argument, size_t index, int worker)
                             block.rows, head->out.cols);
 }
 
-/* Adds m dV, the sums of dX: keys without `sum` (see pairs_are_near) have them in place of V. */
+/* Adds m dV, the sums of dX. If keys.sum is NULL (see pairs_are_near), keys.value holds the sums. */
 static void give_values(void *argument, size_t index, int worker)
 {
     (void)worker;

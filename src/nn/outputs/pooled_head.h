@@ -46,8 +46,8 @@ struct pooled_space pooled_head_lay(const struct pooled_head *pooled, const stru
 void pooled_head_forward(const struct pooled_head *pooled, const struct rows *rows, const float *values,
                          const struct pooled_space *space, const float *x);
 /* From space->dlogits (examples, outputs): writes dx (padded rows, dim), or adds to it, with zeros after the
-   last row; adds the gradients of the head to gradients. Of ranks that share sequences, the first computes
-   the head's gradients, and the others get those of the pooled rows from it. */
+   last row; adds the gradients of the head to gradients. If ranks share sequences, the first computes
+   the head's gradients and sends those of the pooled rows to the others. */
 void pooled_head_backward(const struct pooled_head *pooled, const struct rows *rows, const float *values,
                           struct slice gradients, const struct pooled_space *space, float *dx, bool add);
 

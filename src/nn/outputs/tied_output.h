@@ -64,7 +64,7 @@ struct row_ids {
 double tied_output_forward(const struct tied_output *output, const struct rows *rows, const float *values,
                            const struct tied_output_space *space, const float *x,
                            const struct row_ids *asked);
-/* The logits of all rows, (rows->count, words). Of space it uses laid and logits only. */
+/* The logits of all rows, (rows->count, words). Uses only space->laid and space->logits. */
 void tied_output_logits(const struct tied_output *output, const struct rows *rows, const float *values,
                         const struct tied_output_space *space, float *logits, const float *x);
 /* After a training forward, for `weight` times its sum: writes dx (padded rows, dim) (`add`: adds to it),

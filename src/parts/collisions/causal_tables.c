@@ -74,8 +74,8 @@ void causal_queries_to_keys(const struct kernels *kernels, const struct causal_p
     const size_t *visible = pass->visible;
     size_t left = pass->queries->n; /* queries not added yet */
     for (size_t j = pass->keys->n, run; j > 0; j -= run) {
-        /* Key j - 1 is next. Of the new queries, those with visible[i] >= j, all but the last are added
-           here. */
+        /* Key j - 1 is next. All new queries, those with visible[i] >= j, are added here except the
+           last. */
         size_t first = left;
         while (first > 0 && visible[first - 1] >= j)
             first--;

@@ -56,8 +56,8 @@ struct shape {
     bool makes, uses;
 };
 
-/* Copies rows [first, first + count) of the side to crowd->value and, if they make sums, crowd->unit. Those
-   of the next tile are asked for, and the gradients that this one uses. */
+/* Copies rows [first, first + count) of the side to crowd->value and, if they make sums, crowd->unit.
+   Prefetches the next tile's rows and this tile's gradients. */
 static void gather(const struct kernels *kernels, const struct crowd *crowd, const struct crowd_side *side,
                    size_t first, size_t count, const struct shape *shape)
 {

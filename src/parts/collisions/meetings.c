@@ -64,7 +64,7 @@ void meetings_add(const struct kernels *kernels, const struct meetings *meetings
     }
 }
 
-/* Of `count` partners, the t-th taken is number (offset + t count) / most, with offset uniform in [0,
+/* The t-th sampled partner of `count` has index (offset + t count) / most, with offset uniform in [0,
    count): each partner occurs in `most` of the count * most values of offset + t count. */
 static size_t offset_of(uint64_t key, uint32_t query, size_t count)
 {

@@ -12,8 +12,8 @@
 #include "base/random.h"
 #include "parts/collisions/causal_pairs.h"
 
-/* Of all rows: twice an L2 of 1 MiB. Above it, sums of dX hash by hash gain nothing over tables (0.8 to 1.4
-   of the time of backward at n 4096, more when L3 is busier), and prefetching rows saves a tenth. */
+/* Budget for all rows: twice a 1 MiB L2. Above it, sums of dX hash by hash gain nothing over tables (0.8
+   to 1.4 of the time of backward at n 4096, more when L3 is busier), and prefetching rows saves a tenth. */
 enum { NEAR_FLOATS = 1 << 19 };
 
 static size_t width_of(size_t dim, size_t value_dim, bool sums)

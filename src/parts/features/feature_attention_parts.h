@@ -45,7 +45,7 @@ static inline struct saved saved_of(const struct feature_attention *a)
     return s;
 }
 
-/* Of one thread. */
+/* Memory of one thread. */
 struct tiles {
     float *phi_query, *phi_key, *dphi; /* (FEATURE_ROWS, F) */
     float *transposed;                 /* (F, FEATURE_ROWS) features of keys or (d_v, FEATURE_ROWS) values */
@@ -138,7 +138,7 @@ static inline struct feature_span key_span(const struct feature_attention *a, si
     return a->causal ? new_keys(a, block_span(a->num_queries, block)) : block_span(a->num_keys, block);
 }
 
-/* Of the sums of a block of keys. */
+/* Level of the sums of a block of keys. */
 static inline double block_level(const struct feature_attention *a, size_t block)
 {
     return feature_level_before(&a->levels, a->causal ? block_span(a->num_queries, block).end : 0);

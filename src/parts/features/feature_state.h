@@ -27,7 +27,7 @@ struct feature_keys {
 
 /* True if no key was added. */
 bool feature_state_is_empty(const struct feature_state *state);
-/* Of the sums. Not for an empty state. */
+/* Level of the sums. Not for an empty state. */
 double feature_state_level(const struct feature_state *state);
 
 void feature_state_add(const struct feature_state *state, const struct feature_keys *keys, void *scratch);

@@ -101,7 +101,7 @@ struct scoring {
 };
 
 /* z (count, lists) of a tile, and prefetches the next: a product reads only six rows at a time, too few to
-   hide latency. Rows are asked for a slice at a time, because a core waits for a limited number of cache
+   hide latency. Rows are prefetched a slice at a time, because a core waits for a limited number of cache
    lines. A slice is two blocks of the product; a tile's rows at once take 1.12 of the time. */
 static void score_rows(const struct scoring *scoring, size_t first, size_t count, float *z, int worker)
 {

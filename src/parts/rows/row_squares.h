@@ -8,7 +8,7 @@
 
 #include "parts/rows/view.h"
 
-/* Of rows first .. end - 1, float32 or bfloat16. mask (rows), 0 = left out; NULL: none is. */
+/* Sum of squares of rows first .. end - 1, float32 or bfloat16. mask (rows), 0 = left out; NULL: none is. */
 double row_squares(const struct kernels *kernels, struct view rows, const uint8_t *mask, size_t first,
                    size_t end);
 

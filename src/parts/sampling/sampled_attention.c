@@ -22,7 +22,7 @@ static const float least_chance = 1e-25f; /* of a key: its inverse stays finite,
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-/* Of one thread. */
+/* Memory of one thread. */
 struct space {
     uint32_t *marks, *keys;          /* (n_k) of unions; the sample */
     float *share;                    /* of draws */

@@ -68,7 +68,7 @@ struct tile_attention {
     bool large;
     struct weight_dropout dropout; /* of the weights. Not with `large` */
     struct view query, key, value;
-    /* (num_queries): forward writes, backward reads. Of a query that sees nothing: SOFTMAX_ROWS_LEAST
+    /* (num_queries): forward writes, backward reads. A query that sees nothing has SOFTMAX_ROWS_LEAST
        and 0. */
     struct softmax_rows rows;
 };

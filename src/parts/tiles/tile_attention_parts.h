@@ -137,8 +137,8 @@ static inline struct double_attention as_double(const struct tile_attention *a)
                                      .terms = a->terms};
 }
 
-/* Of one thread, for every product here: rows of TILE, BLOCK or STRIP; columns and depth of these or of a
-   width. */
+/* Memory of one thread for every product here: rows of TILE, BLOCK or STRIP; columns and depth of these or of
+   a width. */
 static inline struct tile_products take_products(const struct tile_attention_sizes *sizes,
                                                  struct arena *arena)
 {

@@ -45,7 +45,7 @@ void weight_dropout_tile(const struct weight_dropout *dropout, const struct kern
         return;
     query += dropout->first_query;
     key += dropout->first_key;
-    if (key % DRAWS == 0 && key % TILE + cols <= TILE) { /* not so only if ranks share the rows */
+    if (key % DRAWS == 0 && key % TILE + cols <= TILE) { /* false only if ranks share rows */
         kernels->layers.dropout(tile, NULL, tile, (rows - 1) * TILE + cols, dropout->key,
                                 block_of(query, key), dropout->threshold, dropout->scale);
         return;

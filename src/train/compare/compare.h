@@ -1,4 +1,4 @@
-/* Two runs on the same examples. Of a series, a window with all its columns is an example: so models of one
+/* Two runs on the same examples. An example of a series is a window with all its columns. So models of one
    column and of all are compared, and columns do not count as independent. Cost: one evaluation of each in
    batches of one example; memory of one row of sums per example and run.
    SPDX-License-Identifier: Apache-2.0 */

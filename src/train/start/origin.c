@@ -105,7 +105,7 @@ bool origin_fixes(const struct origin *origin, const char *option)
     for (const char *const *name = names; *name != NULL; name++)
         if (strcmp(*name, option) == 0)
             return true;
-    /* The hidden layer of a classifier means something only behind its activation. */
+    /* The hidden layer of a classifier is meaningful only with its activation. */
     static const struct param hidden = {.name = "classifier.dense.weight"};
     return strcmp(option, "classifier") == 0 && pretrained_find(&origin->files, &hidden, NULL) != NULL;
 }
