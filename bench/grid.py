@@ -2,9 +2,9 @@
 """Tables of many trainings: their arguments, what is trained and in which order, and the table that is written. Standard
 library only.
 
-A script of a table has the points of its table as tuples and six functions: missing(given, kept), the points to train in
+A script of a table has the points of its table as tuples and these functions: missing(given, kept), the points to train in
 their order; directory_of(given, *point), the place of a run; train(given, *point), its row; told(row), the row in words;
-summary(kept), what its page shows; document(kept), all of it."""
+document(kept), its tables; summary(kept), what its page shows if that is less."""
 
 import concurrent.futures
 import os
@@ -99,7 +99,7 @@ def run_all(left, train, finish, jobs, hours):
 
 def fill(given, script, page, block):
     """Trains what is missing, prints the tables, and with --docs only writes their summary to the block of
-    docs/answers/PAGE.md. script: the module with the six functions. Returns the exit code."""
+    docs/answers/PAGE.md. script: the module with these functions. Returns the exit code."""
     kept, failed = runs.Kept(given.kept), 0
 
     def finish(point, row):
@@ -112,5 +112,5 @@ def fill(given, script, page, block):
         failed = run_all(script.missing(given, kept), lambda *point: script.train(given, *point), finish, given.jobs, given.hours)
     print(script.document(kept))
     if given.docs:
-        replace(os.path.join(runs.DOCS, "answers", page + ".md"), block, script.summary(kept))
+        replace(os.path.join(runs.DOCS, "answers", page + ".md"), block, getattr(script, "summary", script.document)(kept))
     return 1 if failed else 0

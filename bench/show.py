@@ -10,12 +10,13 @@ import lengths
 import lha_latency
 import lha_table1
 import lra
+import needle
 import results
 import runs
 
 # Tables of points and of trainings, which their scripts write and print.
 BY_MACHINE = {"models by length": (lengths, "lengths"), "latency of lha": (lha_latency, "lha_latency")}
-TRAININGS = {"lra": lra, "forecast": forecast, "lha table 1": lha_table1}
+TRAININGS = {"lra": lra, "forecast": forecast, "lha table 1": lha_table1, "needle": needle}
 
 
 def kept(name):
