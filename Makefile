@@ -54,10 +54,13 @@ test-python-asan:
 	@tools/setup.sh
 	@JOBS=$(JOBS) tools/python_asan.sh $(PYTHON)
 
-# The slow checks: ASan+UBSan, TSan, and every instruction set of this machine.
+# The slow checks: ASan+UBSan, TSan, and every instruction set of this machine. `make test` leaves a Python with NumPy and
+# pytest in BUILD/python-env, if the system has none.
 check: test
 	@tools/sanitize.sh isa
 	@tools/sanitize.sh address,undefined
+	@python=python3; python3 -c 'import numpy, pytest' 2>/dev/null || python=$(BUILD)/python-env/bin/python; \
+		JOBS=$(JOBS) tools/python_asan.sh $$python
 	@tools/sanitize.sh thread
 
 # Cross-builds for AArch64 and runs the tests of some floors under qemu-user.

@@ -6,6 +6,9 @@ First the time of a forward and backward pass over the length of the sequence. T
 with each mechanism, from the same seed on the same batches, until it has learned the task. Every measurement and every
 training is a process of its own, so that peak memory belongs to one mechanism.
 
+A slow or busy machine measures fewer lengths and trains on shorter sequences, so that the demo takes about --seconds. What
+was not reached is "none" in the tables.
+
 The text goes to stdout and to OUT/demo.txt, the picture to OUT/demo.svg. --docs puts both into README.md and docs/.
 """
 
@@ -25,7 +28,7 @@ options.add_argument("build", nargs="?", default="build", help="build folder, wh
 options.add_argument("--out", help="folder of the data, the runs and the results, made anew (default: BUILD/demo)")
 options.add_argument("--docs", action="store_true", help="put the text into README.md and the picture into docs/")
 options.add_argument("--quick", action="store_true", help="short sequences and a few steps, to test the demo itself")
-options.add_argument("--seconds", type=float, default=150, help="no training goes on later than this (default: 150)")
+options.add_argument("--seconds", type=float, default=150, help="no training goes on later than this; a third is for the first table (default: 150)")
 options = options.parse_args()
 
 TOOL = os.path.join(options.build, "hashattn")
@@ -38,8 +41,10 @@ SHORTEST = 256
 LONGEST = {"yoso": 1024, "softmax": 512} if options.quick else {"yoso": 65536, "softmax": 16384}
 SLOW = 1000  # milliseconds: a mechanism that takes longer is not measured at twice the length
 
-NEEDLE_TOKENS = 128 if options.quick else 4096
-MARKED_TOKENS = NEEDLE_TOKENS // 16
+NEEDLE_TOKENS = 512 if options.quick else 4096
+TOKENS_PER_MARK = 16
+# A training, with its evaluations, until needle is learned takes as long as this many passes of one head.
+PASSES = 450
 EVALUATION = 20  # steps between two evaluations
 LEARNED = 0.99  # validation accuracy that ends a training
 MODEL = ("--layers", 1, "--heads", 1, "--dropout", 0)
@@ -73,8 +78,9 @@ def milliseconds(mechanism, length):
     return result["forward_ms"] + result["backward_ms"]
 
 
-def speed():
-    """Measures both mechanisms over the length: a list of (tokens, milliseconds) for each."""
+def speed(deadline):
+    """Measures both mechanisms over the length: a list of (tokens, milliseconds) for each. After the first length, nothing is
+    measured that would take longer than the deadline."""
     say("Time of attention, forward and backward: one head of width 64; yoso with 32 hashes of log2(n) bits")
     say()
     say(f"{'tokens':>8}{'yoso':>15}{'softmax':>15}   ratio")
@@ -82,10 +88,13 @@ def speed():
     length = SHORTEST
     longest = dict(LONGEST)
     while length <= max(longest.values()):
-        times = {m: milliseconds(m, length) for m in MECHANISMS if length <= longest[m]}
-        for mechanism, value in times.items():
-            points[mechanism].append((length, value))
-            if value > SLOW:
+        times = {}
+        for mechanism in (m for m in MECHANISMS if length <= longest[m]):
+            started = time.monotonic()
+            times[mechanism] = milliseconds(mechanism, length)
+            points[mechanism].append((length, times[mechanism]))
+            now = time.monotonic()
+            if times[mechanism] > SLOW or now + 4 * (now - started) > deadline:  # twice the length: at most four times as long
                 longest[mechanism] = length
         row = f"{length:8,}" + "".join(f"{times[m]:12,.1f} ms" if m in times else " " * 15 for m in MECHANISMS)
         if len(times) == 2:
@@ -96,6 +105,12 @@ def speed():
     return points
 
 
+def affordable_length(points, seconds):
+    """The longest sequence, up to NEEDLE_TOKENS, on which both mechanisms learn within the seconds; at least the shortest."""
+    both = [(tokens, PASSES * 1e-3 * (yoso + softmax)) for (tokens, yoso), (_, softmax) in zip(points["yoso"], points["softmax"])]
+    return max([tokens for tokens, needed in both if tokens <= NEEDLE_TOKENS and needed <= seconds], default=SHORTEST)
+
+
 def train(mechanism, data, seconds):
     """Trains and tests one mechanism on needle: its figures, and pairs of seconds and validation accuracy."""
     print(f"\nneedle, {mechanism}", file=sys.stderr)
@@ -104,11 +119,7 @@ def train(mechanism, data, seconds):
                   "--max-seconds", f"{seconds:.2f}", *MODEL, *TRAINING)
     with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as file:
         evaluations = [entry for entry in map(json.loads, file) if "valid_accuracy" in entry]
-    if not evaluations:
-        sys.exit(f"demo: {mechanism} had no evaluation within its {seconds:.2f} s: {trained['steps']} of {EVALUATION} "
-                 "steps; --seconds gives it more")
-    tested = run("eval", out, "--split", "test", "--quiet")
-    return {**trained, "test": tested,
+    return {**trained, "test": run("eval", out, "--split", "test", "--quiet") if evaluations else None,
             "curve": [(entry["seconds"], entry["valid_accuracy"]) for entry in evaluations],
             "training_seconds": trained["seconds"] - sum(entry["valid_seconds"] for entry in evaluations)}
 
@@ -117,13 +128,15 @@ def learned(row):
     return any(accuracy >= LEARNED for _, accuracy in row["curve"])
 
 
-def needle(deadline):
-    """Trains both mechanisms and prints their figures side by side: the figures of each."""
+def needle(tokens, deadline):
+    """Trains both mechanisms on sequences of this length and prints their figures side by side: the figures of each."""
     data = os.path.join(WORK, "needle-data")
+    marked = tokens // TOKENS_PER_MARK
     run("data", "needle", "--out", data, "--train", 2000, "--valid", 64, "--test", 100, "--seed", 1,
-        "--seq-len", NEEDLE_TOKENS, "--marks", MARKED_TOKENS, "--quiet")
+        "--seq-len", tokens, "--marks", marked, "--quiet")
+    shorter = f" ({NEEDLE_TOKENS:,} would take too long here)" if tokens < NEEDLE_TOKENS else ""
     say()
-    say(f"needle: {NEEDLE_TOKENS:,} tokens, {MARKED_TOKENS} of them marked. Which of 16 symbols do these carry?")
+    say(f"needle: {tokens:,} tokens{shorter}, {marked} of them marked. Which of 16 symbols do these carry?")
     rows = {}
     for mechanism in MECHANISMS:  # each has an equal share of the time left
         left = deadline - time.monotonic()
@@ -132,18 +145,25 @@ def needle(deadline):
     say(f"{'':36}{'yoso':>14}{'softmax':>14}{'ratio':>10}")
 
     def line(name, value, form, ratio=False):
-        ours, theirs = value(rows["yoso"]), value(rows["softmax"])
-        say(f"{name:36}{form(ours):>14}{form(theirs):>14}{f'{theirs / ours:9.1f}x' if ratio else ''}".rstrip())
+        """value: of a row, or None where the training did not reach it."""
+        values = [value(rows[mechanism]) for mechanism in MECHANISMS]
+        shown = "".join(f"{'none' if x is None else form(x):>14}" for x in values)
+        say(f"{name:36}{shown}{f'{values[1] / values[0]:9.1f}x' if ratio and None not in values else ''}".rstrip())
 
-    line("accuracy on 100 new sequences", lambda r: r["test"]["accuracy"], lambda x: f"{100 * x:.1f} %")
-    line("accuracy of the most frequent class", lambda r: r["test"]["majority"], lambda x: f"{100 * x:.1f} %")
-    line(f"validation accuracy, every {EVALUATION} steps", lambda r: r["curve"], demo_picture.sparkline)
+    line("accuracy on 100 new sequences", lambda r: r["test"] and r["test"]["accuracy"], lambda x: f"{100 * x:.1f} %")
+    line("accuracy of the most frequent class", lambda r: r["test"] and r["test"]["majority"], lambda x: f"{100 * x:.1f} %")
+    line(f"validation accuracy, every {EVALUATION} steps", lambda r: r["curve"] or None, demo_picture.sparkline)
     line("steps of training", lambda r: r["steps"], str)
     line("end of training", lambda r: "learned" if learned(r) else f"out of {r['stopped_by']}", str)
     line("time of training and validation", lambda r: r["seconds"], lambda x: f"{x:.1f} s",
          all(map(learned, rows.values())))
-    line("time of a training step", lambda r: 1e3 * r["training_seconds"] / r["steps"], lambda x: f"{x:.0f} ms", True)
+    line("time of a training step", lambda r: 1e3 * r["training_seconds"] / r["steps"] if r["steps"] else None,
+         lambda x: f"{x:.0f} ms", True)
     line("peak memory", lambda r: r["peak_rss_bytes"], lambda x: f"{x / 2**20:.0f} MiB", True)
+    if any(not row["curve"] for row in rows.values()):
+        say()
+        say("none: the training was out of time before its first evaluation. More time than now:")
+        say(f"tools/demo.py {options.build} --seconds {max(600, 4 * options.seconds):g}")
     return rows
 
 
@@ -169,13 +189,16 @@ def main():
     machine = f"{info['processor']}, {info['isa']}, {THREADS} threads"
     say(machine)
     say()
-    points = speed()
-    rows = needle(started + options.seconds)
+    points = speed(started + options.seconds / 3)
+    deadline = started + options.seconds
+    tokens = affordable_length(points, deadline - time.monotonic())
+    rows = needle(tokens, deadline)
 
     picture = os.path.join(WORK, "demo.svg")
     with open(picture, "w", encoding="utf-8") as file:
         file.write(demo_picture.draw(machine, points, {m: row["curve"] for m, row in rows.items()},
-                                     rows["yoso"]["test"]["majority"], LEARNED, NEEDLE_TOKENS))
+                                     next((row["test"]["majority"] for row in rows.values() if row["test"]), None),
+                                     LEARNED, tokens))
     with open(os.path.join(WORK, "demo.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(report) + "\n")
     if options.docs:

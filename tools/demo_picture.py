@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The picture of the demo, written as SVG: time over length on logarithmic axes, accuracy over seconds of training."""
 
+from itertools import count
 from math import ceil, floor, log10
 from xml.sax.saxutils import escape
 
@@ -76,8 +77,9 @@ def speed_plot(points):
     """Time of a forward and backward pass over tokens."""
     times = [value for curve in points.values() for _, value in curve]
     lengths = sorted({length for curve in points.values() for length, _ in curve})
-    low, high = floor(log10(min(times))), ceil(log10(max(times)))
-    plot = Plot(90, 420, (lengths[0], lengths[-1]), (10.0**low, 10.0**high), True)
+    low = floor(log10(min(times)))
+    high = max(low + 1, ceil(log10(max(times))))
+    plot = Plot(90, 420, (lengths[0], max(lengths[-1], 2 * lengths[0])), (10.0**low, 10.0**high), True)
     plot.axes("Attention, forward and backward", "sequence length n (tokens)", "time",
               [(n, f"{n:,}") for n in lengths[::2]], time_ticks(low, high))
     for name, curve in points.items():
@@ -91,13 +93,14 @@ def learning_plot(curves, majority, learned, tokens):
     """Validation accuracy over seconds of training."""
     curves = {name: curve for name, curve in curves.items() if curve}  # empty: out of time before the first evaluation
     longest = max((curve[-1][0] for curve in curves.values()), default=1)
-    step = next(s for s in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if longest / s <= 8)
+    step = next(s for power in count() for s in (10**power, 2 * 10**power, 5 * 10**power) if longest / s <= 8)
     plot = Plot(540, 860, (0, 1.1 * longest), (0, 1.1), False)
     plot.axes(f"Learning needle, {tokens:,} tokens", "training time (s)", "validation accuracy",
               [(s, f"{s}") for s in range(0, int(1.1 * longest) + 1, step)], [(i / 4, f"{25 * i} %") for i in range(5)])
-    y = plot.y(majority)
-    plot.parts.append(f'<path d="M{plot.left} {y:.1f}H{plot.right}" stroke="#64748b" stroke-dasharray="4 4"/>')
-    plot.note(plot.right, y + 16, "most frequent class", "end", "#64748b")
+    if majority is not None:
+        y = plot.y(majority)
+        plot.parts.append(f'<path d="M{plot.left} {y:.1f}H{plot.right}" stroke="#64748b" stroke-dasharray="4 4"/>')
+        plot.note(plot.right, y + 16, "most frequent class", "end", "#64748b")
     for name, curve in curves.items():
         plot.curve(name, curve)
         seconds, accuracy = curve[-1]
@@ -108,7 +111,7 @@ def learning_plot(curves, majority, learned, tokens):
 
 def draw(machine, points, curves, majority, learned, tokens):
     """The SVG. machine: words; points: (tokens, milliseconds) and curves: (seconds, accuracy) of each mechanism;
-    majority: accuracy of the most frequent class; learned: accuracy that ends a training."""
+    majority: accuracy of the most frequent class, None if unknown; learned: accuracy that ends a training."""
     parts = [part for plot in (speed_plot(points), learning_plot(curves, majority, learned, tokens)) for part in plot.parts]
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '

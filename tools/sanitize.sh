@@ -21,7 +21,9 @@ isa)
     echo 'called_from_lib:libdnnl.so' >"$build/suppressed"
     # glibc's newlocale does not free the path that it makes if LOCPATH is set, as test_c_locale does.
     echo 'leak:__argz_add_sep' >"$build/leaks"
-    ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 LSAN_OPTIONS=suppressions=$PWD/$build/leaks:print_suppressions=0 \
+    # A sanitizer intercepts dlopen, which then does not know the search path of the tool: for libhashattn-mpi.
+    LD_LIBRARY_PATH=$PWD/$build \
+        ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 LSAN_OPTIONS=suppressions=$PWD/$build/leaks:print_suppressions=0 \
         UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
         TSAN_OPTIONS=halt_on_error=1:suppressions=$PWD/$build/suppressed HASHATTN_SANITIZED=$kind tools/run_tests.sh "$build"
     ;;

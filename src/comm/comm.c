@@ -340,9 +340,11 @@ hashattn_status comm_scan(struct host *host, struct comm *comm, float *x, float 
     int rank = comm_rank(comm), size = comm_size(comm), step = backward ? -1 : 1;
     int first = backward ? size - 1 : 0, last = size - 1 - first;
     size_t bytes = n * sizeof *x;
+    if (n == 0)
+        return HASHATTN_OK;
     if (rank == first)
         memset(sums, 0, bytes);
-    if (size == 1 || n == 0)
+    if (size == 1)
         return HASHATTN_OK;
     if (rank != first) {
         const hashattn_message before = message_of(comm, rank - step, sums, bytes);
@@ -359,10 +361,12 @@ hashattn_status comm_scan(struct host *host, struct comm *comm, float *x, float 
 hashattn_status comm_ring(struct host *host, struct comm *comm, const void *out, void *in, size_t size)
 {
     int rank = comm_rank(comm), ranks = comm_size(comm);
-    if (ranks == 1)
-        memcpy(in, out, size);
-    if (ranks == 1 || size == 0)
+    if (size == 0)
         return HASHATTN_OK;
+    if (ranks == 1) {
+        memcpy(in, out, size);
+        return HASHATTN_OK;
+    }
     const hashattn_message send = message_of(comm, (rank + 1) % ranks, out, size);
     const hashattn_message receive = message_of(comm, (rank + ranks - 1) % ranks, in, size);
     return comm_exchange(host, comm, &send, 1, &receive, 1);

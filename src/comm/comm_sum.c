@@ -205,7 +205,8 @@ hashattn_status sum_range_turn(struct host *host, const struct comm_sum *sum, st
     if (room.shorts != NULL)
         pack(sum, room.shorts, room.floats, room.others * room.piece, true);
     add_parts(sum, &room);
-    memmove(own + room.first, room.parts[0], room.piece * sizeof *own);
+    if (room.piece > 0)
+        memmove(own + room.first, room.parts[0], room.piece * sizeof *own);
     if (room.sent != NULL)
         pack(sum, room.sent + room.first, own + room.first, room.piece, false);
     char *all = room.sent != NULL ? (char *)room.sent : (char *)own;
@@ -260,7 +261,7 @@ hashattn_status comm_sum(struct host *host, struct comm *comm, struct pool *pool
         TRY(sum_range_turn(host, &job, &range));
         return sum_range_end(host, &job, &range);
     }
-    if (sum != nodes[0])
+    if (sum != nodes[0] && n > 0)
         memcpy(sum, nodes[0], n * sizeof *sum);
     return HASHATTN_OK;
 }

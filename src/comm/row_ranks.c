@@ -21,7 +21,7 @@ void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t 
 {
     if (ranks->status == HASHATTN_OK)
         ranks->status = comm_sum(ranks->host, ranks->comm, pool, row_ranks_count(ranks), &x, x, n, room);
-    if (ranks->status != HASHATTN_OK)
+    if (ranks->status != HASHATTN_OK && n > 0)
         memset(x, 0, n * sizeof *x);
 }
 
@@ -29,7 +29,7 @@ void row_ranks_scan(struct row_ranks *ranks, float *x, float *sums, size_t n, bo
 {
     if (ranks->status == HASHATTN_OK)
         ranks->status = comm_scan(ranks->host, ranks->comm, x, sums, n, backward);
-    if (ranks->status != HASHATTN_OK)
+    if (ranks->status != HASHATTN_OK && n > 0)
         memset(sums, 0, n * sizeof *sums);
 }
 
@@ -37,7 +37,7 @@ void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t s
 {
     if (ranks->status == HASHATTN_OK)
         ranks->status = comm_ring(ranks->host, ranks->comm, out, in, size);
-    if (ranks->status != HASHATTN_OK)
+    if (ranks->status != HASHATTN_OK && size > 0)
         memset(in, 0, size);
 }
 
@@ -51,7 +51,7 @@ void row_ranks_shift(struct row_ranks *ranks, const void *out, void *in, size_t 
     const hashattn_message from = {comm_world_rank(comm, rank - step), in, size};
     if (ranks->status == HASHATTN_OK)
         ranks->status = comm_exchange(ranks->host, comm, &to, sends, &from, receives);
-    if (ranks->status != HASHATTN_OK || !receives)
+    if (size > 0 && (ranks->status != HASHATTN_OK || !receives))
         memset(in, 0, size);
 }
 

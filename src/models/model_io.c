@@ -125,7 +125,8 @@ static hashattn_status load_rows(struct host *host, const struct safetensors *fi
 {
     TRY(check_rows(host, file, params, blocks, num_blocks));
     for (size_t b = 0; b < num_blocks; b++) {
-        memset(blocks[b].values, 0, params->total * sizeof(float));
+        if (params->total > 0)
+            memset(blocks[b].values, 0, params->total * sizeof(float));
         for (size_t i = 0; i < params->num_rows; i++)
             TRY(load_row(host, file, &params->rows[i], &blocks[b]));
     }

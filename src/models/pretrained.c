@@ -255,7 +255,8 @@ hashattn_status pretrained_load(struct host *host, const struct pretrained *pret
                                 const struct params *params, uint64_t seed, float *values)
 {
     char theirs[THEIR_NAME];
-    memset(values, 0, params->total * sizeof *values);
+    if (params->total > 0)
+        memset(values, 0, params->total * sizeof *values);
     for (size_t i = 0; i < params->num_rows; i++) {
         const struct param *row = &params->rows[i];
         const struct safetensors *file;

@@ -316,7 +316,8 @@ static hashattn_status run_shards(struct stepper *s, struct frame *frame)
     for (size_t shard = s->first_shard; shard < s->end_shard; shard++) {
         bool last = shard + 1 == s->end_shard;
         float *gradients = shard_gradients(s, frame->stack.depth);
-        memset(gradients, 0, total * sizeof *gradients);
+        if (total > 0)
+            memset(gradients, 0, total * sizeof *gradients);
         *outcome_of(s, comm_rank(&s->grid.row), shard) = (struct shard_outcome){0};
         profile_lap(s->setup->profile, PROFILE_SUMS);
         for (int64_t part = 0; part < s->options->accumulate; part++)

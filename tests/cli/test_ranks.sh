@@ -1,7 +1,7 @@
 #!/bin/sh
 # Ranks of MPI through the tool: the same bits on 1, 2, 3, 4 and 8 of them, resuming on others, eval and predict, refusals, and
 # faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM. KILL_MOMENTS="0 0.5": kill a rank after these seconds.
-# Ranks that share sequences: one pair, two pairs, resuming, eval and refusals; attend on shared rows, lha bit for bit.
+# Models without parameters. Ranks that share sequences: one pair, two pairs, resuming, eval and refusals; attend on shared rows, lha bit for bit.
 # Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
 # that one rank has not computed; joining or leaving without a time limit.
 # Covers: ranks.c time_limit.c
@@ -85,6 +85,18 @@ ranks 2 predict words texts/train.tsv --threads 1 --out file
 holds predictions_in_a_file cmp file predicted
 ranks 2 predict words - --threads 1
 holds standard_input_is_of_one_rank grep -q "standard input" err
+
+# A model without parameters: nothing to sum and nothing to send.
+awk 'BEGIN { print "date,load"; for (t = 0; t < 300; t++) printf "2020-01-%02d %02d:00:00,%d\n", 1 + t / 24, t % 24, t * 7 % 24 }' >table.csv
+nothing="--data table.csv --model last --seq-len 24 --horizon 6 --steps 4 --batch 8 --eval-every 2 --save-every 2 --seed 5 --threads 1"
+for count in 1 2 4; do
+    ranks "$count" train forecast $nothing --out "nothing$count" --json
+    [ "$code" = 0 ] && passed "no_parameters_on_$count" || failed "no_parameters_on_$count" "exit code $code: $(head -c 300 err)"
+    holds "no_parameters_same_bits_on_$count" cmp nothing1/last.safetensors "nothing$count/last.safetensors"
+done
+ranks 2 train forecast $nothing --out stopped --max-seconds 0.000001
+ranks 4 train --resume stopped --threads 1
+holds no_parameters_resumed cmp nothing1/last.safetensors stopped/last.safetensors
 
 # Ranks that share the rows of sequences.
 run data needle --out n --train 40 --valid 10 --test 10 --seq-len 64 --seed 3

@@ -5,7 +5,8 @@
    Bugs planted and caught: later panels of the depth overwrite C; the depth of a transposed A or B ignored;
    the steps of A exchanged; transpose_b or add not passed to the library; k = 0 leaving C as it was; the
    number of rows deciding who computes (row alone); OpenMP's setting not restored, in either place; the peak
-   or the library's rate in the wrong unit; a cap of the library that does nothing; AVX2's products of few
+   or the library's rate in the wrong unit; a cap of the library that does nothing, in all or
+   for one instruction set; AVX2's products of few
    rows in the library; a copied panel from the wrong rows or columns of B.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
@@ -13,12 +14,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <float.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/random.h"
 #include "kernels/product_tiles.h"
 #include "support/check.h"
@@ -152,7 +155,8 @@ static void the_peak_is_in_gigaflops(void **state)
     }
 }
 
-/* The library's rate is comparable to the peak, or 0 if there is no library. */
+/* The library's rate is comparable to the peak, or 0 if there is no library. The peak of `ref` is sixty times
+   smaller than the library's; a wrong unit would be a factor of a thousand. */
 static void the_library_alone_is_in_gigaflops(void **state)
 {
     (void)state;
@@ -173,56 +177,62 @@ static void the_library_alone_is_in_gigaflops(void **state)
     if (own)
         assert_true(rate[PRECISION_FLOAT32] == 0 && rate[PRECISION_BF16] == 0);
     else
-        assert_true(rate[PRECISION_FLOAT32] > peak / 1000 && rate[PRECISION_FLOAT32] < peak * 30);
-    assert_true(rate[PRECISION_BF16] >= 0 && rate[PRECISION_BF16] < peak * 60);
+        assert_true(rate[PRECISION_FLOAT32] > peak / 1000 && rate[PRECISION_FLOAT32] < peak * 300);
+    assert_true(rate[PRECISION_BF16] >= 0 && rate[PRECISION_BF16] < peak * 600);
     free(block);
 }
 
-enum { CAPPED = 32, CAPPED_DEPTH = 1024 }; /* deep enough that the library computes it */
+/* Large enough that the library computes it for every table. */
+enum { CAPPED = 520, CAPPED_DEPTH = 64 };
 
-/* C = A B in a child process that caps its library to `cap` before its first product. */
-static void product_in_a_capped_child(const struct kernels *cap, const struct kernels *table,
-                                      float c[CAPPED * CAPPED])
+/* C = A B in a child process that caps its library to `cap` before its first product. c is shared memory. A
+   cap of the environment would hide that of product_cap, so the child has none. */
+static void product_in_a_capped_child(const struct kernels *cap, const struct kernels *table, float *c)
 {
-    int ends[2], status;
-    const size_t bytes = CAPPED * CAPPED * sizeof *c; /* fits a pipe */
-    assert_int_equal(pipe(ends), 0);
+    int status;
     pid_t child = fork();
     if (child == 0) {
         static float a[CAPPED * CAPPED_DEPTH], b[CAPPED_DEPTH * CAPPED];
         random_normals(1, 0, a, CAPPED * CAPPED_DEPTH);
         random_normals(2, 0, b, CAPPED_DEPTH * CAPPED);
+        unsetenv("ONEDNN_MAX_CPU_ISA");
+        unsetenv("DNNL_MAX_CPU_ISA");
         product_cap(cap);
         product(table, c, CAPPED, a, CAPPED_DEPTH, false, b, CAPPED, false, CAPPED, CAPPED, CAPPED_DEPTH,
                 false);
-        _exit(write(ends[1], c, bytes) == (ssize_t)bytes ? 0 : 1);
+        _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(read(ends[0], c, bytes), bytes);
-    close(ends[0]);
-    close(ends[1]);
 }
 
-/* A library capped to `ref` has no fused multiply-adds, so its sums differ in the last bits. */
+/* The same table throughout, so only the library can give other bits: it sums in another order with wider
+   vectors, and without fused multiply-adds if capped to `ref`. Only caps of `ref` and `avx2` exist. */
 static void a_cap_holds_the_library(void **state)
 {
     (void)state;
-    float narrow[CAPPED * CAPPED], wide[CAPPED * CAPPED];
+    const size_t size = CAPPED * CAPPED;
     const struct kernels *const *all = kernels_all();
+    size_t count = 0;
+    while (all[count] != NULL)
+        count++;
+    float *c =
+        mmap(NULL, count * size * sizeof *c, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(c != MAP_FAILED);
+    for (size_t i = 0; i < count; i++) {
+        product_in_a_capped_child(all[i], all[count - 1], c + i * size);
+        for (size_t j = 0; j < size; j++)
+            check_near((double)c[i * size + j], (double)c[j], 1e-3, "capped product");
+    }
     char library[64];
-    size_t last = 0;
-    while (all[last + 1] != NULL)
-        last++;
-    product_in_a_capped_child(all[0], all[last], narrow);
-    product_in_a_capped_child(all[last], all[last], wide);
-    for (size_t i = 0; i < CAPPED * CAPPED; i++)
-        check_near((double)narrow[i], (double)wide[i], 1e-2, "capped product");
     product_library(library, sizeof library);
-    if (last == 0 || strcmp(library, "own") == 0)
-        print_message("SKIPPED: cap of products (one instruction set, or no library)\n");
+    if (count == 1 || strcmp(library, "own") == 0 || strcmp(all[1]->name, "avx2") != 0)
+        print_message("SKIPPED: cap of products (one instruction set, no library, or not x86)\n");
     else
-        assert_true(memcmp(narrow, wide, sizeof wide) != 0);
+        for (size_t j = 1; j < count; j++)
+            for (size_t i = 0; i < size_min(j, 2); i++)
+                assert_true(memcmp(c + i * size, c + j * size, size * sizeof *c) != 0);
+    munmap(c, count * size * sizeof *c);
 }
 
 static void the_library_has_a_name(void **state)

@@ -138,7 +138,8 @@ hashattn_status origin_values(struct host *host, const struct origin *origin, co
     void *block = NULL;
     hashattn_status status;
     *report = (struct origin_report){.taken = 0};
-    memset(values, 0, params->total * sizeof *values);
+    if (params->total > 0)
+        memset(values, 0, params->total * sizeof *values);
     TRY_DONE(memory_new_zeroed(host, weight_files_tensors(&origin->files.weights), sizeof *t.used,
                                "the list of tensors", &block));
     t.used = block;

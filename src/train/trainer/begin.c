@@ -77,7 +77,7 @@ static hashattn_status trainer_open(struct trainer *t)
 static void note_origin(struct trainer *t, int64_t last_step)
 {
     const struct origin_report *report = &t->origin;
-    char positions[100] = "", last[100] = "";
+    char positions[80] = "", last[80] = "";
     if (last_step >= 0)
         snprintf(last, sizeof last, " (no best model yet: the last parameters, of step %lld)",
                  (long long)last_step);

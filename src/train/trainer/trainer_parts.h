@@ -27,7 +27,7 @@ struct trainer {
     bool changed;      /* the state on disk is older */
     bool stop;         /* the callback asked to stop */
     char warning[512]; /* for the next event; empty: none */
-    char note[512];    /* the same */
+    char note[640];    /* the same */
     struct origin_report origin;
 };
 
