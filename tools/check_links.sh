@@ -1,0 +1,24 @@
+#!/bin/sh
+# Relative links of documents lead to files, and their anchors to headings.
+command -v python3 >/dev/null || { echo "SKIPPED: links (python3 is not installed)"; exit 0; }
+git ls-files -co --exclude-standard '*.md' | python3 -c '
+import pathlib, re, sys
+bad = 0
+heading = lambda text: re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+for name in sys.stdin.read().split():
+    page = pathlib.Path(name)
+    if not page.exists():
+        continue
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if link.startswith(("http:", "https:", "mailto:")):
+            continue
+        if not target.exists():
+            print(f"{name}: the link {link} leads nowhere")
+        elif anchor and anchor not in map(heading, re.findall(r"^#+ (.*)$", target.read_text(), re.M)):
+            print(f"{name}: the link {link} leads to no heading")
+        else:
+            continue
+        bad = 1
+sys.exit(bad)'
