@@ -1,8 +1,8 @@
 /* BigBird (Zaheer et al. 2020, "Big Bird: Transformers for Longer Sequences", section 2 and appendix D):
    softmax attention over global, neighbouring and random blocks of s keys. out_i = sum_j p_ij v_j, p_ij a
    softmax of q_i k_j / sqrt(d) over the keys of query i's own block and its two neighbours, of the first and
-   last G blocks, and of r random blocks. Queries of the first and last G blocks meet all keys. A pair is met
-   once. This is the released block pattern with its global blocks at both ends (G = 1 there); the paper's
+   last G blocks, and of r random blocks. Queries of the first and last G blocks attend to all keys. A pair is
+   met once. This is the released block pattern with its global blocks at both ends (G = 1 there); the paper's
    global tokens all come first. The last block is shorter if s does not divide n, where the released code
    pads.
    Random: r different blocks for each block of queries, drawn from those that it does not meet otherwise
@@ -117,7 +117,7 @@ static size_t take_scratch(const void *options, const struct problem_shape *shap
 
 /* ---- the pattern --------------------------------------------------------------------------------------- */
 
-/* The key blocks that query block `block` meets beside the global ones: itself and its neighbours. */
+/* The key blocks that query block `block` attends to beside the global ones: itself and its neighbours. */
 static struct sight neighbours(const struct middle *keys, size_t block)
 {
     size_t first = size_min(size_max(block - (block > 0), keys->first_block), keys->end_block);

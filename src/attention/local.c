@@ -1,10 +1,10 @@
 /* Block-local attention: softmax attention in blocks of s tokens. out_i = sum_j p_ij v_j over the keys of
    query i's own block and its two neighbours; causal: of its own block, up to itself, and the two blocks
-   before it (the local heads of Sun et al. 2022). A query thus meets at most 3 s keys, with the same work
-   causal or not; in lha it meets about 2 n / num_buckets. The last block is shorter if s does not divide n.
-   Positions count only the tokens that take part: masked tokens are skipped. In cross attention, query i is
-   aligned with key i; a query more than a block beyond the last key meets none and gives 0.
-   `wrap` makes the first and last block neighbours, as in the published code, except that each key is met
+   before it (the local heads of Sun et al. 2022). A query thus attends to at most 3 s keys, with the same
+   work causal or not; in lha it attends to about 2 n / num_buckets. The last block is shorter if s does not
+   divide n. Positions count only the tokens that take part: masked tokens are skipped. In cross attention,
+   query i is aligned with key i; a query more than a block beyond the last key attends to none and gives 0.
+   `wrap` makes the first and last block neighbours, as in the published code, except that each key counts
    once even with few blocks; it costs a copy of keys and values, two blocks longer. `relative` adds
    Transformer-XL's learned terms for i - j to the scores (parts/tiles/relative_terms.h); with `wrap`, i - j
    is the shorter way round the ring of n tokens, -n/2 < i - j <= n/2, for any number of blocks.

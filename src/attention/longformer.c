@@ -1,7 +1,7 @@
 /* Longformer (Beltagy, Peters and Cohan 2020, "The Long-Document Transformer"): softmax attention in a
    sliding window and to global tokens. out_i = sum_j p_ij v_j, p_ij a softmax of q_i k_j / sqrt(d) over the
    keys j with |i - j| <= W / 2 and the first G tokens; the first G tokens are queries of all keys. Causal:
-   the same keys up to i, so half the window. A pair is met once, also if a global key is inside the window.
+   the same keys up to i, so half the window. A pair counts once, also if a global key is inside the window.
    Global tokens share the projections of all others, as in YOSO's comparison; the paper's model learns
    separate ones for them. Only tokens that take part have positions: masked tokens are skipped. In cross
    attention, query i is aligned with key i; a query beyond all windows meets the global keys only, or gives

@@ -3,9 +3,9 @@
    et al. 2020, Reformer; Sun et al. 2022, eq. 9). A token belongs where H is largest, as in Reformer, and
    groups are balanced as in lha: softmax over the groups, then each group takes its best tokens, or, in
    causal problems, each token its best group (parts/groups/grouped.h).
-   With several rounds, each has an R of its own, and a query meets the keys of its groups in all of them.
-   Random: R, once per head and call. Saved: index lists and two floats per query. Cost of a round: n d B
-   operations for the scores, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs.
+   With several rounds, each has an R of its own, and a query attends to the keys of its groups in all of
+   them. Random: R, once per head and call. Saved: index lists and two floats per query. Cost of a round: n d
+   B operations for the scores, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/in_groups.h"
 #include "base/memory.h"

@@ -1,5 +1,5 @@
 /* No attention: output = value. The control that shows whether a task needs attention at all. Cost: n d_v
-   moves. Nothing is random, nothing is saved. A query whose own key is masked meets no key: 0.
+   moves. Nothing is random, nothing is saved. A query whose own key is masked attends to none: 0.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 

@@ -4,20 +4,20 @@
    k_i = q_i / sqrt(mean(q_i^2) + 1e-6), and the score of a pair is q_i k_j / sqrt(d): the query times a unit
    vector, as in the transformers library, whose layer divides by sqrt(d) only once.
    In each round, tokens are hashed into B buckets, h(x) = argmax [x R; -x R] with R (d, B / 2) standard
-   normal, sorted by (bucket, position) and cut into chunks of at most chunk_size. A query meets the tokens of
-   its own chunk and of the chunk before it (the paper's P~). As in the published code, keys of other buckets
-   in these chunks count, and keys met in two rounds count twice. Unlike there, the first chunk has none
-   before it, and chunks are equally long up to 1, so n need not be a multiple. B is the largest power of two
-   up to twice the number of chunks. One softmax runs over all pairs (round, key) met, which equals merging
-   the rounds by their log-sum-exps. A token meets itself only if it meets no other token: its output is then
-   its value. In one chunk, attention is exact among the other tokens. Causal: a query meets earlier tokens
-   only. Sorting all tokens would let later ones decide the chunks, so buckets are cut into chunks one by one:
-   a token's chunk depends only on earlier tokens. B must not depend on n either: queries chunk_size 2^l to
-   chunk_size 2^(l + 1) - 1 (level l) meet tokens hashed into 2^l buckets, which then hold about two chunks;
-   level 0 also has the queries before. The R of a level begins that of the next. Hashes have no gradient.
-   Random: R per round and head. Saved: lists of tokens, up to 3 n per round (causal 7 n), and two floats per
-   query. Cost: n d B operations per round to hash, then 2 chunk_size n pairs of 2 (d + d_v) operations, 2.5
-   times that backward.
+   normal, sorted by (bucket, position) and cut into chunks of at most chunk_size. A query attends to the
+   tokens of its own chunk and of the chunk before it (the paper's P~). As in the published code, keys of
+   other buckets in these chunks count, and keys found in two rounds count twice. Unlike there, the first
+   chunk has none before it, and chunks are equally long up to 1, so n need not be a multiple. B is the
+   largest power of two up to twice the number of chunks. One softmax runs over all pairs (round, key) met,
+   which equals merging the rounds by their log-sum-exps. A token attends to itself only if it attends to no
+   other token: its output is then its value. In one chunk, attention is exact among the other tokens. Causal:
+   a query attends to earlier tokens only. Sorting all tokens would let later ones decide the chunks, so
+   buckets are cut into chunks one by one: a token's chunk depends only on earlier tokens. B must not depend
+   on n either: queries chunk_size 2^l to chunk_size 2^(l + 1) - 1 (level l) meet tokens hashed into 2^l
+   buckets, which then hold about two chunks; level 0 also has the queries before. The R of a level begins
+   that of the next. Hashes have no gradient. Random: R per round and head. Saved: lists of tokens, up to 3 n
+   per round (causal 7 n), and two floats per query. Cost: n d B operations per round to hash, then 2
+   chunk_size n pairs of 2 (d + d_v) operations, 2.5 times that backward.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>

@@ -2,16 +2,16 @@
    block of b tokens and a block of sorted keys. The sum of each key block, x_i, goes through a learned sort
    net, z_i = relu(relu(x_i W_1 + c_1) W_2 + c_2), one score per block, at most 1,024. The scores / 0.75 are
    balanced in 7 rounds (parts/patterns/sinkhorn_balance.h), R, and sort the blocks softly: K'_i = sum_j R_ij
-   K_j, V'_i = sum_j R_ij V_j. Query block i meets K'_i and K_i in one softmax, out = softmax([q K'_i, q K_i]
-   / sqrt(d)) [V'_i, V_i]. Departures from the paper: it sums rows of the layer's input for x_i, here the keys
-   of the head; where it adds the two scores of a key, here both keys are met, as in its public
+   K_j, V'_i = sum_j R_ij V_j. Query block i attends to K'_i and K_i in one softmax, out = softmax([q K'_i, q
+   K_i] / sqrt(d)) [V'_i, V_i]. Departures from the paper: it sums rows of the layer's input for x_i, here the
+   keys of the head; where it adds the two scores of a key, here both keys count, as in its public
    implementations; no Gumbel noise is added to the scores, so training and evaluation compute the same. The
    missing rows of a shorter last block count as zeros in K' and V', as padding does in the paper. Causal
    attention is refused: the balanced columns of a block depend on later blocks. In cross attention, query
-   block i is aligned with key block i; a query beyond the last meets nothing and gives 0. W_2 has a column
-   for each block of the longest length, so longer sequences are refused. Cost, with N = n / b blocks: 4 n b
-   (d + d_v) operations for attention, 2 n N (d + d_v) for sorting and 14 N^2 exponentials forward, three
-   times that backward. Memory: twice the keys and values, and N^2 floats. Nothing is random. Saved: two
+   block i is aligned with key block i; a query beyond the last attends to nothing and gives 0. W_2 has a
+   column for each block of the longest length, so longer sequences are refused. Cost, with N = n / b blocks:
+   4 n b (d + d_v) operations for attention, 2 n N (d + d_v) for sorting and 14 N^2 exponentials forward,
+   three times that backward. Memory: twice the keys and values, and N^2 floats. Nothing is random. Saved: two
    floats per query, the scores, and 14 floats per block.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

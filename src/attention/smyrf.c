@@ -4,10 +4,11 @@
    so all F and G have length M and |F(q) - G(k)|^2 = 2 M^2 - 2 q k: near rows are pairs with large scores. In
    each round, one random direction projects both sides. Queries and keys are sorted by their projections and
    cut into equal clusters, and queries of cluster t meet the keys of cluster t. One softmax runs over all
-   pairs (round, key) that a query meets (parts/groups/group_attention.h), which equals merging the rounds by
-   their log-sum-exps; a key met in two rounds counts twice. With one cluster the result is exact attention.
-   The number of clusters is n_k / cluster_size, rounded up; sizes differ by at most 1, so n need not be a
-   multiple. As in the released code, the projection is sorted as it is: the paper's offset and division
+   pairs (round, key) that a query attends to (parts/groups/group_attention.h), which equals merging the
+   rounds by their log-sum-exps; a key found in two rounds counts twice. With one cluster the result is exact
+   attention. The number of clusters is n_k / cluster_size, rounded up; sizes differ by at most 1, so n need
+   not be a multiple. As in the released code, the projection is sorted as it is: the paper's offset and
+   division
    by a bucket width would not change the order. Scores are divided by sqrt(d), which the released code leaves
    to its caller. Clusters depend on all tokens, so there is no causal form. Clusters have no gradient.
    Random: a direction per round and head. Saved: the clusters, rounds (n_q + n_k) numbers, and two floats per

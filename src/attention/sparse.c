@@ -5,7 +5,7 @@
                block has its own last c;
      strided   keys at a distance of less than s, or of a multiple of s.
    Causal: of these, the keys up to i, as in the paper; otherwise those on both sides. One softmax runs over
-   both kinds of keys, which the paper calls a merged head, and a pair is met once.
+   both kinds of keys, which the paper calls a merged head, and a pair counts once.
    The keys of the fixed pattern that a query does not see in its own block are summaries, so the two parts of
    a causal head are ranges of two lists. For the strided pattern the rows i, i + s, i + 2 s, ... are dense
    attention of their own.

@@ -1,4 +1,4 @@
-/* A vocabulary of words, counted in a text and stored in a file. A word is what stands between white space
+/* A vocabulary of words, counted in a text and stored in a file. A word is the text between white space
    (space, tab, CR, VT, FF). The end of every line, including the last, is the word <eos>; every word that is
    not in the vocabulary is <unk>. Ids: <unk> 1, <eos> 2, then the words of the text, most frequent first,
    equally frequent ones sorted by bytes. A word of more than WORDS_LONGEST bytes is always <unk>. The file

@@ -2,20 +2,20 @@
    one head. Hash functions H_Q, H_K: R^d -> R^B score queries and keys for B groups, followed by a softmax
    over the groups. Each group takes the queries and the keys that score best in it, sqrt(2) times an equal
    share of them. Softmax attention runs inside the groups and is merged into one softmax over all keys that
-   a query meets (parts/groups/grouped.h, parts/groups/group_attention.h). With several rounds, each hashes
-   into B groups of its own, and all are merged in that softmax. A key met in two groups counts twice; a query
-   in no group gives 0. With joint, and in causal problems, a token has one score, the mean of H_Q and H_K
-   (released) or their sum (paper), so a query meets its own key. Hashes: linear, W_Q and W_K; shared, W = (1
-   - c) S + c W' with S for both and c = private_share; mlp, two layers. Membership passes no gradient to q
-   and k, and the hashes get none from the task's loss. They learn from their own loss, whose gradient goes
-   only to their parameters: mean_i KL(psi_Q(i) || softmax z_i) + mean_j KL(psi_K(j) || softmax z_j), with psi
-   the shares of a token's full attention that fall in each group: for a sample of S queries, drawn anew at
-   every call, for all queries, or estimated by features (parts/targets/utility.h). mode decides whether to
-   follow the paper or its released code where they differ (table in docs/LHA.md). Random: the sample, once
-   per head; the features, once per call. Saved: index lists and two floats per query. Cost: 2 (n_q + n_k) d B
-   operations to hash, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs, which is n^1.5 for B
-   near sqrt(n); backward 2.5 times the latter; the loss 2 S n_k (d + 2), or 2 (n_q + n_k) R (B + 2 d) for R
-   features. Rows that ranks share: lha_ranks.h.
+   a query attends to (parts/groups/grouped.h, parts/groups/group_attention.h). With several rounds, each
+   hashes into B groups of its own, and all are merged in that softmax. A key found in two groups counts
+   twice; a query in no group gives 0. With joint, and in causal problems, a token has one score, the mean of
+   H_Q and H_K (released) or their sum (paper), so a query attends to its own key. Hashes: linear, W_Q and
+   W_K; shared, W = (1 - c) S + c W' with S for both and c = private_share; mlp, two layers. Membership passes
+   no gradient to q and k, and the hashes get none from the task's loss. They learn from their own loss, whose
+   gradient goes only to their parameters: mean_i KL(psi_Q(i) || softmax z_i) + mean_j KL(psi_K(j) || softmax
+   z_j), with psi the shares of a token's full attention that fall in each group: for a sample of S queries,
+   drawn anew at every call, for all queries, or estimated by features (parts/targets/utility.h). mode decides
+   whether to follow the paper or its released code where they differ (table in docs/LHA.md). Random: the
+   sample, once per head; the features, once per call. Saved: index lists and two floats per query. Cost: 2
+   (n_q + n_k) d B operations to hash, then 2 (d + d_v) per pair in a group, about 2 / B of all pairs, which
+   is n^1.5 for B near sqrt(n); backward 2.5 times the latter; the loss 2 S n_k (d + 2), or 2 (n_q + n_k) R (B
+   + 2 d) for R features. Rows that ranks share: lha_ranks.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_hashes.h"
 #include "attention/lha/lha_loss.h"

@@ -1,4 +1,4 @@
-/* The pairs of one bucket in a causal problem: a query meets only the keys that it sees.
+/* The pairs of one bucket in a causal problem: a query attends to only the keys that it sees.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_CAUSAL_PAIRS_H
 #define PARTS_CAUSAL_PAIRS_H

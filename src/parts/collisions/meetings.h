@@ -1,6 +1,6 @@
 /* Pairs of queries and keys with individual weights, for gradients that cannot be matrix products: with a
    factor that depends on the number of collisions of a pair, a sample of a query's partners, or all pairs of
-   a head at once. A causal query meets only the keys that it sees: visible as in the problem, or NULL.
+   a head at once. A causal query attends to only the keys that it sees: visible as in the problem, or NULL.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_MEETINGS_H
 #define PARTS_MEETINGS_H

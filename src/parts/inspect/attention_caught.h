@@ -1,7 +1,7 @@
 /* Attention utility (Sun, Yang and Yoo 2022, eq. 5): the share of a head's full attention held by the pairs
    that a membership lets meet, next to the share that as many pairs could hold. With A the softmax of all
    scores of a query over the keys that it may see (causal: up to its own position; the paper has no mask):
-     utility = mean_i sum_{j met by i} A_ij; a key met in two groups counts once;
+   utility = mean_i sum_{j met by i} A_ij; a key found in two groups counts once;
      pairs = the pairs met over all visible pairs: the expected utility of a random choice;
      bound = mean_i sum of the c largest A_ij, c the least number that gives at least as many pairs as are
    met:
