@@ -303,14 +303,16 @@ HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attent
                                                       const hashattn_problem *problem, size_t *saved_bytes,
                                                       size_t *scratch_bytes);
 
-/* out (n_q, heads, d_v per sequence) = attention. softmax, local, lha, lsh and random return finite numbers
-   for all finite inputs, here and in backward: if float32 could overflow they compute in double, about a
-   hundred times slower, and gradients are clamped to +-3.39e38, the largest bfloat16. saved, scratch: blocks
-   of at least the sizes above, aligned to 64 bytes. A NULL block is allocated for this call and freed;
+/* out (n_q, heads, d_v per sequence) = attention. Finite inputs give finite numbers, here and in backward, or
+   are REFUSED: mechanisms that are softmax over some keys compute in double where float32 could overflow,
+   about a hundred times slower, and clamp gradients to +-3.39e38, the largest bfloat16; the others refuse
+   such numbers, and the message has the mechanism, the head, what was found and the limit. saved, scratch:
+   blocks of at least the sizes above, aligned to 64 bytes. A NULL block is allocated for this call and freed;
    without `saved` no backward can follow. If both blocks are given, nothing is allocated, except for
    learned parameters that are drawn now. Errors: as above,
-   and inputs that hold NaN or infinity are INVALID, with the position of the first. These are found while
-   computing, so part of `out` may have been written; every other error leaves it unchanged. */
+   and inputs that hold NaN or infinity are INVALID, with the position of the first. These, and numbers that
+   are too large, are found while computing, so part of `out` may have been written; every other error leaves
+   it unchanged. */
 HASHATTN_API hashattn_status hashattn_attention_forward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,
@@ -319,9 +321,9 @@ HASHATTN_API hashattn_status hashattn_attention_forward(
 /* Follows a forward with the same attention, problem, arrays and `saved`, which may have been moved. WRITES
    dquery, dkey and dvalue, shaped as query, key and value: the gradients of sum(out * dout) with respect to
    the raw inputs. reformer takes the queries as keys, so it ignores `key` and its dkey is 0. REFUSED: the
-   mechanism has no backward pass. INVALID: dout holds NaN or infinity; `saved` was not written by a forward
-   that returned OK, or by one with another mechanism, other options or another problem. An error leaves the
-   outputs unchanged. scratch: as in forward, but it may be another block. */
+   mechanism has no backward pass, or numbers are too large. INVALID: dout holds NaN or infinity; `saved` was
+   not written by a forward that returned OK, or by one with another mechanism, other options or another
+   problem. An error leaves the outputs unchanged. scratch: as in forward, but it may be another block. */
 HASHATTN_API hashattn_status hashattn_attention_backward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out,
@@ -342,8 +344,9 @@ HASHATTN_API hashattn_status hashattn_attention_backward_params(
     const hashattn_array *dvalue, float *dparams, void *saved, void *scratch);
 
 /* The mechanism's own loss, summed over sequences and heads; 0 if it has none. Follows a forward, like
-   backward. WRITES its gradient to dparams unless that is NULL: (num_heads, floats of all tensors of a head),
-   in the order of hashattn_attention_tensor. With total_rows: this rank's part of both, to be added. */
+   backward. REFUSED: numbers are too large for float32. WRITES its gradient to dparams unless that is NULL:
+   (num_heads, floats of all tensors of a head), in the order of hashattn_attention_tensor. With total_rows:
+   this rank's part of both, to be added. */
 HASHATTN_API hashattn_status hashattn_attention_own_loss(hashattn_attention *attention,
                                                          const hashattn_problem *problem,
                                                          const hashattn_array *query,

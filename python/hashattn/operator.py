@@ -70,7 +70,7 @@ def attention(
 
     InvalidError (a ValueError): shapes do not fit, a number is out of range, an input holds NaN or infinity, or `out`
     is read-only. InvalidTypeError (also a TypeError): wrong dtype or device. RefusedError (a ValueError): the mechanism
-    has no causal form. OutOfMemoryError (a MemoryError): memory runs out or sizes overflow.
+    has no causal form, or numbers are too large for it in float32. OutOfMemoryError (a MemoryError): memory runs out or sizes overflow.
     """
     with Attention(mechanism, context=context, **options) as made:
         return made.forward(q, k, v, causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets, seed=seed,
@@ -334,7 +334,8 @@ class Attention(ContextObject):
         """The gradients (dq, dk, dv) of sum(out * dout) after `forward`, in the shapes and dtype of q, k and v.
 
         dout: the shape and dtype of the output. "reformer" reads no keys, so its dk is 0. RefusedError: the mechanism
-        has no backward. InvalidError: no forward came before, or dout holds NaN or infinity.
+        has no backward, or numbers are too large for it in float32. InvalidError: no forward came before, or dout
+        holds NaN or infinity.
         """
         (dq, dk, dv), _ = self._backward(dout, False)
         return dq, dk, dv

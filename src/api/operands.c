@@ -1,16 +1,14 @@
-/* Checks layouts, then makes one pass over the rows of an array on the pool.
+/* Layouts, masks and lengths of rows.
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/operands.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "attention/driver/call_shape.h"
 #include "parts/rows/elements.h"
 #include "parts/rows/overlap.h"
 #include "parts/rows/row_squares.h"
-#include "parts/tiles/double_attention.h"
 
 static size_t longest(const size_t *offsets, size_t count)
 {
@@ -128,99 +126,10 @@ static void *row_of(struct view rows, size_t r)
     return (unsigned char *)rows.data + r * rows.stride * element_bytes(rows.dtype);
 }
 
-/* ---- one pass over the rows of every array, on the pool ------------------------------------------------ */
-
-/* A unit is one head of one sequence, as in the mechanisms. */
-struct pass {
-    const struct attention_call *call;
-    const struct operand *operands;
-    size_t count;
-    bool unread;       /* check only units whose rows no mechanism reads */
-    atomic_bool found; /* NaN or infinity */
-    atomic_bool large; /* some unit of an array has a sum of squares of DOUBLE_SQUARES or more */
-};
-
 /* True for a masked key, whose rows are never read. */
 static bool is_absent(const struct attention_call *call, const struct operand *array, size_t s, size_t r)
 {
     return array->of_keys && call->key_mask != NULL && call->key_mask[call->key_offsets[s] + r] == 0;
-}
-
-/* True if the mechanism gets this sequence: it has queries and unmasked keys. */
-static bool is_read(const struct attention_call *call, size_t s)
-{
-    const size_t *queries = call->query_offsets + s, *keys = call->key_offsets + s;
-    size_t kept = keys[0];
-    while (call->key_mask != NULL && kept < keys[1] && call->key_mask[kept] == 0)
-        kept++;
-    return queries[1] > queries[0] && keys[1] > kept;
-}
-
-static void look_for_nan(void *argument, size_t index, int worker)
-{
-    (void)worker;
-    struct pass *pass = argument;
-    const struct attention_call *call = pass->call;
-    size_t s = index / call->num_heads, h = index % call->num_heads;
-    if (pass->unread && is_read(call, s))
-        return;
-    for (size_t a = 0; a < pass->count; a++) {
-        const struct operand *array = &pass->operands[a];
-        const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
-        struct view rows = call_head(call, &array->packed, offsets, s, h);
-        const uint8_t *mask = array->of_keys ? call_mask(call, s) : NULL;
-        double squares = row_squares(call->kernels, rows, mask, 0, rows.rows);
-        if (!isfinite(squares))
-            atomic_store_explicit(&pass->found, true, memory_order_relaxed);
-        else if (squares >= DOUBLE_SQUARES)
-            atomic_store_explicit(&pass->large, true, memory_order_relaxed);
-    }
-}
-
-static double element_of(const struct attention_call *call, const void *row, size_t column)
-{
-    float number;
-    if (call->dtype == DTYPE_FLOAT32)
-        return (double)((const float *)row)[column];
-    call->kernels->bf16.widen(&number, 1, (const bf16 *)row + column, 1, 1, 1);
-    return (double)number;
-}
-
-hashattn_status operands_fail_nan(struct host *host, const struct attention_call *call,
-                                  const struct operand *operands, size_t count)
-{
-    for (size_t a = 0; a < count; a++) {
-        const struct operand *array = &operands[a];
-        const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
-        for (size_t i = 0; i < call->num_sequences * call->num_heads; i++) {
-            size_t s = i / call->num_heads, h = i % call->num_heads;
-            struct view rows = call_head(call, &array->packed, offsets, s, h);
-            for (size_t r = 0; r < rows.rows; r++) {
-                const void *row = row_of(rows, r);
-                for (size_t c = 0; c < array->width; c++) {
-                    double number = element_of(call, row, c);
-                    FAIL_IF(!isfinite(number) && !is_absent(call, array, s, r), host, HASHATTN_INVALID,
-                            "%s is %g at sequence %zu, head %zu, row %zu, column %zu", array->name, number, s,
-                            h, r, c);
-                }
-            }
-        }
-    }
-    return host_fail(host, HASHATTN_INVALID, "an input holds NaN or infinity");
-}
-
-hashattn_status operands_check_finite(struct host *host, struct attention_call *call,
-                                      const struct operand *operands, size_t count, bool unread)
-{
-    struct pass pass = {.call = call, .operands = operands, .count = count, .unread = unread};
-    size_t read = 0;
-    while (unread && read < call->num_sequences && is_read(call, read))
-        read++;
-    if (unread && read == call->num_sequences)
-        return HASHATTN_OK;
-    pool_run(call->pool, look_for_nan, &pass, call->num_sequences * call->num_heads);
-    call->large = atomic_load(&pass.large);
-    return atomic_load(&pass.found) ? operands_fail_nan(host, call, operands, count) : HASHATTN_OK;
 }
 
 double operand_norm_limit(const struct attention_call *call)
@@ -248,6 +157,13 @@ hashattn_status operand_check_lengths(struct host *host, const struct attention_
     }
     return HASHATTN_OK;
 }
+
+/* Arrays to clear. */
+struct pass {
+    const struct attention_call *call;
+    const struct operand *operands;
+    size_t count;
+};
 
 static void write_zeros(void *argument, size_t index, int worker)
 {

@@ -12,6 +12,7 @@
 #include "api/own_params.h"
 #include "api/saved_tag.h"
 #include "api/versions/versions.h"
+#include "attention/driver/row_range.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "parts/tiles/double_attention.h"
@@ -313,15 +314,11 @@ static void close_call(struct host *host, const struct blocks *blocks)
     floating_end(&blocks->callers);
 }
 
-/* True if forward finds NaN and infinity itself. Lengths are checked before it, and NaN before them. */
-static bool finds_nan(const struct attention_call *call)
-{
-    return call->ranks == NULL && operand_norm_limit(call) == 0;
-}
-
-/* The arrays of forward: query, key, value and out. */
+/* The arrays of forward: query, key, value and out. Numbers are checked by attention_forward, which then
+   needs call->out_of_range; here if ranks share them, or if their lengths are limited. */
 static hashattn_status check_forward(struct host *host, const hashattn_problem *own,
-                                     struct attention_call *call, struct operand *arrays)
+                                     struct attention_call *call, struct operand *arrays,
+                                     atomic_bool *out_of_range)
 {
     enum { INPUTS = 3 };
     for (size_t a = 0; a < INPUTS + 1; a++)
@@ -330,7 +327,14 @@ static hashattn_status check_forward(struct host *host, const hashattn_problem *
     if (!has_rows(own))
         return HASHATTN_OK;
     TRY(operands_check_mask(host, call));
-    TRY(operands_check_finite(host, call, arrays, INPUTS, finds_nan(call)));
+    call->query = arrays[0].packed;
+    call->key = arrays[1].packed;
+    call->value = arrays[2].packed;
+    if (call->ranks == NULL && operand_norm_limit(call) == 0) {
+        call->out_of_range = out_of_range;
+        return HASHATTN_OK;
+    }
+    TRY(row_range_check(host, call, NULL, NULL));
     TRY(check_large(host, call));
     TRY(operand_check_lengths(host, call, &arrays[0]));
     return operand_check_lengths(host, call, &arrays[1]);
@@ -349,6 +353,7 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     struct attention_call call;
     struct row_ranks ranks;
     hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
+    atomic_bool out_of_range = false;
     enum { INPUTS = 3 };
     struct operand arrays[INPUTS + 1] = {
         {.name = "query", .given = query, .width = own.head_dim},
@@ -357,21 +362,16 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
         {.name = "out", .given = out, .width = own.value_dim, .written = true},
     };
     if (status == HASHATTN_OK)
-        status = check_forward(host, &own, &call, arrays);
+        status = check_forward(host, &own, &call, arrays, &out_of_range);
     TRY_DONE(agree(attention, &own, status));
     if (!has_rows(&own))
         goto done;
-    call.query = arrays[0].packed;
-    call.key = arrays[1].packed;
-    call.value = arrays[2].packed;
-    atomic_bool not_finite = false;
-    call.not_finite = finds_nan(&call) ? &not_finite : NULL;
     if (blocks.tag != NULL)
         saved_tag_clear(blocks.tag);
     attention_forward(&call, arrays[INPUTS].packed, blocks.saved, blocks.scratch);
     status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
-    if (atomic_load(&not_finite))
-        status = operands_fail_nan(host, &call, arrays, INPUTS);
+    if (atomic_load(&out_of_range))
+        status = row_range_fail(host, &call);
     if (status == HASHATTN_OK && blocks.tag != NULL)
         saved_tag_write(&call, blocks.tag);
 done:
@@ -440,8 +440,11 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
         status = operands_check_separate(host, &call, arrays, 8);
     if (status == HASHATTN_OK)
         status = operands_check_outside(host, &call, arrays, 8, "dparams", dparams, bytes_of_params(&call));
-    if (status == HASHATTN_OK && has_rows(&own)) /* forward checked the other arrays */
-        status = operands_check_finite(host, &call, arrays, 1, false);
+    call.query = arrays[1].packed;
+    call.key = arrays[2].packed;
+    call.value = arrays[3].packed;
+    if (status == HASHATTN_OK && has_rows(&own))
+        status = row_range_check(host, &call, &arrays[0].packed, NULL);
     if (status == HASHATTN_OK)
         status = check_large(host, &call);
     TRY_DONE(agree(attention, &own, status));
@@ -449,9 +452,6 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
     if (!has_rows(&own))
         goto done;
     operands_clear(&call, &arrays[5], 3);
-    call.query = arrays[1].packed;
-    call.key = arrays[2].packed;
-    call.value = arrays[3].packed;
     attention_backward(&call, arrays[4].packed, arrays[0].packed, arrays[5].packed, arrays[6].packed,
                        arrays[7].packed, dparams, blocks.saved, blocks.scratch);
     status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
@@ -486,10 +486,12 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
         status = operand_check(host, &call, is_packed(&own), &arrays[a]);
     if (status == HASHATTN_OK)
         status = operands_check_outside(host, &call, arrays, 3, "dparams", dparams, bytes_of_params(&call));
-    TRY_DONE(agree(attention, &own, status));
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;
+    if (status == HASHATTN_OK && has_rows(&own) && call.mechanism->own_loss != NULL)
+        status = row_range_check_loss(host, &call);
+    TRY_DONE(agree(attention, &own, status));
     clear_params(&call, dparams);
     *loss = attention_auxiliary(&call, dparams, blocks.saved, blocks.scratch);
     status = call.ranks == NULL ? HASHATTN_OK : ranks.status;

@@ -6,7 +6,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <math.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "api/floating.h"
@@ -14,6 +13,7 @@
 #include "api/operands.h"
 #include "api/own_params.h"
 #include "api/versions/versions.h"
+#include "attention/driver/row_range.h"
 #include "attention/driver/stream.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -180,7 +180,7 @@ size_t hashattn_stream_bytes(const hashattn_stream *stream)
 
 /* ---- checking a chunk ---------------------------------------------------------------------------------- */
 
-enum { READ = 1, ABSORB = 2, LOOK_ROWS = 1024 };
+enum { READ = 1, ABSORB = 2 };
 
 struct part {
     const char *name;
@@ -196,7 +196,6 @@ struct step {
     size_t position;
     struct part parts[3]; /* the inputs */
     size_t num_parts;
-    atomic_bool found; /* NaN or infinity */
 };
 
 static bool is_absent(const struct step *step, const struct part *part, size_t row)
@@ -211,34 +210,38 @@ static const float *part_row(const struct part *part, size_t head, size_t row)
     return data + row * part->array->row_stride + head * part->array->head_stride;
 }
 
-/* index: (head, block of rows). */
-static void look_for_nan(void *argument, size_t index, int worker)
+static struct packed packed_of(const hashattn_array *array, size_t width)
 {
-    (void)worker;
-    struct step *step = argument;
-    size_t blocks = (step->chunk->rows + LOOK_ROWS - 1) / LOOK_ROWS, head = index / blocks;
-    size_t first = index % blocks * LOOK_ROWS, left = step->chunk->rows - first;
-    size_t end = first + (left < LOOK_ROWS ? left : LOOK_ROWS);
-    for (size_t p = 0; p < step->num_parts; p++)
-        for (size_t r = first; r < end; r++)
-            if (!is_absent(step, &step->parts[p], r) &&
-                !isfinite(step->stream->heads.kernels->rows.sum_squares(part_row(&step->parts[p], head, r),
-                                                                        step->parts[p].width)))
-                atomic_store_explicit(&step->found, true, memory_order_relaxed);
+    return (struct packed){.data = array->data,
+                           .width = width,
+                           .row_stride = array->row_stride,
+                           .head_stride = array->head_stride};
 }
 
-static hashattn_status fail_nan(struct host *host, const struct step *step)
+/* The numbers of the chunk, as those of a call of one sequence. */
+static hashattn_status check_numbers(struct host *host, const struct step *step)
 {
-    for (size_t p = 0; p < step->num_parts; p++)
-        for (size_t h = 0; h < step->stream->given.num_heads; h++)
-            for (size_t r = 0; r < step->chunk->rows; r++)
-                for (size_t c = 0; c < step->parts[p].width && !is_absent(step, &step->parts[p], r); c++) {
-                    double x = (double)part_row(&step->parts[p], h, r)[c];
-                    FAIL_IF(!isfinite(x), host, HASHATTN_INVALID,
-                            "%s is %g at row %zu of the sequence, head %zu, column %zu", step->parts[p].name,
-                            x, step->position + r, h, c);
-                }
-    return host_fail(host, HASHATTN_INVALID, "a chunk holds NaN or infinity");
+    const hashattn_chunk *chunk = step->chunk;
+    const hashattn_stream_options *given = &step->stream->given;
+    const size_t offsets[] = {0, chunk->rows};
+    struct attention_call call = {.kernels = step->stream->heads.kernels,
+                                  .pool = step->stream->context->pool,
+                                  .mechanism = step->stream->heads.mechanism,
+                                  .options = step->stream->options,
+                                  .num_sequences = 1,
+                                  .num_heads = given->num_heads,
+                                  .head_dim = given->head_dim,
+                                  .value_dim = given->value_dim,
+                                  .query_offsets = offsets,
+                                  .key_offsets = offsets,
+                                  .key_mask = chunk->key_mask};
+    if (step->what & READ)
+        call.query = packed_of(&chunk->query, given->head_dim);
+    if (step->what & ABSORB) {
+        call.key = packed_of(&chunk->key, given->head_dim);
+        call.value = packed_of(&chunk->value, given->value_dim);
+    }
+    return row_range_check(host, &call, NULL, &step->position);
 }
 
 /* Like operand_check_lengths for a call; `limit` applies to queries and keys. */
@@ -310,10 +313,7 @@ static hashattn_status check_step(struct host *host, struct step *step)
                                bytes_of(step, step->parts[p].array, step->parts[p].width)),
                 host, HASHATTN_INVALID, "out overlaps %s: an output must not share memory with another array",
                 step->parts[p].name);
-    size_t blocks = (chunk->rows + LOOK_ROWS - 1) / LOOK_ROWS;
-    pool_run(step->stream->context->pool, look_for_nan, step, given->num_heads * blocks);
-    if (atomic_load(&step->found))
-        return fail_nan(host, step);
+    TRY(check_numbers(host, step));
     const struct mechanism *mechanism = step->stream->heads.mechanism;
     double limit = mechanism->norm_limit == NULL ? 0 : mechanism->norm_limit(step->stream->options);
     for (size_t p = 0; p < step->num_parts; p++)

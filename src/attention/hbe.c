@@ -43,6 +43,7 @@ const struct mechanism mechanism_hbe = {
     .options_size = sizeof(struct sample_options),
     .exact = false,
     .mixes = true,
+    .range = {.bounded = true, .power = 0},
     .refuse = refuse,
     .saved_size = in_samples_saved_size,
     .scratch_size = scratch_size,

@@ -113,6 +113,7 @@ const struct mechanism mechanism_linear = {
     .options_size = 0,
     .exact = true,
     .mixes = true,
+    .range = {.bounded = true, .power = 2},
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

@@ -246,6 +246,7 @@ const struct mechanism mechanism_linformer = {
     .options_size = sizeof(struct linformer_options),
     .exact = true,
     .mixes = true,
+    .range = {.bounded = true, .power = 2},
     .drops_weights = true,
     .refuse = refuse,
     .saved_size = saved_size,

@@ -48,6 +48,7 @@ const struct mechanism mechanism_lss = {
     .exact = false,
     .quadratic = true,
     .mixes = true,
+    .range = {.bounded = true, .power = 0},
     .refuse = refuse,
     .saved_size = in_samples_saved_size,
     .scratch_size = scratch_size,

@@ -56,7 +56,7 @@ struct problem {
     /* All threads, if the problem has them to itself (see work_order.h); else NULL. No bit of the result may
        depend on it: cut work by shape, and keep the order of sums. */
     struct pool *pool;
-    atomic_bool *not_finite; /* see checks_rows; NULL: no check wanted */
+    atomic_bool *out_of_range; /* see checks_rows; NULL: no check wanted */
     /* Numbers may be large enough for float32 sums to overflow. A softmax mechanism then checks, and
        computes in double where they could (parts/tiles/double_attention.h). */
     bool large;
@@ -153,8 +153,8 @@ struct stream_facet {
 /* Attention whose rows ranks share (--sequence-parallel; comm/row_ranks.h): queries and keys are the same
    rows, and a rank has one span of them, at least one row. forward and backward are those of the mechanism,
    for shapes with ranks: every rank calls them for the same heads in the same order, and they exchange what
-   they need through problem.ranks. The problem has all threads to itself, no mask, and neither not_finite nor
-   large. */
+   they need through problem.ranks. The problem has all threads to itself, no mask, and neither out_of_range
+   nor large. */
 struct sequence_parallel_facet {
     /* (optional) As the mechanism's own, which is called too. */
     const char *(*refuse)(const void *options, const struct problem_shape *shape);
@@ -163,6 +163,15 @@ struct sequence_parallel_facet {
     void (*forward)(const struct problem *problem, struct view out);
     void (*backward)(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients);
+};
+
+/* The numbers that a mechanism takes. bounded false: all that are finite; it computes in double what float32
+   cannot hold (problem.large). true: those whose reach is below a limit, with queries and keys to this power:
+   0 if they have unit length in all products, otherwise the highest power of a product of forward and
+   backward. The driver refuses the others by name (driver/row_range.h). */
+struct number_range {
+    bool bounded;
+    unsigned power;
 };
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
@@ -195,8 +204,10 @@ struct mechanism {
     /* (optional) true if the mechanism knows the distance of query and key by itself: --positions layered
        gives its heads none. */
     bool (*has_positions)(const void *options);
-    /* forward sets *problem.not_finite if a row of query, key or value has a NaN or an infinity, and may
-       then return early. Without it, the driver checks the rows first (driver/row_check.h). */
+    struct number_range range;
+    /* forward sets *problem.out_of_range if a row of query, key or value has a NaN or an infinity, or if its
+       output does, and may then return early. Without it, the driver checks the rows first
+       (driver/row_range.h). */
     bool checks_rows;
     /* (optional) true if forward accepts query, key, value and out as views of bfloat16. Everything else is
        float. */

@@ -403,6 +403,7 @@ const struct mechanism mechanism_performer = {
     .options_size = sizeof(struct performer_options),
     .exact = false,
     .mixes = true,
+    .range = {.bounded = true, .power = 2},
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

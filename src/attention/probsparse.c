@@ -481,6 +481,7 @@ const struct mechanism mechanism_probsparse = {
     .options_size = sizeof(struct probsparse_options),
     .exact = false,
     .mixes = true,
+    .range = {.bounded = true, .power = 2},
     .competes = true,
     .refuse = refuse,
     .saved_size = saved_size,

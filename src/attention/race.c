@@ -315,6 +315,7 @@ const struct mechanism mechanism_race = {
     .options_size = sizeof(struct race_options),
     .exact = false,
     .mixes = true,
+    .range = {.bounded = true, .power = 0},
     .saved_size = saved_size,
     .scratch_size = scratch_size,
     .forward = forward,

@@ -473,6 +473,7 @@ const struct mechanism mechanism_rfa = {
     .options_size = sizeof(struct rfa_options),
     .exact = false,
     .mixes = true,
+    .range = {.bounded = true, .power = 2},
     .refuse = refuse,
     .saved_size = saved_size,
     .scratch_size = scratch_size,

@@ -22,8 +22,9 @@
 #include "parts/patterns/sinkhorn_balance.h"
 #include "parts/tiles/tile_attention.h"
 
-enum { ROUNDS = 7 };                 /* the paper's best */
-#define TEMPERATURE 0.75f            /* likewise */
+enum { ROUNDS = 7 };      /* the paper's best */
+#define TEMPERATURE 0.75f /* likewise */
+#define SCORE_MOST  1024.0f
 enum { COLUMNS = 4 * KERNELS_TILE }; /* columns of blocks sorted per unit of work */
 
 struct sinkhorn_options {
@@ -108,7 +109,6 @@ static struct sort_net net_on(const struct problem *problem, float *floats)
 struct saved {
     struct softmax_rows rows;
     float *scores, *potentials; /* (N, N), (ROUNDS, 2, N) */
-    bool *large;                /* problem.large, as forward was told */
     size_t bytes;
 };
 
@@ -120,7 +120,6 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     saved.rows = softmax_rows_take(&arena, shape->num_queries);
     saved.scores = arena_take(&arena, size_product(blocks, blocks), sizeof(float));
     saved.potentials = arena_take(&arena, size_product(2 * ROUNDS, blocks), sizeof(float));
-    saved.large = arena_take(&arena, 1, sizeof *saved.large);
     saved.bytes = arena.used;
     return saved;
 }
@@ -177,20 +176,6 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     return scratch;
 }
 
-/* ---- inputs that could overflow float32 ----------------------------------------------------------------
-   Attention itself then runs in double. The sums of the sort net are limited to SUM_MOST and the gradient of
-   R to SORT_MOST, so that nothing computed from them overflows. */
-
-#define SCORE_MOST 1024.0f
-#define SUM_MOST   0x1p30f
-#define SORT_MOST  0x1p60f
-
-static void limit(const struct problem *problem, float *x, size_t count, float most)
-{
-    for (size_t i = 0; problem->large && i < count; i++)
-        x[i] = x[i] >= -most && x[i] <= most ? x[i] : x[i] < 0 ? -most : most;
-}
-
 /* ---- keys for the tiles -------------------------------------------------------------------------------- */
 
 /* Copies rows to the places of their blocks. */
@@ -208,12 +193,10 @@ static void add_places(const struct problem *problem, struct view rows, float *f
 {
     size_t n = rows.rows, b = rows_of_block(problem->options, n), cols = rows.cols;
     for (size_t i = 0; i < n; i++) {
-        float *place = from + (i + (i / b + 1) * b) * cols, *to = view_row(rows, i);
+        float *place = from + (i + (i / b + 1) * b) * cols;
         if (sums != NULL)
             problem->kernels->rows.axpy(place, 1, sums + i / b * cols, cols);
-        problem->kernels->rows.axpy(to, 1, place, cols);
-        for (size_t c = 0; problem->large && c < cols; c++)
-            to[c] = double_bounded((double)to[c]);
+        problem->kernels->rows.axpy(view_row(rows, i), 1, place, cols);
     }
 }
 
@@ -236,8 +219,6 @@ static void sort_columns(void *argument, size_t index, int worker)
     float *sorted = s->rows + first, *own = sorted + s->cols;
     product(s->problem->kernels, s->back ? own : sorted, ld, s->sort, n, s->back, s->back ? sorted : own, ld,
             false, n, cols, n, s->back);
-    for (size_t i = 0; s->problem->large && i < n; i++)
-        limit(s->problem, (s->back ? own : sorted) + i * ld, cols, DOUBLE_MOST);
 }
 
 static void sort_blocks(const struct problem *problem, const float *sort, float *rows, size_t width,
@@ -265,7 +246,6 @@ static void run_hidden(const struct problem *problem, const struct sort_net *net
     for (size_t i = 0; i < blocks; i++)
         problem->kernels->layers.add_bias_backward(scratch->sums + i * d, scratch->key + (2 * i + 1) * b * d,
                                                    b, d);
-    limit(problem, scratch->sums, blocks * d, SUM_MOST);
     product(problem->kernels, scratch->hidden, d, scratch->sums, d, false, net->hidden, d, false, blocks, d,
             d, false);
     problem->kernels->layers.add_bias(scratch->hidden, d, net->hidden_bias, blocks, d);
@@ -322,7 +302,6 @@ static void net_backward(const struct problem *problem, const struct saved *save
     size_t d = problem->shape.head_dim, n = blocks_of(problem->options, problem->shape.num_keys);
     struct sinkhorn_balance balance = balance_on(problem, saved);
     float *dscores = scratch->dsort;
-    limit(problem, scratch->dsort, n * n, SORT_MOST);
     sinkhorn_balance_backward(&balance, dscores, scratch->balance);
     for (size_t i = 0; i < n * n; i++)
         dscores[i] = saved->scores[i] < SCORE_MOST / TEMPERATURE ? dscores[i] / TEMPERATURE : 0;
@@ -363,7 +342,6 @@ static struct tile_attention open(const struct problem *problem, const struct sa
         .sizes = sizes,
         .sight = sight,
         .argument = problem,
-        .large = problem->large,
         .dropout = problem->dropout,
         .query = problem->query,
         .key = view_of(scratch->key, sizes.num_keys, sizes.dim),
@@ -407,7 +385,6 @@ static void forward(const struct problem *problem, struct view out)
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
     struct sort_net net = net_on(problem, (float *)problem->params);
     struct sinkhorn_balance balance = balance_on(problem, &saved);
-    *saved.large = problem->large;
     place_rows(problem, scratch.key, problem->key);
     place_rows(problem, scratch.value, problem->value);
     run_hidden(problem, &net, &scratch);
@@ -418,12 +395,10 @@ static void forward(const struct problem *problem, struct view out)
     tile_attention_forward(&attention, out, scratch.tiles);
 }
 
-static void backward(const struct problem *given, struct view out, struct view dout,
+static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
-    struct saved saved = saved_on(given->options, &given->shape, given->saved);
-    struct problem with_forward = *given, *problem = &with_forward;
-    problem->large = given->large || *saved.large;
+    struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
     struct sort_net net = net_on(problem, (float *)problem->params);
     struct sinkhorn_balance balance = balance_on(problem, &saved);
@@ -479,6 +454,7 @@ const struct mechanism mechanism_sinkhorn = {
     .options_size = sizeof(struct sinkhorn_options),
     .exact = true,
     .mixes = true,
+    .range = {.bounded = true, .power = 3},
     .drops_weights = true,
     .competes = true,
     .refuse = refuse,

@@ -378,6 +378,7 @@ const struct mechanism mechanism_synthesizer = {
     .exact = true,
     .quadratic = true,
     .mixes = true,
+    .range = {.bounded = true, .power = 2},
     .drops_weights = true,
     .competes = true,
     .refuse = refuse,

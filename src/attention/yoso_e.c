@@ -453,6 +453,7 @@ const struct mechanism mechanism_yoso_e = {
     .exact = true,
     .quadratic = true,
     .mixes = true,
+    .range = {.bounded = true, .power = 0},
     .refuse = refuse,
     .norm_limit = unit_map_limit,
     .saved_size = saved_size,

@@ -201,6 +201,7 @@ def test_bad_input():
         (TypeError, "q, k, v have dtypes", lambda: hashattn.torch.attention(q, k.bfloat16(), v)),
         (ValueError, "may differ only", lambda: hashattn.torch.attention(q, k[:1], v)),
         (ValueError, "query is nan", lambda: hashattn.torch.attention(q * float("nan"), k, v)),
+        (ValueError, "^linear: numbers are too large", lambda: hashattn.torch.attention(q * 1e30, k, v, mechanism="linear")),
         (ValueError, "yoso has no option", lambda: hashattn.torch.attention(q, k, v, x=1)),
         (TypeError, "key_mask has dtype float32", lambda: hashattn.torch.attention(q, k, v, key_mask=torch.ones(24))),
         (ValueError, "seed is -1", lambda: hashattn.torch.attention(q, k, v, seed=-1)),

@@ -422,6 +422,7 @@ const struct mechanism mechanism_clustered = {
     .options_size = sizeof(struct clustered_options),
     .exact = false,
     .mixes = true,
+    .range = {.bounded = true, .power = 2},
     .competes = true,
     .refuse = refuse,
     .saved_size = saved_size,

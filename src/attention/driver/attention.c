@@ -13,7 +13,7 @@
 
 #include "attention/driver/call_shape.h"
 #include "attention/driver/kept.h"
-#include "attention/driver/row_check.h"
+#include "attention/driver/row_range.h"
 #include "attention/driver/work_order.h"
 #include "base/memory.h"
 #include "base/random.h"
@@ -280,7 +280,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
                      : run->plan.saved + start[0] + head * ((start[1] - start[0]) / call->num_heads),
         .scratch = memory.mechanism,
         .pool = spread ? call->pool : NULL,
-        .not_finite = call->not_finite,
+        .out_of_range = call->out_of_range,
         .large = call->large,
         .dropout = dropout_of_unit(call, sequence, head),
         .ranks = call->ranks,
@@ -323,16 +323,16 @@ static void write_zeros(struct view rows)
         memset((unsigned char *)rows.data + i * rows.stride * bytes, 0, rows.cols * bytes);
 }
 
-/* False, and *not_finite is set, if the unit has a NaN or infinity that its mechanism does not find. */
+/* False, and *out_of_range is set, if the unit has a number out of range that its mechanism does not find. */
 static bool check_unit(const struct attention_call *call, struct unit *unit)
 {
-    if (call->not_finite == NULL || call->mechanism->checks_rows)
+    if (call->out_of_range == NULL || (call->mechanism->checks_rows && !unit->empty))
         return true;
-    struct row_check found = row_check(call, unit->sequence, unit->head, unit->problem.pool);
+    struct row_range found = row_range_unit(call, unit->sequence, unit->head, unit->problem.pool);
     unit->problem.large |= found.large;
-    if (!found.finite)
-        atomic_store_explicit(call->not_finite, true, memory_order_relaxed);
-    return found.finite;
+    if (!found.allowed)
+        atomic_store_explicit(call->out_of_range, true, memory_order_relaxed);
+    return found.allowed;
 }
 
 static void forward_unit(const struct run *run, size_t index, int worker)
@@ -341,7 +341,7 @@ static void forward_unit(const struct run *run, size_t index, int worker)
     struct unit unit = open_unit(run, index, worker);
     if (unit.empty || unit.gathered_queries != NULL)
         write_zeros(call_head(call, &run->out, call->query_offsets, unit.sequence, unit.head));
-    if (unit.empty || !check_unit(call, &unit))
+    if (!check_unit(call, &unit) || unit.empty)
         return;
     const struct sequence_parallel_facet *across = call_across(call);
     (across != NULL ? across->forward : call->mechanism->forward)(&unit.problem, unit.out);

@@ -40,7 +40,7 @@ struct attention_call {
     bool inspects; /* attention_inspect will be called: scratch includes it */
     /* In a head of one sequence, the sum of squares of query, key or value in forward, or of dout in
        backward, may reach DOUBLE_SQUARES (parts/tiles/double_attention.h). If false, the caller guarantees
-       that it does not, or forward with not_finite finds out; softmax may otherwise overflow. */
+       that it does not, or forward with out_of_range finds out; softmax may otherwise overflow. */
     bool large;
     /* Rate of the dropout of attention weights, in 65536ths, and the factor of the others, 1 / (1 - rate). 0:
        none. Mechanisms with drops_weights; not with large. */
@@ -50,12 +50,12 @@ struct attention_call {
     const uint64_t *sample_ids; /* (num_sequences) global indices, part of each head's key; NULL: every
                                    sequence hashes alike */
     const float *params;        /* (num_heads, parameters of a head); or NULL */
-    /* NULL, or set by forward if there is a NaN or infinity in a unit that has queries and kept keys. The
-       output is then invalid. */
-    atomic_bool *not_finite;
+    /* NULL, or set by forward if a number is out of range; the output is then invalid, and row_range_fail
+       (row_range.h) tells why. */
+    atomic_bool *out_of_range;
     /* NULL, or the ranks that share every sequence (comm/row_ranks.h). The rows of the call are then this
        rank's spans, totals (num_sequences) the rows of the whole sequences. Self-attention of floats, without
-       mask, not_finite, inspects and large. A call is collective. */
+       mask, out_of_range, inspects and large. A call is collective. */
     struct row_ranks *ranks;
     const size_t *totals;
 };

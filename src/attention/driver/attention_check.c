@@ -32,7 +32,7 @@ static hashattn_status check_ranks(struct host *host, const struct attention_cal
     FAIL_IF(mechanism->mixes && mechanism->sequence_parallel == NULL, host, HASHATTN_REFUSED,
             "%s cannot share a sequence: sequence_parallel is %zu, which is for: %s", mechanism->name, ranks,
             list);
-    assert(call->query_offsets == call->key_offsets && call->key_mask == NULL && call->not_finite == NULL);
+    assert(call->query_offsets == call->key_offsets && call->key_mask == NULL && call->out_of_range == NULL);
     assert(call->dtype == DTYPE_FLOAT32 && !call->inspects && !call->large);
     return HASHATTN_OK;
 }

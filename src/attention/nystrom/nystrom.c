@@ -326,6 +326,7 @@ const struct mechanism mechanism_nystrom = {
     .options_size = sizeof(struct nystrom_options),
     .exact = true,
     .mixes = true,
+    .range = {.bounded = true, .power = 2},
     .competes = true,
     .refuse = refuse,
     .saved_size = saved_size,

@@ -163,11 +163,11 @@ static void over_queries_and_keys(struct head *head, void (*run)(void *, size_t,
 
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
-/* Sets *not_finite if it is wanted and finite is false. */
+/* Sets *out_of_range if it is wanted and finite is false. */
 static void tell(const struct head *head, bool finite)
 {
-    if (!finite && head->problem->not_finite != NULL)
-        atomic_store_explicit(head->problem->not_finite, true, memory_order_relaxed);
+    if (!finite && head->problem->out_of_range != NULL)
+        atomic_store_explicit(head->problem->out_of_range, true, memory_order_relaxed);
 }
 
 /* The codes of all rows. */
@@ -200,7 +200,7 @@ static void take_values(const struct head *head, const struct block *block)
         if (to.data != from.data)
             elements_load(head->kernels, view_row(to, at), to.stride, stored + at * row_bytes, from.stride,
                           from.dtype, count, from.cols);
-        if (head->problem->not_finite != NULL)
+        if (head->problem->out_of_range != NULL)
             tell(head, head->kernels->rows.all_finite(view_row(to, at), to.stride, count, to.cols));
     }
 }
@@ -267,9 +267,11 @@ static void forward(const struct problem *problem, struct view out)
 
     hash_head(&head);
     over_queries_and_keys(&head, begin_block);
-    if (problem->not_finite != NULL && atomic_load_explicit(problem->not_finite, memory_order_relaxed))
+    if (problem->out_of_range != NULL && atomic_load_explicit(problem->out_of_range, memory_order_relaxed))
         return; /* in this head or another: out will not be used */
     carry_values(&head);
+    if (problem->out_of_range != NULL) /* sums of finite values may not be */
+        tell(&head, head.kernels->rows.all_finite(head.x.data, head.x.stride, head.x.rows, head.x.cols));
     normalize_rows(head.kernels, problem->pool, head.options->normalize, out.data, out.stride, out.dtype,
                    head.x.data, head.x.stride, 1 / (float)head.hashing.num_hashes, head.saved.kept, out.rows,
                    out.cols);
@@ -445,6 +447,7 @@ const struct mechanism mechanism_yoso = {
     .exact = false,
     .mixes = true,
     .checks_rows = true,
+    .range = {.bounded = true, .power = 0},
     .reads_bf16 = reads_bf16,
     .refuse = yoso_refuse,
     .settle = settle,

@@ -76,7 +76,7 @@ hashattn_status probes_open(struct probes *probes, size_t layer, const struct at
     probing->options = probes->probe->options;
     probing->inspects = true;
     probing->params = hashes != NULL ? hashes->values : NULL;
-    probing->not_finite = NULL;
+    probing->out_of_range = NULL;
     TRY(attention_check_shapes(probes->host, probing));
     size_t rows = call->query_offsets[call->num_sequences], width = call->num_heads * call->value_dim;
     struct arena arena = arena_on(NULL);
