@@ -43,9 +43,11 @@ typedef struct hashattn_context_options {
     size_t struct_size;
     int threads; /* 1 to 1024; 0 = one for each processor this process may use */
     /* Precision of products: "float32" or "bf16". NULL = float32; a model or run then uses the precision it
-       was trained with. bf16 rounds the operands of products in dense layers and in `softmax` to bfloat16;
-       parameters, sums and everything else stay float32. A processor without bf16 instructions widens the
-       operands to float32. */
+       was trained with. bf16 rounds the operands of products to bfloat16 in dense layers and in the
+       mechanisms softmax, lha, lsh, random, local, smyrf, reformer, routing, probsparse, nystrom, linformer,
+       synthesizer, longformer, bigbird, sparse, sinkhorn; and clustered where it is exact. yoso then sums
+       values in tables of 16-bit integers where its option tables is auto. Parameters, sums and everything
+       else stay float32. A processor without bf16 instructions widens the operands to float32. */
     const char *precision;
     const char *isa; /* one of hashattn_isa_names; NULL or "auto" = the widest that runs here. The environment
                         variable HASHATTN_ISA caps both. */

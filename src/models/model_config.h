@@ -50,8 +50,8 @@ struct model_config {
     int64_t div_value;
     int causal; /* no row depends on a later one */
     double dropout, attention_dropout;
-    double initial_std; /* of the weights of dense layers; 0: see nn/params.h */
-    int precision;      /* enum precision: of the products of all dense layers, and inside exact attention */
+    double initial_std;    /* of the weights of dense layers; 0: see nn/params.h */
+    int precision;         /* enum precision: of the products of dense layers, and of most mechanisms */
     struct head_plan plan; /* its options belong to the creator of the config */
 };
 extern const struct option_row model_options[]; /* layers ... precision */
