@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import stat
 import warnings
 from ctypes import byref
 from typing import Any, Callable, Mapping, NamedTuple
@@ -20,6 +21,15 @@ from .context import Context, ContextObject, ObjectHandle
 from .errors import BadFileError, InvalidError, InvalidTypeError
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher, metrics_of
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Opens a file of a run, which must be a regular one (docs/FORMATS.md)."""
+    file = os.open(path, flags | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise BadFileError(f"{path}: a regular file is needed")
 
 
 class Evaluation(NamedTuple):
@@ -119,7 +129,7 @@ class Run(ContextObject):
     def log(self) -> list[dict[str, Any]]:
         """The lines of the run's log.jsonl; docs/FORMATS.md describes them."""
         try:
-            with open(os.path.join(self.path, "log.jsonl"), encoding="utf-8") as lines:
+            with open(os.path.join(self.path, "log.jsonl"), encoding="utf-8", opener=_open_regular) as lines:
                 return [json.loads(line) for line in lines]
         except ValueError as error:
             raise BadFileError(f"{self.path}/log.jsonl: {error}") from error

@@ -73,10 +73,11 @@ hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data,
     FAIL_IF(callback == NULL, host, HASHATTN_INVALID, "callback is NULL");
     if (split != NULL)
         TRY(model_split(host, split, &which));
+    TRY(run_config_data(host, config, &data));
     hashattn_status status = bridge_fill(host, config, &bridge);
     if (status == HASHATTN_OK)
-        status = forecast_visit(host, &setup, config, model->net, model->values,
-                                data == NULL ? config->data : data, which, seed, tell, &bridge);
+        status =
+            forecast_visit(host, &setup, config, model->net, model->values, data, which, seed, tell, &bridge);
     memory_free(host, (void *)bridge.names);
     memory_free(host, bridge.deviations);
     return status;

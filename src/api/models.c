@@ -165,8 +165,9 @@ static hashattn_status load_split(const struct hashattn_model *model, const char
     const struct run_config *config = &model->config;
     enum split which;
     TRY(model_split(host, split, &which));
-    return config->task->load(host, config->task_options, &config->facts, data == NULL ? config->data : data,
-                              which, (uint64_t)config->training.seed, dataset);
+    TRY(run_config_data(host, config, &data));
+    return config->task->load(host, config->task_options, &config->facts, data, which,
+                              (uint64_t)config->training.seed, dataset);
 }
 
 hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data, const char *split,

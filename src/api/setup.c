@@ -12,6 +12,7 @@
 
 #include "api/introspect.h"
 #include "api/versions/versions.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 /* ---- tasks --------------------------------------------------------------------------------------------- */
@@ -416,6 +417,7 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
     FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
             "the path of the data directory is %zu bytes long, at most %zu fit", strlen(absolute),
             sizeof config->data - 1);
+    TRY(file_check_recorded(host, absolute));
     strcpy(config->data, absolute);
     task_facts_free(host, &config->facts);
     TRY(setup->origin != NULL

@@ -147,7 +147,7 @@ static hashattn_status learn(struct host *host, const char *const *files, size_t
                                         options->user};
     hashattn_status status = HASHATTN_OK;
     for (size_t i = 0; i < num_files && status == HASHATTN_OK; i++)
-        status = word_counts_add_file(host, &counts, files[i]);
+        status = word_counts_add_file(host, &counts, files[i], FILE_TYPED);
     if (status == HASHATTN_OK && counts.count == 0)
         status = host_fail(host, HASHATTN_INVALID, "the %zu files have no text", num_files);
     if (status == HASHATTN_OK)

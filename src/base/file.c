@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,13 @@ bool file_is_standard(const char *path)
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
+/* A signal ends a wait for a pipe or device. */
+static hashattn_status fail_reading(struct host *host, const char *path, const char *what, int error)
+{
+    return file_fail(host, error == EINTR ? HASHATTN_INTERRUPTED : HASHATTN_BAD_FILE,
+                     file_is_standard(path) ? "standard input" : path, what, error);
+}
+
 static hashattn_status fail_limit(struct host *host, const char *path, size_t limit)
 {
     host_fail(host, HASHATTN_BAD_FILE, "larger than the limit of %zu bytes", limit);
@@ -76,6 +84,25 @@ static hashattn_status grow(struct host *host, char **bytes, size_t used, size_t
     return HASHATTN_OK;
 }
 
+static bool is_regular(int file)
+{
+    struct stat facts;
+    return fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+hashattn_status file_read_some(struct host *host, const char *path, int file, void *bytes, size_t most,
+                               size_t *got)
+{
+    ssize_t count;
+    int error;
+    do {
+        count = read(file, bytes, most);
+        error = errno;
+    } while (count < 0 && error == EINTR && is_regular(file)); /* only some network disks interrupt these */
+    *got = count > 0 ? (size_t)count : 0;
+    return count < 0 ? fail_reading(host, path, "read", error) : HASHATTN_OK;
+}
+
 static hashattn_status read_all(struct host *host, const char *path, int file, size_t limit, char **bytes,
                                 size_t *size)
 {
@@ -91,14 +118,11 @@ static hashattn_status read_all(struct host *host, const char *path, int file, s
     }
     TRY(grow(host, bytes, 0, capacity));
     for (;;) {
-        ssize_t got = read(file, *bytes + *size, capacity - *size);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return file_fail(host, HASHATTN_BAD_FILE, path, "read", errno);
+        size_t got;
+        TRY(file_read_some(host, path, file, *bytes + *size, capacity - *size, &got));
         if (got == 0)
             break;
-        *size += (size_t)got;
+        *size += got;
         if (*size > limit)
             return fail_limit(host, path, limit);
         if (*size == capacity) {
@@ -129,6 +153,27 @@ hashattn_status file_open_regular(struct host *host, const char *path, int *file
         *file = -1;
     }
     return status;
+}
+
+hashattn_status file_open(struct host *host, const char *path, enum file_source source, int *file)
+{
+    size_t size;
+    if (source == FILE_FOUND)
+        return file_open_regular(host, path, file, &size);
+    *file = file_is_standard(path) ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
+    return *file < 0 ? fail_reading(host, path, "open", errno) : HASHATTN_OK;
+}
+
+hashattn_status file_check_recorded(struct host *host, const char *path)
+{
+    struct stat facts;
+    FAIL_IF(file_is_standard(path), host, HASHATTN_BAD_FILE,
+            "the data of the run is '-', a regular file or a directory is needed");
+    if (stat(path, &facts) != 0)
+        return file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
+    return S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode)
+               ? HASHATTN_OK
+               : file_fail_kind(host, HASHATTN_BAD_FILE, path, facts.st_mode);
 }
 
 /* All of it, or nothing. */
@@ -191,12 +236,10 @@ hashattn_status file_read(struct host *host, const char *path, size_t limit, cha
 {
     *bytes = NULL;
     *size = 0;
-    int file = file_is_standard(path) ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
+    int file;
+    TRY(file_open(host, path, FILE_TYPED, &file));
     hashattn_status status = take_all(host, path, file, limit, bytes, size);
-    if (!file_is_standard(path))
-        close(file);
+    close(file);
     return status;
 }
 
@@ -338,6 +381,38 @@ hashattn_status file_join(struct host *host, const char *directory, const char *
     int written = snprintf(text, size, "%s%s%s", directory, between, name);
     FAIL_IF(written < 0 || (size_t)written >= size, host, HASHATTN_INVALID,
             "the path '%.60s...' is %d bytes long, at most %zu fit", directory, written, size - 1);
+    return HASHATTN_OK;
+}
+
+/* True if no part of the name is "..". */
+static bool goes_down(const char *name)
+{
+    for (const char *part = name; part != NULL; part = strchr(part, '/')) {
+        part += *part == '/';
+        if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0'))
+            return false;
+    }
+    return true;
+}
+
+/* True unless links lead from the directory to a path outside. A path that does not exist is inside. */
+static bool resolves_inside(const char *directory, const char *path)
+{
+    char root[PATH_MAX], real[PATH_MAX];
+    if (realpath(directory, root) == NULL || realpath(path, real) == NULL || strcmp(root, "/") == 0)
+        return true;
+    size_t length = strlen(root);
+    return strncmp(real, root, length) == 0 && (real[length] == '/' || real[length] == '\0');
+}
+
+hashattn_status file_join_inside(struct host *host, const char *directory, const char *name, char *text,
+                                 size_t size)
+{
+    FAIL_IF(name[0] == '\0' || name[0] == '/' || !goes_down(name), host, HASHATTN_BAD_FILE,
+            "the name of a file is '%.200s', a path inside the directory is needed", name);
+    TRY(file_join(host, directory, name, text, size));
+    FAIL_IF(!resolves_inside(directory, text), host, HASHATTN_BAD_FILE,
+            "the name of a file is '%.200s', a link there leads out of the directory", name);
     return HASHATTN_OK;
 }
 

@@ -1,5 +1,11 @@
 /* Bounded reads of whole files, logs and directories. file_writer.h writes files. Messages name the path and
    the system's reason. A missing or unreadable file is BAD_FILE; a failed write is NO_DISK.
+   The rule of what may be opened is here. Only a path that the user typed may be a pipe, a device or "-". A
+   file that is found in a folder, or that another file names, must be a regular one. A name in a file stays
+   inside the folder (file_join_inside); only the data and the stored model that a run records may lie
+   anywhere. The files of a folder may be links, because caches of models and data sets are made of them; a
+   path of several parts in a file must not leave the folder through one. A wait for a pipe or device ends
+   with INTERRUPTED at a signal whose handler was installed without SA_RESTART.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FILE_H
 #define BASE_FILE_H
@@ -18,11 +24,23 @@ hashattn_status file_fail_kind(struct host *host, hashattn_status status, const 
 /* True if the path is "-": standard input or output. */
 bool file_is_standard(const char *path);
 
+/* Who named a file: the user, or a folder or another file. */
+enum file_source { FILE_TYPED, FILE_FOUND };
+/* Opens a file for reading. FILE_TYPED: "-" is standard input, and pipes and devices are opened; FILE_FOUND:
+   a regular file only. *file is -1 on failure. */
+hashattn_status file_open(struct host *host, const char *path, enum file_source source, int *file);
+/* Reads up to `most` bytes from what file_open opened; *got is 0 at the end. */
+hashattn_status file_read_some(struct host *host, const char *path, int file, void *bytes, size_t most,
+                               size_t *got);
+/* A path that a run recorded for its data, which may lie anywhere: BAD_FILE unless it is a regular file or a
+   directory. */
+hashattn_status file_check_recorded(struct host *host, const char *path);
+
 /* Reads a whole file and appends a NUL that *size does not count; the caller frees it with memory_free. A
    file of more than `limit` bytes is BAD_FILE. path "-" reads standard input. */
 hashattn_status file_read(struct host *host, const char *path, size_t limit, char **bytes, size_t *size);
-/* The same for a regular file: "-" is an ordinary name, and a pipe or device is BAD_FILE at once. For the
-   library's own files, which never come through a pipe. */
+/* The same for a regular file: "-" is an ordinary name, and a pipe or device is BAD_FILE at once. For every
+   file that the user did not type. */
 hashattn_status file_read_regular(struct host *host, const char *path, size_t limit, char **bytes,
                                   size_t *size);
 /* Reads up to `most` bytes from the start of a regular file, into a block like that of file_read. *size: of
@@ -54,5 +72,9 @@ enum { FILE_PATH = 4096 };
 /* Writes "directory/name" to text; INVALID if it does not fit. */
 hashattn_status file_join(struct host *host, const char *directory, const char *name, char *text,
                           size_t size);
+/* As file_join, for a name that stands in a file. BAD_FILE: the name is empty or absolute, has a part "..",
+   or leads out of the directory through a link. */
+hashattn_status file_join_inside(struct host *host, const char *directory, const char *name, char *text,
+                                 size_t size);
 
 #endif

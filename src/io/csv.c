@@ -7,10 +7,10 @@
 
 #include "base/memory.h"
 
-hashattn_status csv_open(struct host *host, const char *path, struct csv *csv)
+hashattn_status csv_open(struct host *host, const char *path, enum file_source source, struct csv *csv)
 {
     *csv = (struct csv){.from_file = true};
-    return line_blocks_open(host, path, &csv->blocks);
+    return line_blocks_open(host, path, source, &csv->blocks);
 }
 
 struct csv csv_of(const char *bytes, size_t size)

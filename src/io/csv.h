@@ -30,8 +30,8 @@ struct csv {
     size_t count, fields_room, ends_room;
 };
 
-/* path must outlive the reader; "-" is standard input. On failure there is nothing to close. */
-hashattn_status csv_open(struct host *host, const char *path, struct csv *csv);
+/* path must outlive the reader. On failure there is nothing to close. */
+hashattn_status csv_open(struct host *host, const char *path, enum file_source source, struct csv *csv);
 struct csv csv_of(const char *bytes, size_t size); /* reads text in memory */
 void csv_close(struct host *host, struct csv *csv);
 

@@ -2,19 +2,16 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/line_blocks.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/memory.h"
 
-hashattn_status line_blocks_open(struct host *host, const char *path, struct line_blocks *blocks)
+hashattn_status line_blocks_open(struct host *host, const char *path, enum file_source source,
+                                 struct line_blocks *blocks)
 {
     *blocks = (struct line_blocks){.file = -1, .path = path};
-    blocks->file = file_is_standard(path) ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);
-    return blocks->file >= 0 ? HASHATTN_OK : file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
+    return file_open(host, path, source, &blocks->file);
 }
 
 void line_blocks_close(struct host *host, struct line_blocks *blocks)
@@ -32,13 +29,11 @@ static hashattn_status fill(struct host *host, struct line_blocks *blocks, bool 
     TRY(memory_grow(host, &blocks->bytes, &blocks->room, blocks->used, LINE_BLOCK, 1, "lines of a file"));
     *ended = false;
     while (blocks->used < until && !*ended) {
-        ssize_t got = read(blocks->file, blocks->bytes + blocks->used, until - blocks->used);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return file_fail(host, HASHATTN_BAD_FILE, blocks->path, "read", errno);
+        size_t got;
+        TRY(file_read_some(host, blocks->path, blocks->file, blocks->bytes + blocks->used,
+                           until - blocks->used, &got));
         *ended = got == 0;
-        blocks->used += (size_t)got;
+        blocks->used += got;
     }
     return HASHATTN_OK;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "base/file.h"
 #include "io/lines.h"
 
 enum { LINE_BLOCK = 1 << 20 }; /* bytes that are read at once; a longer line makes the block grow */
@@ -17,9 +18,10 @@ struct line_blocks {
     size_t given;      /* bytes that the last call returned */
 };
 
-/* Opens a file, pipe or device ("-": standard input). path must outlive the blocks. BAD_FILE: it cannot be
+/* Opens a file of lines (file_open). path must outlive the blocks. BAD_FILE: it cannot be
    opened; then there is nothing to close. */
-hashattn_status line_blocks_open(struct host *host, const char *path, struct line_blocks *blocks);
+hashattn_status line_blocks_open(struct host *host, const char *path, enum file_source source,
+                                 struct line_blocks *blocks);
 /* The next whole lines with their line feeds, which the last line of the file may lack; valid until the next
    call. The size is 0 at the end. */
 hashattn_status line_blocks_next(struct host *host, struct line_blocks *blocks, struct piece *block);

@@ -215,13 +215,19 @@ hashattn_status dataset_finish(struct host *host, struct dataset_builder *builde
     return status;
 }
 
-hashattn_status file_each_line(struct host *host, const char *path, line_visitor *visit, void *context)
+enum file_source dataset_source(const struct dataset_builder *builder)
+{
+    return builder->stream != NULL ? FILE_TYPED : FILE_FOUND;
+}
+
+hashattn_status file_each_line(struct host *host, const char *path, enum file_source source,
+                               line_visitor *visit, void *context)
 {
     struct line_blocks blocks;
     struct piece block, line;
     struct lines lines = {.number = 0};
     bool begun = false;
-    TRY(line_blocks_open(host, path, &blocks));
+    TRY(line_blocks_open(host, path, source, &blocks));
     hashattn_status status;
     do {
         status = line_blocks_next(host, &blocks, &block);

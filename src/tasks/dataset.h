@@ -4,6 +4,7 @@
 #ifndef TASKS_DATASET_H
 #define TASKS_DATASET_H
 
+#include "base/file.h"
 #include "base/file_writer.h"
 #include "io/lines.h"
 #include "tasks/task.h"
@@ -66,11 +67,15 @@ hashattn_status split_find(struct host *host, const struct split_files *files, c
 hashattn_status split_find_train(struct host *host, const struct split_files *files, const char *directory,
                                  char *path, size_t size);
 
-/* Calls visit for every line of a file (path "-": standard input) until a call fails; its message is then
+/* Who named the file that a builder is filled from: the user a file to predict, the folder all others. */
+enum file_source dataset_source(const struct dataset_builder *builder);
+
+/* Calls visit for every line of a file (file_open) until a call fails; its message is then
    prefixed with the path and the line number, counted from 1, unless it is INTERRUPTED. Reads in blocks, so
    memory does not grow with the file. */
 typedef hashattn_status line_visitor(struct host *host, void *context, struct piece line, size_t number);
-hashattn_status file_each_line(struct host *host, const char *path, line_visitor *visit, void *context);
+hashattn_status file_each_line(struct host *host, const char *path, enum file_source source,
+                               line_visitor *visit, void *context);
 /* A piece of a file for a message: at most 40 bytes, with unprintable ones replaced. Returns text. */
 enum { SHOWN_SIZE = 48 };
 const char *piece_shown(struct piece piece, char text[SHOWN_SIZE]);

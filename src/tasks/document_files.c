@@ -204,11 +204,12 @@ static hashattn_status use_record(struct host *host, const struct visit *visit, 
     return use_document(host, visit, &document);
 }
 
-static hashattn_status each_record(struct host *host, const char *path, const struct visit *visit)
+static hashattn_status each_record(struct host *host, const char *path, enum file_source source,
+                                   const struct visit *visit)
 {
     struct csv csv;
     struct columns columns = {.count = 0};
-    TRY(csv_open(host, path, &csv));
+    TRY(csv_open(host, path, source, &csv));
     hashattn_status status = read_header(host, &csv, visit->rules, &columns);
     while (status == HASHATTN_OK) {
         status = csv_next(host, &csv);
@@ -242,7 +243,7 @@ static hashattn_status each_file(struct host *host, const char *folder, const ch
         char path[FILE_PATH], *bytes = NULL;
         size_t size;
         TRY_DONE(file_join(host, folder, names[i], path, sizeof path));
-        TRY_DONE(file_read(host, path, FILE_MOST, &bytes, &size));
+        TRY_DONE(file_read_regular(host, path, FILE_MOST, &bytes, &size));
         const struct document document = {.texts = {{bytes, size}}, .label = {label, strlen(label)}};
         status = utf8_check(host, bytes, size);
         if (status == HASHATTN_OK)
@@ -276,13 +277,14 @@ done:
     return status;
 }
 
-hashattn_status document_file_read(struct host *host, const char *path, const struct document_rules *rules,
-                                   document_visitor *visit, void *context)
+hashattn_status document_file_read(struct host *host, const char *path, enum file_source source,
+                                   const struct document_rules *rules, document_visitor *visit, void *context)
 {
     struct visit of = {format_of(path), rules, visit, context};
     FAIL_IF(of.format == FORMAT_PLAIN && rules->pairs, host, HASHATTN_BAD_FILE,
             "%s: a line of a .txt file is one text; pairs are read from .jsonl, .tsv and .csv", path);
     if (of.format == FORMAT_FOLDERS)
         return each_folder(host, path, &of);
-    return of.format == FORMAT_CSV ? each_record(host, path, &of) : file_each_line(host, path, use_line, &of);
+    return of.format == FORMAT_CSV ? each_record(host, path, source, &of)
+                                   : file_each_line(host, path, source, use_line, &of);
 }

@@ -24,9 +24,10 @@ struct document_rules {
 };
 
 typedef hashattn_status document_visitor(struct host *host, void *context, const struct document *document);
-/* Calls visit for every document of a file (path "-": JSONL from standard input) until a call fails. Messages
+/* Calls visit for every document of a file ("-": JSONL) until a call fails. Messages
    begin with the path and the line. BAD_FILE: not one of the formats above. */
-hashattn_status document_file_read(struct host *host, const char *path, const struct document_rules *rules,
-                                   document_visitor *visit, void *context);
+hashattn_status document_file_read(struct host *host, const char *path, enum file_source source,
+                                   const struct document_rules *rules, document_visitor *visit,
+                                   void *context);
 
 #endif

@@ -101,7 +101,7 @@ hashattn_status documents_facts(struct host *host, const struct document_source 
     TRY_DONE(split_find_train(host, source->files, directory, path, sizeof path));
     TRY_DONE(memory_new_zeroed(host, MOST_LABELS, sizeof(char *), "labels", &labels));
     facts->labels = labels;
-    TRY_DONE(document_file_read(host, path, &rules, learn_from, &learning));
+    TRY_DONE(document_file_read(host, path, FILE_FOUND, &rules, learn_from, &learning));
     TRY_DONE(check_labels(host, path, facts));
     qsort(facts->labels, facts->num_classes, sizeof *facts->labels, compare_labels);
     task_facts_add(facts, "classify", facts->num_classes, 0);
@@ -158,7 +158,7 @@ static hashattn_status read_documents(struct host *host, const struct document_r
     struct reading reading = {.rules = rules, .facts = facts, .builder = builder};
     hashattn_status status = text_encoder_open(host, facts, &reading.encoder);
     if (status == HASHATTN_OK)
-        status = document_file_read(host, path, rules, push_document, &reading);
+        status = document_file_read(host, path, dataset_source(builder), rules, push_document, &reading);
     text_encoder_close(&reading.encoder);
     return status;
 }

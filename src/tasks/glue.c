@@ -234,7 +234,7 @@ static hashattn_status read_row(struct host *host, void *context, struct piece l
     return reading->use(host, reading->context, &row);
 }
 
-/* facts: NULL for labelled rows; see struct reading. */
+/* facts: NULL for labelled rows, which a data folder has; see struct reading. */
 static hashattn_status
 read_rows(struct host *host, const struct glue_set *set, const struct task_facts *facts, const char *path,
           hashattn_status (*use)(struct host *host, void *context, const struct row *row), void *context)
@@ -244,7 +244,7 @@ read_rows(struct host *host, const struct glue_set *set, const struct task_facts
         reading.named = true;
         reading.columns = of_cola;
     }
-    return file_each_line(host, path, read_row, &reading);
+    return file_each_line(host, path, facts == NULL ? FILE_FOUND : FILE_TYPED, read_row, &reading);
 }
 
 /* ---- facts --------------------------------------------------------------------------------------------- */

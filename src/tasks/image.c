@@ -107,7 +107,8 @@ static hashattn_status read_batch(struct host *host, const struct reading *readi
 {
     char *bytes;
     size_t size;
-    TRY(file_read(host, path, FILE_MOST, &bytes, &size));
+    TRY((dataset_source(reading->builder) == FILE_TYPED ? file_read : file_read_regular)(
+        host, path, FILE_MOST, &bytes, &size));
     hashattn_status status = read_records(host, reading, bytes, size);
     if (status == HASHATTN_BAD_FILE)
         host_prefix(host, path);
@@ -144,12 +145,12 @@ static void labels_path(const char *images, char *path, size_t size)
 }
 
 /* The caller frees *bytes, also after a failure. */
-static hashattn_status read_idx(struct host *host, const char *path, size_t rank, char **bytes,
-                                struct idx *idx)
+static hashattn_status read_idx(struct host *host, const char *path, enum file_source source, size_t rank,
+                                char **bytes, struct idx *idx)
 {
     size_t size;
     *bytes = NULL;
-    TRY(file_read(host, path, FILE_MOST, bytes, &size));
+    TRY((source == FILE_TYPED ? file_read : file_read_regular)(host, path, FILE_MOST, bytes, &size));
     hashattn_status status = idx_parse(host, *bytes, size, rank, idx);
     if (status != HASHATTN_OK)
         host_prefix(host, path);
@@ -180,9 +181,9 @@ static hashattn_status read_images(struct host *host, const struct reading *read
     struct idx images, of_labels;
     labels_path(path, labels_at, sizeof labels_at);
     bool labelled = labels_at[0] != '\0' && (labels_needed || file_exists(labels_at));
-    hashattn_status status = read_idx(host, path, 3, &bytes, &images);
+    hashattn_status status = read_idx(host, path, dataset_source(reading->builder), 3, &bytes, &images);
     if (status == HASHATTN_OK && labelled)
-        status = read_idx(host, labels_at, 1, &labels, &of_labels);
+        status = read_idx(host, labels_at, FILE_FOUND, 1, &labels, &of_labels);
     if (status == HASHATTN_OK && labelled && of_labels.shape[0] != images.shape[0])
         status = host_fail(host, HASHATTN_BAD_FILE, "%s has %zu images, %s has %zu labels", path,
                            images.shape[0], labels_at, of_labels.shape[0]);

@@ -344,7 +344,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
                                  struct dataset_builder *builder)
 {
     struct reading reading = {.options = context, .builder = builder};
-    return file_each_line(host, path, read_line, &reading);
+    return file_each_line(host, path, dataset_source(builder), read_line, &reading);
 }
 
 static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,

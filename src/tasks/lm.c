@@ -68,7 +68,7 @@ static hashattn_status learn_words(struct host *host, const struct lm_options *l
 {
     char *text;
     size_t size;
-    TRY(file_read(host, path, FILE_MOST, &text, &size));
+    TRY(file_read_regular(host, path, FILE_MOST, &text, &size));
     hashattn_status status = words_count(host, text, size, (size_t)lm->max_words, &found->words);
     memory_free(host, text);
     if (status != HASHATTN_OK)
@@ -86,7 +86,8 @@ static hashattn_status learn_bpe_of(struct host *host, const struct lm_options *
     struct word_counts counts = {.bytes = NULL};
     FAIL_IF(given == NULL && lm->max_words < LEARN_LEAST, host, HASHATTN_INVALID,
             "lm: max_words is %lld, a bpe has at least %d tokens", (long long)lm->max_words, LEARN_LEAST);
-    hashattn_status status = given == NULL ? word_counts_add_file(host, &counts, path) : HASHATTN_OK;
+    hashattn_status status =
+        given == NULL ? word_counts_add_file(host, &counts, path, FILE_FOUND) : HASHATTN_OK;
     if (status == HASHATTN_OK)
         status = tokens_learn(host, &choice, &counts, found);
     word_counts_free(host, &counts);
@@ -160,7 +161,7 @@ static hashattn_status push_bytes(struct host *host, const char *path, struct se
 {
     char *bytes;
     size_t size;
-    TRY(file_read(host, path, FILE_MOST, &bytes, &size));
+    TRY(file_read_regular(host, path, FILE_MOST, &bytes, &size));
     hashattn_status status = HASHATTN_OK;
     for (size_t i = 0; i < size && status == HASHATTN_OK; i++)
         status = push_token(host, segment, FIRST_ID + (unsigned char)bytes[i]);
@@ -190,7 +191,7 @@ static hashattn_status push_tokens(struct host *host, const char *path, struct s
     struct line_blocks blocks;
     struct encoder *encoder = NULL;
     struct piece block;
-    TRY(line_blocks_open(host, path, &blocks));
+    TRY(line_blocks_open(host, path, FILE_FOUND, &blocks));
     hashattn_status status = encoder_new(host, segment->facts->tokenizer, &encoder);
     do {
         if (status == HASHATTN_OK)
@@ -210,7 +211,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
     if (segment.facts->tokenizer != NULL)
         TRY(push_tokens(host, path, &segment));
     else if (segment.facts->words != NULL)
-        TRY(file_each_line(host, path, push_line, &segment));
+        TRY(file_each_line(host, path, FILE_FOUND, push_line, &segment));
     else
         TRY(push_bytes(host, path, &segment));
     FAIL_IF(segment.count < 2 && builder->dataset.count == 0, host, HASHATTN_BAD_FILE,

@@ -130,7 +130,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
 {
     const struct task_facts *known = context;
     struct reading reading = {.longest = known->max_len, .builder = builder};
-    return file_each_line(host, path, read_line, &reading);
+    return file_each_line(host, path, FILE_FOUND, read_line, &reading);
 }
 
 static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
@@ -153,7 +153,7 @@ static hashattn_status facts(struct host *host, const void *options, const char 
     struct reading reading = {.longest = 0, .builder = NULL};
     *result = (struct task_facts){0};
     TRY(split_find_train(host, &files, directory, path, sizeof path));
-    TRY(file_each_line(host, path, read_line, &reading));
+    TRY(file_each_line(host, path, FILE_FOUND, read_line, &reading));
     FAIL_IF(reading.longest == 0, host, HASHATTN_BAD_FILE, "%s has no examples", path);
     return task_facts_new(host, VOCAB_SIZE, reading.longest, labels, SYMBOLS, result);
 }

@@ -81,7 +81,7 @@ hashattn_status token_documents_read(struct host *host, const struct tokenizer *
     struct reader reader = {.rules = rules, .builder = builder};
     TRY(encoder_new(host, tokenizer, &reader.encoder));
     hashattn_status status =
-        plain ? read_whole(host, &reader, path) : file_each_line(host, path, read_line, &reader);
+        plain ? read_whole(host, &reader, path) : file_each_line(host, path, FILE_TYPED, read_line, &reader);
     encoder_free(reader.encoder);
     return status;
 }

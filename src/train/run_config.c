@@ -426,3 +426,10 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
         run_config_free(host, config);
     return status;
 }
+
+hashattn_status run_config_data(struct host *host, const struct run_config *config, const char **data)
+{
+    if (*data == NULL)
+        TRY(file_check_recorded(host, *data = config->data));
+    return HASHATTN_OK;
+}

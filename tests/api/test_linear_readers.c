@@ -391,7 +391,8 @@ static void read_series(struct work *work)
     char path[120];
     struct series series;
     path_of(work, "t.csv", path);
-    good(work, series_read(work->host, path, &(struct series_choice){.date = "date", .target = ""}, &series));
+    good(work, series_read(work->host, path, FILE_FOUND,
+                           &(struct series_choice){.date = "date", .target = ""}, &series));
     series_free(work->host, &series);
 }
 

@@ -1,11 +1,14 @@
 /* Reading, appending and directories: failures are reported. Bugs tried and caught: limit off by one; a cut
    log line joined to the next; no NUL after the end; waiting for a pipe; reading a device as a file;
    following a log's link; reading a whole file for its start; bytes of a read that failed midway, or their
-   count.
+   count; a pipe or "-" opened although a folder has it; a wait for a pipe that a signal does not end; "..",
+   an absolute name or a link out of the folder accepted, or "..a" and a folder with a name that continues
+   that of the root refused; a device accepted as recorded data.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,6 +164,117 @@ static void only_regular_files_are_read_as_such(void **state)
     assert_int_equal(size, 5);
     assert_string_equal(bytes, "words");
     memory_free(host, bytes);
+}
+
+static void the_source_decides_what_may_be_opened(void **state)
+{
+    struct place *place = *state;
+    struct host *host = &place->host;
+    char pipe[200];
+    int file;
+    snprintf(pipe, sizeof pipe, "%s/pipe", place->directory);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    alarm(20);
+    check_status(host, file_open(host, pipe, FILE_FOUND, &file), HASHATTN_BAD_FILE,
+                 "is a pipe, a regular file is needed");
+    assert_int_equal(file, -1);
+    alarm(0);
+    check_status(host, file_open(host, "/dev/zero", FILE_FOUND, &file), HASHATTN_BAD_FILE, "is a device");
+    check_status(host, file_open(host, "-", FILE_FOUND, &file), HASHATTN_BAD_FILE, "No such file");
+    for (int i = 0; i < 3; i++) {
+        place_put(place, "words");
+        check_status(host,
+                     file_open(host,
+                               i == 0   ? "/dev/zero"
+                               : i == 1 ? "-"
+                                        : place->path,
+                               i < 2 ? FILE_TYPED : FILE_FOUND, &file),
+                     HASHATTN_OK, NULL);
+        assert_true(file > STDERR_FILENO);
+        close(file);
+    }
+    check_status(host, file_check_recorded(host, place->path), HASHATTN_OK, NULL);
+    check_status(host, file_check_recorded(host, place->directory), HASHATTN_OK, NULL);
+    check_status(host, file_check_recorded(host, pipe), HASHATTN_BAD_FILE, "pipe: is a pipe");
+    check_status(host, file_check_recorded(host, "/dev/zero"), HASHATTN_BAD_FILE, "/dev/zero: is a device");
+    check_status(host, file_check_recorded(host, "-"), HASHATTN_BAD_FILE, "is '-'");
+    check_status(host, file_check_recorded(host, "/nowhere"), HASHATTN_BAD_FILE, "No such file");
+}
+
+static void do_nothing(int number)
+{
+    (void)number;
+}
+
+/* The child waits in open (no writer), or in read (a writer that is silent), until an alarm. */
+static void a_signal_ends_a_wait_for_a_pipe(void **state)
+{
+    struct place *place = *state;
+    char pipe[200], *bytes;
+    size_t size;
+    snprintf(pipe, sizeof pipe, "%s/pipe", place->directory);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    for (int silent = 0; silent < 2; silent++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct sigaction action = {.sa_handler = do_nothing};
+            struct itimerval timer = {.it_interval = {0, 100000}, .it_value = {0, 100000}};
+            int writer = silent ? open(pipe, O_RDWR) : -1;
+            sigaction(SIGALRM, &action, NULL);
+            setitimer(ITIMER_REAL, &timer, NULL);
+            hashattn_status status = file_read(&place->host, pipe, 100, &bytes, &size);
+            _exit(status == HASHATTN_INTERRUPTED && bytes == NULL && (writer >= 0) == silent &&
+                          strstr(place->host.message, silent ? "cannot read" : "cannot open") != NULL
+                      ? 0
+                      : 1);
+        }
+        int status, waited = 0;
+        while (waitpid(child, &status, WNOHANG) == 0 && waited++ < 2000)
+            usleep(10000);
+        if (waited >= 2000)
+            kill(child, SIGKILL);
+        assert_true(waited < 2000 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+static void names_in_files_stay_inside(void **state)
+{
+    struct place *place = *state;
+    struct host *host = &place->host;
+    char root[200], path[4096], more[300];
+    static const char *const refused[] = {"",     "/etc/passwd", "..", "../file", "a/../../file",
+                                          "a/..", "out/file"};
+    static const char *const accepted[] = {"file", "a/file", "..a", "a../b", "a/..b", "in/file", "not/there"};
+    snprintf(root, sizeof root, "%s/root", place->directory);
+    snprintf(more, sizeof more, "%s-more", root);
+    assert_int_equal(mkdir(root, 0700), 0);
+    assert_int_equal(mkdir(more, 0700), 0);
+    for (int i = 0; i < 4; i++) {
+        static const char *const made[] = {"root/a", "root/out", "root/in", "root-more/file"};
+        snprintf(path, sizeof path, "%s/%s", place->directory, made[i]);
+        if (i == 1 || i == 2)
+            assert_int_equal(symlink(i == 1 ? "../root-more" : "a", path), 0);
+        else
+            assert_int_equal(mkdir(path, 0700), 0);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        check_status(host, file_join_inside(host, root, refused[i], path, sizeof path), HASHATTN_BAD_FILE,
+                     i < 6 ? "a path inside the directory is needed"
+                           : "a link there leads out of the directory");
+    for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
+        check_status(host, file_join_inside(host, root, accepted[i], path, sizeof path), HASHATTN_OK, NULL);
+        snprintf(more, sizeof more, "%s/%s", root, accepted[i]);
+        assert_string_equal(path, more);
+    }
+    check_status(host, file_join_inside(host, "/", "etc", path, sizeof path), HASHATTN_OK, NULL);
+    for (int i = 0; i < 5; i++) {
+        static const char *const made[] = {"root/a", "root/out", "root/in", "root-more/file", "root"};
+        snprintf(path, sizeof path, "%s/%s", place->directory, made[i]);
+        remove(path);
+    }
+    snprintf(path, sizeof path, "%s/root-more", place->directory);
+    remove(path);
 }
 
 static void the_start_of_a_file_is_read(void **state)
@@ -361,6 +476,9 @@ int main(void)
         PLACED(an_endless_file_ends_at_the_limit),
         PLACED(what_cannot_be_read_is_named),
         PLACED(only_regular_files_are_read_as_such),
+        PLACED(the_source_decides_what_may_be_opened),
+        PLACED(a_signal_ends_a_wait_for_a_pipe),
+        PLACED(names_in_files_stay_inside),
         PLACED(the_start_of_a_file_is_read),
         PLACED(a_disk_that_fails_midway_leaves_nothing),
         PLACED(a_log_is_a_regular_file),

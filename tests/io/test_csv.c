@@ -57,7 +57,7 @@ static void records_follow_the_rules(void **state)
         csv_close(&folder->host, &csv);
         folder_put_text(folder, "x.csv", cases[i][0]);
         snprintf(path, sizeof path, "%s/x.csv", folder->path);
-        check_status(&folder->host, csv_open(&folder->host, path, &csv), HASHATTN_OK, NULL);
+        check_status(&folder->host, csv_open(&folder->host, path, FILE_TYPED, &csv), HASHATTN_OK, NULL);
         check_status(&folder->host, shown(&folder->host, &csv, text), HASHATTN_OK, NULL);
         assert_string_equal(text, cases[i][1]);
         csv_close(&folder->host, &csv);
@@ -86,8 +86,8 @@ static void damage_is_refused_by_line(void **state)
         csv_close(&folder->host, &csv);
     }
     struct csv csv;
-    check_status(&folder->host, csv_open(&folder->host, "/nowhere/x.csv", &csv), HASHATTN_BAD_FILE,
-                 "/nowhere/x.csv: cannot open");
+    check_status(&folder->host, csv_open(&folder->host, "/nowhere/x.csv", FILE_TYPED, &csv),
+                 HASHATTN_BAD_FILE, "/nowhere/x.csv: cannot open");
 }
 
 /* A field longer than a block, quotes at the border of blocks, and the lines after it. */
@@ -104,7 +104,7 @@ static void records_span_blocks(void **state)
         free(text);
         snprintf(path, sizeof path, "%s/x.csv", folder->path);
         struct csv csv;
-        check_status(&folder->host, csv_open(&folder->host, path, &csv), HASHATTN_OK, NULL);
+        check_status(&folder->host, csv_open(&folder->host, path, FILE_TYPED, &csv), HASHATTN_OK, NULL);
         check_status(&folder->host, csv_next(&folder->host, &csv), HASHATTN_OK, NULL);
         assert_int_equal(csv.count, 2);
         assert_int_equal(csv.fields[0].size, length + 1);
@@ -167,7 +167,7 @@ static void every_failing_allocation_is_survived(void **state)
         struct csv csv;
         char text[100];
         failing_host_init(&failing, n);
-        hashattn_status status = csv_open(&failing.host, path, &csv);
+        hashattn_status status = csv_open(&failing.host, path, FILE_TYPED, &csv);
         if (status == HASHATTN_OK) {
             status = shown(&failing.host, &csv, text);
             csv_close(&failing.host, &csv);

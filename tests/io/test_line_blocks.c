@@ -19,7 +19,8 @@ static void check_file(struct place *place, size_t size, size_t line)
     struct line_blocks blocks;
     struct piece block;
     size_t at = 0;
-    check_status(&place->host, line_blocks_open(&place->host, place->path, &blocks), HASHATTN_OK, NULL);
+    check_status(&place->host, line_blocks_open(&place->host, place->path, FILE_TYPED, &blocks), HASHATTN_OK,
+                 NULL);
     do {
         check_status(&place->host, line_blocks_next(&place->host, &blocks, &block), HASHATTN_OK, NULL);
         assert_true(block.size <= size - at);
@@ -48,9 +49,10 @@ static void failures_are_named(void **state)
     struct place *place = *state;
     struct line_blocks blocks;
     struct piece block;
-    check_status(&place->host, line_blocks_open(&place->host, place->path, &blocks), HASHATTN_BAD_FILE,
-                 "/file: cannot open");
-    check_status(&place->host, line_blocks_open(&place->host, place->directory, &blocks), HASHATTN_OK, NULL);
+    check_status(&place->host, line_blocks_open(&place->host, place->path, FILE_TYPED, &blocks),
+                 HASHATTN_BAD_FILE, "/file: cannot open");
+    check_status(&place->host, line_blocks_open(&place->host, place->directory, FILE_TYPED, &blocks),
+                 HASHATTN_OK, NULL);
     check_status(&place->host, line_blocks_next(&place->host, &blocks, &block), HASHATTN_BAD_FILE,
                  "cannot read");
     line_blocks_close(&place->host, &blocks);

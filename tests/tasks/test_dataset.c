@@ -284,15 +284,15 @@ static void messages_name_file_and_line(void **state)
     snprintf(path, sizeof path, "%s/lines", folder->path);
     snprintf(want, sizeof want, "%s: line 3: not this one", path);
     folder_put_text(folder, "lines", "a\n\nccc\ndddd\n");
-    check_status(&folder->host, file_each_line(&folder->host, path, refuse_third, &bytes), HASHATTN_BAD_FILE,
-                 NULL);
+    check_status(&folder->host, file_each_line(&folder->host, path, FILE_TYPED, refuse_third, &bytes),
+                 HASHATTN_BAD_FILE, NULL);
     assert_string_equal(folder->host.message, want);
     assert_int_equal(bytes, 4); /* nothing after the failure was visited */
     assert_non_null(freopen(path, "rb", stdin));
-    check_status(&folder->host, file_each_line(&folder->host, "-", refuse_third, &bytes), HASHATTN_BAD_FILE,
-                 NULL);
+    check_status(&folder->host, file_each_line(&folder->host, "-", FILE_TYPED, refuse_third, &bytes),
+                 HASHATTN_BAD_FILE, NULL);
     assert_string_equal(folder->host.message, "standard input: line 3: not this one");
-    check_status(&folder->host, file_each_line(&folder->host, folder->path, refuse_third, &bytes),
+    check_status(&folder->host, file_each_line(&folder->host, folder->path, FILE_TYPED, refuse_third, &bytes),
                  HASHATTN_BAD_FILE, folder->path); /* a directory */
 }
 

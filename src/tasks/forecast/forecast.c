@@ -75,11 +75,13 @@ static const struct option_row rows[] = {
 /* ---- the file ------------------------------------------------------------------------------------------ */
 
 /* `data` is the file, or a directory with one .csv file. */
-static hashattn_status find_file(struct host *host, const char *data, char *path, size_t size)
+static hashattn_status find_file(struct host *host, const char *data, char *path, size_t size,
+                                 enum file_source *source)
 {
     const char **names;
     size_t count;
-    if (!file_is_directory(data)) {
+    *source = file_is_directory(data) ? FILE_FOUND : FILE_TYPED;
+    if (*source == FILE_TYPED) {
         FAIL_IF(strlen(data) >= size, host, HASHATTN_INVALID, "the path of the file has %zu bytes, %zu fit",
                 strlen(data), size - 1);
         strcpy(path, data);
@@ -108,7 +110,8 @@ static bool is_joint(const struct forecast_options *options)
 }
 
 static hashattn_status read_series(struct host *host, const struct forecast_options *options,
-                                   const struct task_facts *facts, const char *path, struct series *series)
+                                   const struct task_facts *facts, const char *path, enum file_source source,
+                                   struct series *series)
 {
     bool only_target =
         options->features == FEATURES_S || (options->features == FEATURES_MS && !is_joint(options));
@@ -124,7 +127,7 @@ static hashattn_status read_series(struct host *host, const struct forecast_opti
         choice.names = names;
         choice.count = facts->num_columns;
     }
-    hashattn_status status = series_read(host, path, &choice, series);
+    hashattn_status status = series_read(host, path, source, &choice, series);
     memory_free(host, (void *)names);
     return status;
 }
@@ -332,10 +335,11 @@ static hashattn_status load_dated(struct host *host, const void *task_options, c
     const struct forecast_options *options = task_options;
     struct series series;
     char path[FILE_PATH];
+    enum file_source source;
     *dataset = (struct dataset){0};
     FAIL_IF(facts->num_columns == 0, host, HASHATTN_INVALID, "the facts of the run have no columns");
-    TRY(find_file(host, data, path, sizeof path));
-    TRY(read_series(host, options, facts, path, &series));
+    TRY(find_file(host, data, path, sizeof path, &source));
+    TRY(read_series(host, options, facts, path, source, &series));
     hashattn_status status = load_part(host, options, facts, &series, split, dataset, first);
     *calendar = series.calendar;
     series_free(host, &series);
@@ -435,9 +439,10 @@ static hashattn_status facts(struct host *host, const void *task_options, const 
     const struct forecast_options *options = task_options;
     struct series series;
     char path[FILE_PATH];
+    enum file_source source;
     *result = (struct task_facts){0};
-    TRY(find_file(host, data, path, sizeof path));
-    TRY(read_series(host, options, NULL, path, &series));
+    TRY(find_file(host, data, path, sizeof path, &source));
+    TRY(read_series(host, options, NULL, path, source, &series));
     hashattn_status status = find_facts(host, options, &series, result);
     series_free(host, &series);
     if (status != HASHATTN_OK) {

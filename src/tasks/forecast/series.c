@@ -188,12 +188,12 @@ static hashattn_status read_rows(struct host *host, struct reading *reading)
     }
 }
 
-hashattn_status series_read(struct host *host, const char *path, const struct series_choice *choice,
-                            struct series *series)
+hashattn_status series_read(struct host *host, const char *path, enum file_source source,
+                            const struct series_choice *choice, struct series *series)
 {
     struct reading reading = {.series = series};
     *series = (struct series){.columns = 0};
-    TRY(csv_open(host, path, &reading.csv));
+    TRY(csv_open(host, path, source, &reading.csv));
     struct c_locale locale = c_locale_begin();
     hashattn_status status = read_header(host, &reading, choice);
     if (status == HASHATTN_OK)

@@ -4,6 +4,7 @@
 #ifndef TASKS_FORECAST_SERIES_H
 #define TASKS_FORECAST_SERIES_H
 
+#include "base/file.h"
 #include "io/calendar.h"
 
 struct series {
@@ -27,8 +28,8 @@ struct series_choice {
 /* BAD_FILE, with the path, and where there are such the line, the row (from 1) and the column: a column is
    missing, there twice or without a name; a date is not as io/calendar.h wants it; a cell is not a finite
    number. On failure *series is empty. */
-hashattn_status series_read(struct host *host, const char *path, const struct series_choice *choice,
-                            struct series *series);
+hashattn_status series_read(struct host *host, const char *path, enum file_source source,
+                            const struct series_choice *choice, struct series *series);
 void series_free(struct host *host, struct series *series);
 
 #endif

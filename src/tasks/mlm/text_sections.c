@@ -135,7 +135,7 @@ static hashattn_status take_line(struct section_reader *reader, enum text_kind k
 
 static hashattn_status open_next(struct section_reader *reader)
 {
-    TRY(line_blocks_open(reader->host, reader->files[reader->file], &reader->lines));
+    TRY(line_blocks_open(reader->host, reader->files[reader->file], FILE_TYPED, &reader->lines));
     reader->open = true;
     reader->line = 0;
     reader->rest = (struct piece){NULL, 0};

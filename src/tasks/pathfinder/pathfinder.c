@@ -118,7 +118,7 @@ struct reading {
     struct pixel_rules rules;
     const struct task_facts *facts;
     struct dataset_builder *builder; /* NULL: only the size of the first picture is read */
-    bool label_needed;
+    bool label_needed;               /* the file belongs to a data set; false: the user typed its name */
     struct picture first;
     const char *root;      /* of the published layout */
     unsigned char *pixels; /* (PGM_PIXELS) */
@@ -170,7 +170,7 @@ static hashattn_status read_pictures(struct host *host, struct reading *reading,
 {
     char *bytes;
     size_t size;
-    TRY(file_read(host, path, FILE_MOST, &bytes, &size));
+    TRY((reading->label_needed ? file_read_regular : file_read)(host, path, FILE_MOST, &bytes, &size));
     struct pgm pictures = pgm_open(bytes, size);
     bool more = true;
     hashattn_status status = HASHATTN_OK;
@@ -198,7 +198,7 @@ static hashattn_status picture_path(struct host *host, const char *root, struct 
     int whole = (int)file.size;
     snprintf(name, sizeof name, "%.*s/%.*s%s", (int)folder_name.size, folder_name.bytes,
              png ? whole - 4 : whole, file.bytes, png ? ".pgm" : "");
-    TRY(file_join(host, root, name, path, size));
+    TRY(file_join_inside(host, root, name, path, size));
     FAIL_IF(
         png && !file_exists(path), host, HASHATTN_BAD_FILE,
         "%s does not exist; PNG is not read, so convert the pictures: mogrify -format pgm %s/imgs/*/*.png",
@@ -211,7 +211,7 @@ static hashattn_status take_file(struct host *host, struct reading *reading, con
     char *bytes;
     size_t size;
     bool more;
-    TRY(file_read(host, path, PGM_PIXELS * 8, &bytes, &size));
+    TRY(file_read_regular(host, path, PGM_PIXELS * 8, &bytes, &size));
     struct pgm pgm_file = pgm_open(bytes, size);
     hashattn_status status = size == 0 ? HASHATTN_OK : pgm_next(host, &pgm_file, reading->pixels, &more);
     if (status == HASHATTN_OK && size > 0 && !more)
@@ -269,7 +269,7 @@ static hashattn_status read_metadata(struct host *host, struct reading *reading,
         char path[FILE_PATH];
         status = file_join(host, directory, names[i], path, sizeof path);
         if (status == HASHATTN_OK)
-            status = file_each_line(host, path, read_metadata_line, reading);
+            status = file_each_line(host, path, FILE_FOUND, read_metadata_line, reading);
     }
     memory_free(host, names);
     return status;

@@ -53,11 +53,12 @@ hashattn_status word_counts_add(struct host *host, struct word_counts *counts, s
     return HASHATTN_OK;
 }
 
-hashattn_status word_counts_add_file(struct host *host, struct word_counts *counts, const char *path)
+hashattn_status word_counts_add_file(struct host *host, struct word_counts *counts, const char *path,
+                                     enum file_source source)
 {
     struct line_blocks blocks;
     struct piece block;
-    TRY(line_blocks_open(host, path, &blocks));
+    TRY(line_blocks_open(host, path, source, &blocks));
     hashattn_status status;
     do {
         status = line_blocks_next(host, &blocks, &block);

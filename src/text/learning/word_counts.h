@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "base/file.h"
 #include "base/tables/index_table.h"
 #include "io/lines.h"
 
@@ -28,7 +29,8 @@ void word_counts_free(struct host *host, struct word_counts *counts);
 hashattn_status word_counts_add_word(struct host *host, struct word_counts *counts, struct piece word);
 /* Adds the words (byte_level.h) of every line, the line feed included. */
 hashattn_status word_counts_add(struct host *host, struct word_counts *counts, struct piece lines);
-/* The same for a file of any size ("-": standard input). */
-hashattn_status word_counts_add_file(struct host *host, struct word_counts *counts, const char *path);
+/* The same for a file of any size (file_open). */
+hashattn_status word_counts_add_file(struct host *host, struct word_counts *counts, const char *path,
+                                     enum file_source source);
 
 #endif

@@ -107,8 +107,9 @@ static hashattn_status open_both(struct host *host, const struct compared *const
                                  enum split split, struct side sides[2])
 {
     TRY(check_runs(host, runs[0]->config, runs[1]->config, data));
+    TRY(run_config_data(host, runs[0]->config, &data));
     for (int i = 0; i < 2; i++)
-        TRY(side_open(host, runs[i], data == NULL ? runs[0]->config->data : data, split, &sides[i]));
+        TRY(side_open(host, runs[i], data, split, &sides[i]));
     return check_examples(host, sides, split);
 }
 

@@ -18,7 +18,7 @@ static hashattn_status read_text(struct folder *folder, const char *text, const 
     char path[100];
     folder_put_text(folder, "t.csv", text);
     snprintf(path, sizeof path, "%s/t.csv", folder->path);
-    return series_read(&folder->host, path, choice, series);
+    return series_read(&folder->host, path, FILE_FOUND, choice, series);
 }
 
 static const char table[] = "a,date,b,c\n"
@@ -98,7 +98,7 @@ static void bad_files_are_refused(void **state)
     const struct series_choice dates = {.date = "date", .target = "date"};
     check_status(&folder->host, read_text(folder, table, &dates, &series), HASHATTN_BAD_FILE,
                  "the target 'date' is the column of dates");
-    check_status(&folder->host, series_read(&folder->host, "/nowhere.csv", &dates, &series),
+    check_status(&folder->host, series_read(&folder->host, "/nowhere.csv", FILE_FOUND, &dates, &series),
                  HASHATTN_BAD_FILE, "/nowhere.csv");
 }
 
@@ -114,7 +114,7 @@ static void failing_allocations_leave_nothing(void **state)
         struct failing_host failing;
         struct series series;
         failing_host_init(&failing, n);
-        status = series_read(&failing.host, path, &choice, &series);
+        status = series_read(&failing.host, path, FILE_FOUND, &choice, &series);
         if (status == HASHATTN_OK)
             series_free(&failing.host, &series);
         else

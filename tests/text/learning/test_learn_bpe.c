@@ -139,8 +139,8 @@ static void words_are_counted_line_by_line(void **state)
     char path[100];
     folder_put_text(folder, "text", "the cat\n  the cat \n\nthe");
     snprintf(path, sizeof path, "%s/text", folder->path);
-    check_status(host, word_counts_add_file(host, &counts, path), HASHATTN_OK, NULL);
-    check_status(host, word_counts_add_file(host, &counts, path), HASHATTN_OK, NULL);
+    check_status(host, word_counts_add_file(host, &counts, path, FILE_TYPED), HASHATTN_OK, NULL);
+    check_status(host, word_counts_add_file(host, &counts, path, FILE_TYPED), HASHATTN_OK, NULL);
     assert_int_equal(counts.count, 6);
     assert_int_equal(count_of(&counts, "the"), 4);
     assert_int_equal(count_of(&counts, " the"), 2);
@@ -149,7 +149,8 @@ static void words_are_counted_line_by_line(void **state)
     assert_int_equal(count_of(&counts, " \n"), 2);
     assert_int_equal(count_of(&counts, " "), 2);
     word_counts_free(host, &counts);
-    check_status(host, word_counts_add_file(host, &counts, "/none"), HASHATTN_BAD_FILE, "/none: cannot open");
+    check_status(host, word_counts_add_file(host, &counts, "/none", FILE_FOUND), HASHATTN_BAD_FILE,
+                 "/none: cannot open");
 }
 
 static int stop(void *user, size_t tokens, size_t vocab_size)
