@@ -7,27 +7,29 @@
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/progress.h"
+#include "cli/shared/tool/outputs.h"
 
 struct embed {
     hashattn_context *context;
     const char *out;
     hashattn_npy_writer *writer; /* begun with the first document */
-    hashattn_status status;
+    int code;                    /* of a failure that the callback reported */
     struct progress progress;
     hashattn_embedding last;
     size_t *offsets; /* (documents + 1), with one vector per token; else NULL */
     int per_token;
 };
 
-static hashattn_status begin(struct embed *embed, const hashattn_embedding *e)
+static int begin(struct embed *embed, const hashattn_embedding *e)
 {
     const size_t shape[] = {e->num_vectors, e->dim};
     if (embed->per_token) {
         embed->offsets = calloc(e->num_documents + 1, sizeof *embed->offsets);
         if (embed->offsets == NULL)
-            return HASHATTN_NO_MEMORY;
+            return tool_fail(EXIT_ROOM, "no memory for the offsets of %zu documents", e->num_documents);
     }
-    return hashattn_npy_begin(embed->context, embed->out, 2, shape, &embed->writer);
+    hashattn_status status = hashattn_npy_begin(embed->context, embed->out, 2, shape, &embed->writer);
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(embed->context, status);
 }
 
 static int take(void *user, const hashattn_embedding *e)
@@ -35,8 +37,8 @@ static int take(void *user, const hashattn_embedding *e)
     struct embed *embed = user;
     embed->last = *e;
     if (embed->writer == NULL)
-        embed->status = begin(embed, e);
-    if (embed->status != HASHATTN_OK)
+        embed->code = begin(embed, e);
+    if (embed->code != EXIT_GOOD)
         return 1;
     hashattn_npy_write_part(embed->writer, e->vectors, e->count * e->dim);
     if (embed->offsets != NULL)
@@ -52,6 +54,7 @@ static hashattn_status write_offsets(const struct embed *embed)
     size_t size = strlen(embed->out),
            end = size > 4 && strcmp(embed->out + size - 4, ".npy") == 0 ? size - 4 : size;
     snprintf(path, sizeof path, "%.*s.offsets.npy", (int)end, embed->out);
+    outputs_own(path);
     return hashattn_npy_write_counts(embed->context, path, embed->offsets, embed->last.num_documents + 1);
 }
 
@@ -89,8 +92,8 @@ static int embed_files(const struct options *options, hashattn_pretrained *pretr
         status = hashattn_pretrained_embed(pretrained, options->operands + 1, options->num_operands - 1, text,
                                            take, embed);
     progress_end(&embed->progress);
-    if (embed->status == HASHATTN_NO_MEMORY && embed->writer == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for the offsets of %zu documents", embed->last.num_documents);
+    if (embed->code != EXIT_GOOD)
+        return embed->code;
     if (status == HASHATTN_OK && embed->writer == NULL)
         return tool_fail(EXIT_FILE, "the files have no documents");
     if (status == HASHATTN_OK) {
@@ -138,6 +141,8 @@ static int run(const struct command *self, int argc, char **argv)
     text.seed = options.common.seed;
     hashattn_pretrained *pretrained = NULL;
     code = tool_open(&options.common, &embed.context);
+    if (code == EXIT_GOOD)
+        code = outputs_check_file(embed.out);
     if (code == EXIT_GOOD) {
         hashattn_status status =
             hashattn_pretrained_load(embed.context, options.operands[0], attention, &pretrained);

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
+#include "cli/shared/tool/outputs.h"
 
 static void report(const struct options *options, const hashattn_pretrained_info *info, const char *out)
 {
@@ -66,6 +67,8 @@ static int run(const struct command *self, int argc, char **argv)
         return options_fail(&options, "export needs --out, the directory to write");
     hashattn_context *context;
     code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD)
+        code = outputs_check_directory(out);
     if (code == EXIT_GOOD)
         code = work(&options, context, attention, out);
     tool_close(context);

@@ -13,6 +13,7 @@
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/tool/halves.h"
+#include "cli/shared/tool/outputs.h"
 
 static int read_params(struct attend *a)
 {
@@ -216,6 +217,7 @@ static int write_rows(struct attend *a, const char *name, const float *data, con
         int code = attend_ranks_path(a, name, ".npy", path);
         if (code != EXIT_GOOD)
             return code;
+        outputs_own(path);
         name = path;
     }
     hashattn_status status = hashattn_npy_write(a->context, name, data, like->rank, shape);
@@ -228,6 +230,7 @@ static int write_one(struct attend *a, const char *directory, const char *name, 
     char path[ATTEND_PATH];
     if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path)
         return tool_fail(EXIT_USAGE, "--grad-dir: a name of %zu bytes is too long", strlen(directory));
+    outputs_own(path);
     return write_rows(a, path, data, like, like->shape[like->rank - 1]);
 }
 
@@ -390,6 +393,9 @@ static int run(const struct command *self, int argc, char **argv)
     a.problem.seed = options.common.seed;
     code = check_usage(&a, &options);
     code = code != EXIT_GOOD ? code : open_mechanism(&a, &options);
+    code = code != EXIT_GOOD ? code : outputs_check_file(a.out);
+    if (a.grad_dir != NULL)
+        code = code != EXIT_GOOD ? code : outputs_check_directory(a.grad_dir);
     code = code != EXIT_GOOD ? code : attend_read_arrays(&a);
     if (a.mask != NULL)
         code = code != EXIT_GOOD ? code : attend_read_mask(&a);

@@ -5,6 +5,7 @@
 #include "cli/inspect/findings.h"
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
+#include "cli/shared/tool/outputs.h"
 #include "cli/shared/tool/run_open.h"
 
 /* Sums over the heads of a layer, or of all layers. */
@@ -244,6 +245,8 @@ static int run(const struct command *self, int argc, char **argv)
         return options_fail(&options, "inspect needs one operand, the run; got %zu", options.num_operands);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD && asked.plots != NULL)
+        code = outputs_check_directory(asked.plots);
     if (code == EXIT_GOOD)
         code = inspect(&options, context, &asked);
     tool_close(context);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/inspect/findings.h"
+#include "cli/shared/tool/outputs.h"
 
 struct figure {
     const char *name; /* of the script, without .gp */
@@ -140,6 +141,7 @@ static int write_script(const struct inspected *inspected, const struct figure *
     int length = snprintf(path, sizeof path, "%s/%s.gp", directory, figure->name);
     if (length < 0 || (size_t)length >= sizeof path)
         return tool_fail(EXIT_USAGE, "--plots: the name of the directory is too long");
+    outputs_own(path);
     FILE *script = fopen(path, "w");
     if (script == NULL)
         return tool_fail(EXIT_ROOM, "cannot write %s: %s", path, strerror(errno));
@@ -156,15 +158,18 @@ enum { NOT_FOUND = 127, NOT_EXECUTED = 126 };
 /* Runs gnuplot on a script in its directory. Returns 0, an errno, or -1 if gnuplot itself failed. */
 static int draw(const char *directory, const char *script)
 {
-    char name[64];
+    char name[64], picture[64];
     int status;
     snprintf(name, sizeof name, "%s.gp", script);
+    snprintf(picture, sizeof picture, "%s.svg", script);
     pid_t child = fork();
     if (child < 0)
         return errno;
     if (child == 0) {
-        if (chdir(directory) == 0)
+        if (chdir(directory) == 0) {
+            outputs_own(picture);
             execlp("gnuplot", "gnuplot", name, (char *)NULL);
+        }
         _exit(errno == ENOENT ? NOT_FOUND : NOT_EXECUTED);
     }
     while (waitpid(child, &status, 0) < 0)
@@ -193,7 +198,7 @@ int inspected_plot(const struct inspected *inspected, const char *directory, siz
     if (with == 0)
         return tool_fail(EXIT_USAGE, "layer %zu has no heads with buckets", layer);
     if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-        return tool_fail(EXIT_ROOM, "cannot create %s: %s", directory, strerror(errno));
+        return tool_fail(EXIT_ROOM, "%s: cannot make the directory: %s", directory, strerror(errno));
     for (size_t i = 0; i < NUM_FIGURES; i++) {
         int code = write_script(inspected, &figures[i], directory, layer);
         if (code != EXIT_GOOD)

@@ -9,6 +9,7 @@
 #include "cli/report/report.h"
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/pictures/html.h"
+#include "cli/shared/tool/outputs.h"
 
 struct report {
     hashattn_context *context;
@@ -286,6 +287,8 @@ static int run(const struct command *self, int argc, char **argv)
         return options_fail(&options, "report needs --out FILE");
     hashattn_context *context;
     code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD)
+        code = outputs_check_file(out);
     if (code == EXIT_GOOD)
         code = make(&options, &bench, figures, out, context);
     tool_close(context);

@@ -23,21 +23,32 @@ static void write_word(FILE *page, const char *text)
         return;
     }
     fputs("&#39;", page);
-    for (const char *quote; (quote = strchr(text, '\'')) != NULL; text = quote + 1) {
-        for (; text < quote; text++) {
-            char one[2] = {*text, '\0'};
-            html_text(page, one);
+    char part[256]; /* ends at a whole character */
+    while (*text != '\0') {
+        size_t size = strcspn(text, "'");
+        if (size == 0) {
+            fputs("&#39;\\&#39;&#39;", page);
+            text++;
+            continue;
         }
-        fputs("&#39;\\&#39;&#39;", page);
+        if (size >= sizeof part)
+            for (size = sizeof part - 1;
+                 size > sizeof part - 4 && ((unsigned char)text[size] & 0xc0) == 0x80;)
+                size--;
+        memcpy(part, text, size);
+        part[size] = '\0';
+        html_text(page, part);
+        text += size;
     }
-    html_text(page, text);
     fputs("&#39;", page);
 }
 
 static void write_option(void *page, const char *name, const char *text)
 {
-    fputs(" --", page);
-    html_text(page, name);
+    char option[2 * REPORT_KEY + 2];
+    snprintf(option, sizeof option, "--%s", name);
+    fputc(' ', page);
+    write_word(page, option);
     fputc(' ', page);
     write_word(page, text);
 }

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/progress.h"
+#include "cli/shared/tool/outputs.h"
 #include "cli/tokenizer/tokenizer_kinds.h"
 
 static int show(void *user, size_t tokens, size_t vocab_size)
@@ -60,6 +61,8 @@ static int run(const struct command *self, int argc, char **argv)
         return options_fail(&options, "tokenizer train needs --out DIR");
     hashattn_context *context;
     code = tool_open(&options.common, &context);
+    if (code == EXIT_GOOD)
+        code = outputs_check_directory(out);
     if (code == EXIT_GOOD)
         code = work(&options, context, &learn, out);
     tool_close(context);

@@ -69,8 +69,8 @@ HASHATTN_API hashattn_status hashattn_npy_commit(hashattn_npy_writer *writer);
 HASHATTN_API void hashattn_npy_drop(hashattn_npy_writer *writer); /* NULL is allowed */
 
 /* Writes a file of arbitrary bytes in parts ("-": standard output). It appears atomically when `commit`
-   returns OK. NO_DISK, with the system's reason. `write` also returns NO_DISK, without the reason, so that
-   the caller can stop early. `drop` leaves an old file as it was. `commit` and `drop` free the handle. */
+   returns OK. NO_DISK, with the system's reason; `write` returns it at once, so that the caller can stop
+   early. `drop` leaves an old file as it was. `commit` and `drop` free the handle. */
 typedef struct hashattn_file hashattn_file;
 HASHATTN_API hashattn_status hashattn_file_begin(hashattn_context *context, const char *path,
                                                  hashattn_file **file);

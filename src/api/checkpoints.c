@@ -126,10 +126,12 @@ static hashattn_status prepare(struct hashattn_pretrained *pretrained)
     hashattn_status status =
         pretrained_lay(&context->host, &pretrained->origin.files, params, context->kernels, context->pool,
                        pretrained->seed, room, &pretrained->values);
-    if (status == HASHATTN_OK)
+    if (status == HASHATTN_OK) {
         pretrained->room = room;
-    else
+    } else {
+        host_prefix(&context->host, pretrained->origin.directory);
         memory_free(&context->host, room);
+    }
     return status;
 }
 
@@ -289,8 +291,10 @@ hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const 
     struct host *host = &pretrained->context->host;
     FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
     bool run = pretrained->origin.run.task != NULL;
-    TRY(run ? save_run(pretrained, directory) : save_checkpoint(pretrained, directory));
+    TRY(file_make_directory(host, directory, false));
     hashattn_status status = save_tokenizer(pretrained, directory);
+    if (status == HASHATTN_OK) /* config.json is the last file */
+        status = run ? save_run(pretrained, directory) : save_checkpoint(pretrained, directory);
     if (status != HASHATTN_OK)
         file_remove_directory(host, directory, files);
     return status;

@@ -110,8 +110,10 @@ hashattn_status hashattn_context_new(const hashattn_context_options *options, ch
         *context = NULL;
         status = make_context(&host, options, context);
     }
-    if (message != NULL && message_size > 0)
+    if (message != NULL && message_size > 0) {
         snprintf(message, message_size, "%s", host.message);
+        hashattn_message_clean(message);
+    }
     return status;
 }
 

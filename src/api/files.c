@@ -36,9 +36,7 @@ hashattn_status hashattn_file_write(hashattn_file *file, const void *bytes, size
         return HASHATTN_INVALID;
     FAIL_IF(bytes == NULL && count > 0, &file->context->host, HASHATTN_INVALID, "bytes is NULL");
     file_write(&file->writer, bytes, count);
-    FAIL_IF(file->writer.error != 0, &file->context->host, HASHATTN_NO_DISK, "%s: cannot write",
-            file->writer.path);
-    return HASHATTN_OK;
+    return file_writer_status(&file->context->host, &file->writer);
 }
 
 hashattn_status hashattn_file_commit(hashattn_file *file)

@@ -17,8 +17,12 @@ hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *direc
     FAIL_IF(config->task->generate == NULL, host, HASHATTN_REFUSED, "%s cannot be generated: it reads %s",
             config->task->name,
             config->task->prepare == NULL ? "your own files" : "your own texts, see hashattn_setup_prepare");
+    bool is_new = !file_exists(directory);
     TRY(file_make_directory(host, directory, true));
-    return config->task->generate(host, config->task_options, directory, counts, seed);
+    hashattn_status status = config->task->generate(host, config->task_options, directory, counts, seed);
+    if (status != HASHATTN_OK && is_new)
+        file_remove_directory(host, directory, (const char *const[]){NULL});
+    return status;
 }
 
 /* Passes the trainer's progress to the public callback. */

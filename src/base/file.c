@@ -31,7 +31,8 @@ hashattn_status file_fail(struct host *host, hashattn_status status, const char 
 {
     char reason[100];
     host_fail(host, status, "cannot %s: %s", what, reason_of(error, reason, sizeof reason));
-    host_prefix(host, path);
+    if (path != NULL)
+        host_prefix(host, path);
     return status;
 }
 
@@ -62,7 +63,7 @@ bool file_is_standard(const char *path)
 static hashattn_status fail_reading(struct host *host, const char *path, const char *what, int error)
 {
     return file_fail(host, error == EINTR ? HASHATTN_INTERRUPTED : HASHATTN_BAD_FILE,
-                     file_is_standard(path) ? "standard input" : path, what, error);
+                     path != NULL && file_is_standard(path) ? "standard input" : path, what, error);
 }
 
 static hashattn_status fail_limit(struct host *host, const char *path, size_t limit)
@@ -414,6 +415,11 @@ hashattn_status file_join_inside(struct host *host, const char *directory, const
     FAIL_IF(!resolves_inside(directory, text), host, HASHATTN_BAD_FILE,
             "the name of a file is '%.200s', a link there leads out of the directory", name);
     return HASHATTN_OK;
+}
+
+void file_remove(const char *path)
+{
+    unlink(path);
 }
 
 void file_remove_directory(struct host *host, const char *directory, const char *const *names)

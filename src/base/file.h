@@ -16,7 +16,7 @@
 
 #include "base/host.h"
 
-/* Fails with "PATH: cannot WHAT: the system's reason". */
+/* Fails with "PATH: cannot WHAT: the system's reason"; path NULL: the caller adds it. */
 hashattn_status file_fail(struct host *host, hashattn_status status, const char *path, const char *what,
                           int error);
 /* Fails with "PATH: is a pipe, a regular file is needed", or another kind by mode. */
@@ -29,7 +29,8 @@ enum file_source { FILE_TYPED, FILE_FOUND };
 /* Opens a file for reading. FILE_TYPED: "-" is standard input, and pipes and devices are opened; FILE_FOUND:
    a regular file only. *file is -1 on failure. */
 hashattn_status file_open(struct host *host, const char *path, enum file_source source, int *file);
-/* Reads up to `most` bytes from what file_open opened; *got is 0 at the end. */
+/* Reads up to `most` bytes from what file_open opened; *got is 0 at the end. path is for the message, as in
+   file_fail. */
 hashattn_status file_read_some(struct host *host, const char *path, int file, void *bytes, size_t most,
                                size_t *got);
 /* A path that a run recorded for its data, which may lie anywhere: BAD_FILE unless it is a regular file or a
@@ -64,6 +65,8 @@ hashattn_status file_list(struct host *host, const char *directory, const char *
                           size_t *count);
 /* Makes one directory. INVALID if it exists, unless may_exist: a run is never overwritten. */
 hashattn_status file_make_directory(struct host *host, const char *path, bool may_exist);
+/* Removes one file, if it is there. Reports no errors: for cleaning up after a failure. */
+void file_remove(const char *path);
 /* Removes the named files from a directory, names ended by NULL, and the directory if it is then empty.
    Reports no errors and keeps the host's message: for cleaning up after a failure. */
 void file_remove_directory(struct host *host, const char *directory, const char *const *names);

@@ -258,6 +258,15 @@ static void flush_directory(struct file_writer *writer)
     close(file);
 }
 
+hashattn_status file_writer_status(struct host *host, const struct file_writer *writer)
+{
+    if (writer->error == 0)
+        return HASHATTN_OK;
+    return file_fail(host, HASHATTN_NO_DISK,
+                     file_is_standard(writer->path) ? "standard output" : writer->path, "write",
+                     writer->error);
+}
+
 hashattn_status file_commit(struct host *host, struct file_writer *writer)
 {
     errno = 0;
@@ -278,11 +287,7 @@ hashattn_status file_commit(struct host *host, struct file_writer *writer)
             unlink(writer->temporary);
         leave(writer);
     }
-    if (writer->error != 0)
-        return file_fail(host, HASHATTN_NO_DISK,
-                         file_is_standard(writer->path) ? "standard output" : writer->path, "write",
-                         writer->error);
-    return HASHATTN_OK;
+    return file_writer_status(host, writer);
 }
 
 void file_abandon(struct file_writer *writer)

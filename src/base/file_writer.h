@@ -30,6 +30,8 @@ void file_write(struct file_writer *writer, const void *bytes, size_t size);
 void file_print(struct file_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Overwrites the first `size` bytes, which were written before; for a writer of file_open_replacement. */
 void file_write_first(struct file_writer *writer, const void *bytes, size_t size);
+/* NO_DISK with the path and the reason if an error was noted; the caller can stop early. */
+hashattn_status file_writer_status(struct host *host, const struct file_writer *writer);
 hashattn_status file_commit(struct host *host, struct file_writer *writer);
 /* Drops what was written; an old file stays as it was. Does nothing after commit. */
 void file_abandon(struct file_writer *writer);

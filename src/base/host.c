@@ -7,6 +7,7 @@
 #include "base/host.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,6 +57,54 @@ void host_init(struct host *host)
     host->message[0] = '\0';
 }
 
+/* ---- messages ------------------------------------------------------------------------------------------ */
+
+/* Continuation bytes that the first byte of a character announces; -1: no character begins with it. */
+static int bytes_after(unsigned char first)
+{
+    return first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
+}
+
+static bool continues(const unsigned char *at, int index)
+{
+    /* The second byte excludes longer forms than needed, surrogates and what lies past U+10FFFF. */
+    unsigned char least = 0x80, most = 0xbf;
+    if (index == 1)
+        least = at[0] == 0xe0   ? 0xa0
+                : at[0] == 0xf0 ? 0x90
+                                : 0x80,
+        most = at[0] == 0xed   ? 0x9f
+               : at[0] == 0xf4 ? 0x8f
+                               : 0xbf;
+    return at[index] >= least && at[index] <= most;
+}
+
+/* True for controls, U+2028 and U+2029, and U+202A to U+202E and U+2066 to U+2069. */
+static bool disturbs(const unsigned char *at)
+{
+    bool line = at[0] == 0xe2 && at[1] == 0x80 && at[2] >= 0xa8 && at[2] <= 0xae,
+         turn = at[0] == 0xe2 && at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
+    return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0) || line || turn;
+}
+
+void hashattn_message_clean(char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    char *to = text;
+    while (*at != '\0') {
+        int wanted = bytes_after(*at), found = 0;
+        while (found < wanted && continues(at, found + 1))
+            found++;
+        if (wanted < 0 || (found == wanted && disturbs(at)))
+            *to++ = '?';
+        else if (found == wanted)
+            for (int i = 0; i <= found; i++)
+                *to++ = (char)at[i];
+        at += 1 + found;
+    }
+    *to = '\0';
+}
+
 hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
 {
     /* The arguments may point into the old message, so build the new one in a copy. */
@@ -66,6 +115,7 @@ hashattn_status host_fail(struct host *host, hashattn_status status, const char 
     vsnprintf(text, sizeof text, format, arguments);
     c_locale_end(locale);
     va_end(arguments);
+    hashattn_message_clean(text);
     memcpy(host->message, text, sizeof text);
     return status;
 }
@@ -76,11 +126,14 @@ void host_prefix(struct host *host, const char *prefix)
     memcpy(text, host->message, sizeof text);
     /* Keep the end of a long path, which says more, and leave room for the reason. */
     size_t length = strlen(prefix), kept = length > PREFIX_KEPT ? PREFIX_KEPT : length;
+    while (kept < length && kept > 0 && ((unsigned char)prefix[length - kept] & 0xc0) == 0x80)
+        kept--; /* begin with a whole character */
     int written = snprintf(host->message, sizeof host->message, "%s%s: ", kept < length ? "..." : "",
                            prefix + (length - kept));
     size_t used = written < 0 ? 0 : (size_t)written;
     if (used < sizeof host->message)
         snprintf(host->message + used, sizeof host->message - used, "%s", text);
+    hashattn_message_clean(host->message);
 }
 
 #define ROW_NAME(name, value, code, text) [value] = #name,

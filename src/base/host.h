@@ -21,7 +21,8 @@ struct host {
 void host_init(struct host *host);
 
 /* Writes the message and returns `status`, so that a failure is one line:
-   return host_fail(h, HASHATTN_INVALID, ...); */
+   return host_fail(h, HASHATTN_INVALID, ...);
+   Every message passes hashattn_message_clean, because files, names of files among them, are quoted in it. */
 hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -130,6 +130,9 @@ static hashattn_status poll_once(struct host *host, struct comm *comm, struct tr
     int done = peer->test(peer->user, transfer->exchange, awaited);
     if (done != 0)
         transfer->exchange = NULL;
+    FAIL_IF(done < 0 && *awaited < 0, host, HASHATTN_FAILED,
+            "rank %d cannot reach the others: the communicator has failed",
+            comm_world_rank(comm, peer->rank));
     FAIL_IF(done < 0, host, HASHATTN_FAILED, "rank %d cannot reach rank %d: the communicator has failed",
             comm_world_rank(comm, peer->rank), *awaited);
     return HASHATTN_OK;

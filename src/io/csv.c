@@ -10,7 +10,9 @@
 hashattn_status csv_open(struct host *host, const char *path, enum file_source source, struct csv *csv)
 {
     *csv = (struct csv){.from_file = true};
-    return line_blocks_open(host, path, source, &csv->blocks);
+    TRY(line_blocks_open(host, path, source, &csv->blocks));
+    csv->blocks.path = NULL; /* messages of csv_next have no path */
+    return HASHATTN_OK;
 }
 
 struct csv csv_of(const char *bytes, size_t size)

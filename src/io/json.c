@@ -245,8 +245,10 @@ hashattn_status json_get_int(struct host *host, const struct json *root, const c
     if (!json_is_integer(found))
         return fail_kind(host, root, path, "a whole number");
     int64_t number = json_integer_value(found);
+    const char *quote = *path == '\0' ? "" : "'", *named = *path == '\0' ? "the value" : path;
     FAIL_IF(number < minimum || number > maximum, host, HASHATTN_BAD_FILE,
-            "'%.200s' is %" PRId64 ", allowed are %" PRId64 " to %" PRId64, path, number, minimum, maximum);
+            "%s%.200s%s is %" PRId64 ", allowed are %" PRId64 " to %" PRId64, quote, named, quote, number,
+            minimum, maximum);
     *value = number;
     return HASHATTN_OK;
 }

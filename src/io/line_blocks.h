@@ -11,8 +11,8 @@
 enum { LINE_BLOCK = 1 << 20 }; /* bytes that are read at once; a longer line makes the block grow */
 
 struct line_blocks {
-    int file; /* -1: closed */
-    const char *path;
+    int file;         /* -1: closed */
+    const char *path; /* for messages; NULL: they have none */
     char *bytes;
     size_t used, room; /* bytes in the block, and allocated */
     size_t given;      /* bytes that the last call returned */

@@ -126,6 +126,8 @@ static hashattn_status open_shards(struct host *host, const char *directory, con
         TRY_DONE(safetensors_map(host, path, &weights->files[weights->num_files]));
     }
     status = check_index(host, map, &shards, weights);
+    if (status != HASHATTN_OK)
+        host_prefix(host, directory);
 done:
     index_table_free(host, &shards.table);
     return status;

@@ -426,13 +426,6 @@ hashattn_status pretrained_save(struct host *host, const char *directory, const 
                                 const struct model_config *model, const struct params *params,
                                 const float *values)
 {
-    static const char *const files[] = {"config.json", "model.safetensors", NULL};
-    TRY(file_make_directory(host, directory, false));
-    hashattn_status status =
-        pretrained_config_write(host, directory, pretrained->config.type, model, pretrained->config.json);
-    if (status == HASHATTN_OK)
-        status = write_weights(host, directory, pretrained, params, values);
-    if (status != HASHATTN_OK)
-        file_remove_directory(host, directory, files);
-    return status;
+    TRY(write_weights(host, directory, pretrained, params, values));
+    return pretrained_config_write(host, directory, pretrained->config.type, model, pretrained->config.json);
 }

@@ -42,9 +42,10 @@ hashattn_status pretrained_lay(struct host *host, const struct pretrained *pretr
                                const struct params *params, const struct kernels *kernels, struct pool *pool,
                                uint64_t seed, float *room, const float **values);
 
-/* Writes config.json and model.safetensors to a new directory, for a model of this config with these values.
-   Keys of the config and tensors that are not part of the model (BERT's pooler) are copied. REFUSED: a file
-   of this type cannot describe the model. */
+/* Writes model.safetensors and, last of all, config.json to a directory, for a model of this config with
+   these values: a directory that a kill left incomplete has no config.json, and is refused. Keys of the
+   config and tensors that are not part of the model (BERT's pooler) are copied. REFUSED: a file of this type
+   cannot describe the model. */
 hashattn_status pretrained_save(struct host *host, const char *directory, const struct pretrained *pretrained,
                                 const struct model_config *model, const struct params *params,
                                 const float *values);

@@ -405,6 +405,19 @@ static hashattn_status write_one(struct host *host, const char *path, enum split
     return status;
 }
 
+/* Removes what a failed attempt wrote, which would be in the way of the next one. */
+static void remove_splits(const struct split_files *files, const char *directory, const size_t *counts,
+                          const enum split *order, int done)
+{
+    struct host unused; /* the message of the failure stays */
+    char path[FILE_PATH];
+    host_init(&unused);
+    for (int i = 0; i < done; i++)
+        if (counts[order[i]] > 0 && path_of(&unused, directory, files->stems[order[i]], files->endings[0],
+                                            path, sizeof path) == HASHATTN_OK)
+            file_remove(path);
+}
+
 hashattn_status split_write(struct host *host, const struct split_files *files, const char *directory,
                             const size_t *counts, const char *header, split_writer *write, void *context)
 {
@@ -415,11 +428,16 @@ hashattn_status split_write(struct host *host, const struct split_files *files, 
         FAIL_IF(counts[order[i]] > 0 && file_exists(path), host, HASHATTN_INVALID,
                 "%s exists already and is not overwritten", path);
     }
-    for (int i = 0; i < SPLIT_COUNT; i++) {
-        if (counts[order[i]] == 0)
+    hashattn_status status = HASHATTN_OK;
+    int done = 0;
+    for (; done < SPLIT_COUNT && status == HASHATTN_OK; done++) {
+        if (counts[order[done]] == 0)
             continue;
-        TRY(path_of(host, directory, files->stems[order[i]], files->endings[0], path, sizeof path));
-        TRY(write_one(host, path, order[i], counts[order[i]], header, write, context));
+        status = path_of(host, directory, files->stems[order[done]], files->endings[0], path, sizeof path);
+        if (status == HASHATTN_OK)
+            status = write_one(host, path, order[done], counts[order[done]], header, write, context);
     }
-    return HASHATTN_OK;
+    if (status != HASHATTN_OK)
+        remove_splits(files, directory, counts, order, done);
+    return status;
 }

@@ -148,6 +148,18 @@ static hashattn_status get_metrics(struct host *host, const struct json *root, c
     return HASHATTN_OK;
 }
 
+/* A limit of time compares differences of seconds, which a number without them, or one too large, would
+   disable. */
+static hashattn_status get_seconds(struct host *host, const struct json *root, const char *path,
+                                   double *seconds)
+{
+    static const double most = 1e9; /* 31 years */
+    TRY(json_get_real(host, root, path, seconds));
+    FAIL_IF(!(*seconds >= 0 && *seconds <= most), host, HASHATTN_BAD_FILE, "%s is %g, allowed are 0 to %g",
+            path, *seconds, most);
+    return HASHATTN_OK;
+}
+
 static hashattn_status get_state(struct host *host, const struct json *root, const struct model *model,
                                  struct train_state *state)
 {
@@ -162,8 +174,8 @@ static hashattn_status get_state(struct host *host, const struct json *root, con
     TRY(json_get_int(host, root, "best_step", -1, state->step, &state->best_step));
     TRY(get_metrics(host, root, model, state));
     TRY(get_count(host, root, "running.tokens", &state->running_tokens));
-    TRY(json_get_real(host, root, "running.seconds", &state->running_seconds));
-    TRY(json_get_real(host, root, "seconds", &state->seconds));
+    TRY(get_seconds(host, root, "running.seconds", &state->running_seconds));
+    TRY(get_seconds(host, root, "seconds", &state->seconds));
     TRY(get_fingerprint(host, root, "train", &state->train));
     TRY(get_fingerprint(host, root, "valid", &state->valid));
     TRY(get_word(host, root, "kernels", state->kernels));

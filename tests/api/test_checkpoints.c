@@ -1,12 +1,16 @@
 /* The public functions of stored checkpoints: rows and scores as in the files beside them, options of the
    mechanism, saving, arguments that are wrong, and failing allocations. Bugs planted and caught: weights not
    prepared again after an option; the precision of the context ignored; places that fall accepted; the model
-   changed by a refused option; the tokenizer not saved; the roles of its tokens exchanged.
+   changed by a refused option; the tokenizer not saved; the roles of its tokens exchanged; config.json not
+   written last.
    SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "hashattn/hashattn.h"
 #include "support/api_context.h"
@@ -152,6 +156,47 @@ static void what_a_file_cannot_describe_is_not_saved(void **state)
     hashattn_context_free(context);
 }
 
+/* In place of the C library's: the process ends before the killed_at'th file appears. 0: it never does. */
+static int renames, killed_at;
+
+int rename(const char *from, const char *to)
+{
+    if (killed_at > 0 && ++renames == killed_at)
+        _exit(9);
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+static void a_killed_save_leaves_no_checkpoint(void **state)
+{
+    struct folder *folder = *state;
+    struct checkpoint_case c;
+    hashattn_pretrained *p;
+    char path[100];
+    checkpoint_case_read("bert", &c);
+    hashattn_context *context = context_with(1, NULL);
+    check_ok(context, hashattn_pretrained_load(context, c.directory, NULL, &p));
+    for (int at = 1, ended = 0; !ended; at++) {
+        snprintf(path, sizeof path, "%s/saved-%d", folder->path, at);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            killed_at = at;
+            _exit(hashattn_pretrained_save(p, path) == HASHATTN_OK ? 0 : 1);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 9 || WEXITSTATUS(status) == 0));
+        ended = WEXITSTATUS(status) == 0;
+        assert_true(!ended || at == 5); /* four files */
+        hashattn_pretrained *left;
+        hashattn_status loaded = hashattn_pretrained_load(context, path, NULL, &left);
+        assert_int_equal(loaded, ended ? HASHATTN_OK : HASHATTN_BAD_FILE);
+        hashattn_pretrained_free(left);
+    }
+    hashattn_pretrained_free(p);
+    hashattn_context_free(context);
+}
+
 /* The tokenizer's files are written in the form that the other library reads without code of ours. */
 static void the_tokenizer_is_saved(void **state)
 {
@@ -221,6 +266,7 @@ int main(void)
         cmocka_unit_test(options_change_the_mechanism),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test_setup_teardown(what_a_file_cannot_describe_is_not_saved, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_killed_save_leaves_no_checkpoint, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(the_tokenizer_is_saved, folder_enter, folder_leave),
         cmocka_unit_test(every_failing_allocation_is_reported),
     };

@@ -2,7 +2,8 @@
    argument points into it; prefix after the message; a long prefix that leaves no room for the reason; a
    status outside the list read past the table; allocator without alignment; huge pages requested for small
    blocks, for no block, from a small page on, for one page less; numbers in a message with the decimal point
-   of the caller's locale.
+   of the caller's locale; escape sequences, line feeds, C1 controls, marks of direction or broken UTF-8 in a
+   message; a character cut by a limit, at either end of a prefix, or taken for a broken one.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/host.h"
 
@@ -43,6 +44,55 @@ static void numbers_of_messages_have_a_dot_in_every_locale(void **state)
         host_fail(&host, HASHATTN_INVALID, "seconds is %g, allowed are %.2f to %d", 0.005, 0.01, 60);
         assert_string_equal(host.message, "seconds is 0.005, allowed are 0.01 to 60");
         locales_set("C");
+    }
+}
+
+static void messages_are_one_line_of_whole_characters(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"plain ASCII, ~", "plain ASCII, ~"},
+        {"\033[2Ja\nhashattn: done\r\t\x7f", "?[2Ja?hashattn: done???"},
+        {"na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80", "na\xc3\xafve \xe2\x82\xac \xf0\x9f\x98\x80"},
+        {"\xc2\x9b[31m\xc2\x85|\xc2\xa0", "?[31m?|\xc2\xa0"}, /* C1 controls; a space that does not break */
+        {"a\xe2\x80\xa8"
+         "b\xe2\x80\xae"
+         "c\xe2\x81\xa9"
+         "d\xe2\x80\xa6",
+         "a?b?c?d\xe2\x80\xa6"},
+        {"\x9b|\xff|\xc0\xaf|\xed\xa0\x80|", "?|?|??|??|"}, /* no UTF-8; a surrogate */
+        {"cut \xe2\x82', \xf0\x9f\x98", "cut ', "},         /* what a limit left is dropped */
+        {"", ""},
+    };
+    struct host host;
+    host_init(&host);
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        char text[100];
+        snprintf(text, sizeof text, "%s", pairs[i][0]);
+        hashattn_message_clean(text);
+        assert_string_equal(text, pairs[i][1]);
+        host_fail(&host, HASHATTN_BAD_FILE, "%s", pairs[i][0]);
+        assert_string_equal(host.message, pairs[i][1]);
+        host_fail(&host, HASHATTN_BAD_FILE, "end");
+        host_prefix(&host, pairs[i][0]);
+        snprintf(text, sizeof text, "%s: end", pairs[i][1]);
+        assert_string_equal(host.message, text);
+    }
+    host_fail(&host, HASHATTN_BAD_FILE, "'%.4s'", "\xe2\x82\xac\xe2\x82\xac");
+    assert_string_equal(host.message, "'\xe2\x82\xac'");
+    for (size_t shift = 0; shift < 3; shift++) { /* every place of the limits within a character */
+        char longest[900];
+        memset(longest, 'x', shift);
+        for (size_t i = 0; i + shift + 3 < sizeof longest; i += 3)
+            memcpy(longest + shift + i, "\xe2\x82\xac", 4);
+        host_fail(&host, HASHATTN_BAD_FILE, "%s", longest);
+        assert_null(strchr(host.message, '?'));
+        assert_true(strlen(host.message) > sizeof host.message - 4);
+        assert_int_equal((strlen(host.message) - shift) % 3, 0);
+        host_fail(&host, HASHATTN_BAD_FILE, "%.*s", (int)(510 - shift), longest);
+        host_prefix(&host, longest);
+        assert_null(strchr(host.message, '?'));
+        assert_memory_equal(host.message, "...\xe2\x82\xac", 6);
     }
 }
 
@@ -244,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_leave_their_message),
         cmocka_unit_test(numbers_of_messages_have_a_dot_in_every_locale),
+        cmocka_unit_test(messages_are_one_line_of_whole_characters),
         cmocka_unit_test(messages_are_cut_and_ended),
         cmocka_unit_test(the_macros_leave_where_they_should),
         cmocka_unit_test(statuses_have_names_texts_and_codes),

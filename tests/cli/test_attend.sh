@@ -288,8 +288,8 @@ attend --attention rfa --num-features 8 $arrays --params learned/dparams.safeten
 holds gradients_have_the_form_of_params test "$code" = 0
 mkdir -p taken/dparams.safetensors
 expect no_place_for_gradients 4 "dparams.safetensors" attend --attention rfa $arrays --grad-out g.npy --grad-dir taken --out y.npy
-expect no_gradients_there 4 "cannot create the directory nowhere/grads: No such file" attend $arrays --out y.npy --grad-out g.npy --grad-dir nowhere/grads
-expect gradients_are_no_file 4 "y.npy/dq.npy" attend $arrays --out y2.npy --grad-out g.npy --grad-dir y.npy
+expect no_gradients_there 4 "nowhere/grads: cannot make the directory: No such file" attend $arrays --out y.npy --grad-out g.npy --grad-dir nowhere/grads
+expect gradients_are_no_file 4 "y.npy: cannot make the directory: Not a directory" attend $arrays --out y2.npy --grad-out g.npy --grad-dir y.npy
 long=$(printf '%04091d' 0)
 expect long_name_of_gradients 4 "cannot create the directory 000" attend $arrays --out y.npy --grad-out g.npy --grad-dir "$long"
 expect no_such_directory 4 "/nowhere/y.npy" attend $arrays --out /nowhere/y.npy

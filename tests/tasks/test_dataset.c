@@ -226,7 +226,10 @@ static void writing_overwrites_nothing(void **state)
     check_status(&folder->host, split_write(&folder->host, &files, folder->path, counts, "", write_toy, NULL),
                  HASHATTN_INVALID, "the seventh is refused");
     char path[100];
-    snprintf(path, sizeof path, "%s/valid.jsonl", folder->path); /* complete, written before */
+    snprintf(path, sizeof path, "%s/valid.jsonl",
+             folder->path); /* complete, but in the way of the next one */
+    assert_false(file_exists(path));
+    snprintf(path, sizeof path, "%s/test.jsonl", folder->path); /* of the first attempt */
     assert_true(file_exists(path));
     snprintf(path, sizeof path, "%s/train.jsonl", folder->path);
     assert_false(file_exists(path));

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "hashattn/status.h"
+
 /* Columns of the bar and of the curve. A terminal narrower than CURVED has no curve. */
 enum { BAR = 16, BAR_LEAST = 6, CURVE = 24, CURVE_LEAST = 10, CURVED = 48 };
 
@@ -96,9 +98,11 @@ void progress_words(struct progress *progress, const char *format, ...)
     if (progress->quiet)
         return;
     progress_end(progress);
+    char words[1200]; /* names of tensors and metrics among them come from files */
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    hashattn_message_clean(words);
+    fprintf(stderr, "%s\n", words);
 }

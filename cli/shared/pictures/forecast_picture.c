@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "cli/shared/pictures/plot.h"
+#include "cli/shared/tool/outputs.h"
 #include "cli/shared/tool/run_open.h"
 
 enum { MOST_POINTS = 800, HORIZONS_READ = 3, TRUTH_LOOK = 7, FORECAST_LOOK = 1 };
@@ -62,13 +63,8 @@ void forecast_picture_free(struct forecast_picture *picture)
 int forecast_picture_check(hashattn_context *context, const char *path)
 {
     hashattn_description is = {.struct_size = sizeof is};
-    hashattn_file *file = NULL;
     hashattn_context_describe(context, &is);
-    if (is.rank > 0)
-        return EXIT_GOOD;
-    hashattn_status status = hashattn_file_begin(context, path, &file);
-    hashattn_file_drop(file);
-    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(context, status);
+    return is.rank > 0 ? EXIT_GOOD : outputs_check_file(path);
 }
 
 int forecast_picture_save(struct forecast_picture *picture, hashattn_context *context, const char *path)

@@ -19,6 +19,7 @@ int tool_fail(int code, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    hashattn_message_clean(text);
     ranks_place(&rank, &size);
     if (size > 1 && strncmp(text, "rank ", 5) != 0)
         snprintf(whose, sizeof whose, "rank %d: ", rank);

@@ -345,15 +345,29 @@ static hashattn_status save_tokenizer(struct host *host, const char *directory, 
 static hashattn_status commit(struct job *job, const char *directory, const struct tokenizer *tokenizer)
 {
     struct host *host = job->host;
+    char path[FILE_PATH];
     TRY(check_counts(job));
-    TRY(save_tokenizer(host, directory, job->writers[SPLIT_TRAIN].header.tokenizer, tokenizer));
-    for (int split = SPLIT_COUNT; split-- > 0;) {
+    TRY(file_join(host, directory, "tokenizer.json", path, sizeof path));
+    bool is_new = !file_exists(path);
+    hashattn_status status =
+        save_tokenizer(host, directory, job->writers[SPLIT_TRAIN].header.tokenizer, tokenizer);
+    for (int split = SPLIT_COUNT; split-- > 0 && status == HASHATTN_OK;) {
         if (job->prepared->examples[split] == 0)
             continue;
         job->open[split] = false;
-        TRY(token_writer_commit(host, &job->writers[split]));
+        status = token_writer_commit(host, &job->writers[split]);
     }
-    return HASHATTN_OK;
+    if (status == HASHATTN_OK)
+        return HASHATTN_OK;
+    /* What was finished would be in the way of the next attempt. */
+    struct host unused; /* the message of the failure stays */
+    host_init(&unused);
+    if (is_new)
+        file_remove(path);
+    for (enum split split = 0; split < SPLIT_COUNT; split++)
+        if (mlm_path(&unused, directory, split, path, sizeof path) == HASHATTN_OK)
+            file_remove(path);
+    return status;
 }
 
 static hashattn_status open_writers(struct job *job, const char *directory, const struct tokenizer *tokenizer)

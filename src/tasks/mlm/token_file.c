@@ -268,10 +268,9 @@ static hashattn_status check_offsets(struct host *host, const struct token_heade
     return HASHATTN_OK;
 }
 
-static hashattn_status map(struct host *host, const char *path, struct token_header *header,
-                           struct dataset *dataset)
+/* Points the arrays of the data set into the mapped file, and checks them. */
+static hashattn_status take_arrays(struct host *host, struct token_header *header, struct dataset *dataset)
 {
-    TRY(file_map_open(host, path, &dataset->map));
     TRY(take_header(host, dataset->map.bytes, dataset->map.size, dataset->map.size, header));
     const struct layout l = layout_of(header);
     char *bytes = (char *)(uintptr_t)dataset->map.bytes; /* nothing writes to it */
@@ -298,11 +297,11 @@ hashattn_status token_file_map(struct host *host, const char *path, struct token
                                struct dataset *dataset)
 {
     *dataset = (struct dataset){.ids = NULL};
-    hashattn_status status = map(host, path, header, dataset);
+    TRY(file_map_open(host, path, &dataset->map));
+    hashattn_status status = take_arrays(host, header, dataset);
     if (status != HASHATTN_OK) {
         dataset_free(host, dataset);
-        if (status == HASHATTN_BAD_FILE && strstr(host->message, path) == NULL)
-            host_prefix(host, path);
+        host_prefix(host, path);
     }
     return status;
 }

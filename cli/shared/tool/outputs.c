@@ -1,0 +1,66 @@
+/* Only system calls that look, and one that removes a planted file.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/shared/tool/outputs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/shared/tool/tool.h"
+
+/* 0, or the errno of making an entry in the directory of the path. */
+static int check_parent(const char *path)
+{
+    char *copy = strdup(path);
+    if (copy == NULL)
+        return ENOMEM;
+    for (size_t end = strlen(copy); end > 1 && copy[end - 1] == '/';)
+        copy[--end] = '\0';
+    char *slash = strrchr(copy, '/');
+    if (slash != NULL)
+        slash[slash == copy] = '\0';
+    struct stat facts;
+    const char *parent = slash == NULL ? "." : copy;
+    int error = stat(parent, &facts) != 0          ? errno
+                : !S_ISDIR(facts.st_mode)          ? ENOTDIR
+                : access(parent, W_OK | X_OK) != 0 ? errno
+                                                   : 0;
+    free(copy);
+    return error;
+}
+
+int outputs_check_file(const char *path)
+{
+    struct stat facts;
+    int error = 0;
+    if (strcmp(path, "-") == 0)
+        return EXIT_GOOD;
+    if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode)) /* written in place */
+        error = S_ISDIR(facts.st_mode) ? EISDIR : access(path, W_OK) != 0 ? errno : 0;
+    else if (lstat(path, &facts) != 0 || !S_ISLNK(facts.st_mode)) /* the target of a link is elsewhere */
+        error = check_parent(path);
+    return error == 0 ? EXIT_GOOD : tool_fail(EXIT_ROOM, "%s: cannot write: %s", path, strerror(error));
+}
+
+int outputs_check_directory(const char *path)
+{
+    struct stat facts;
+    int error = 0;
+    if (stat(path, &facts) != 0)
+        error = check_parent(path);
+    else if (!S_ISDIR(facts.st_mode))
+        error = ENOTDIR;
+    else if (access(path, W_OK | X_OK) != 0)
+        error = errno;
+    return error == 0 ? EXIT_GOOD
+                      : tool_fail(EXIT_ROOM, "%s: cannot make the directory: %s", path, strerror(error));
+}
+
+void outputs_own(const char *path)
+{
+    struct stat facts;
+    if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode) && !S_ISDIR(facts.st_mode))
+        unlink(path);
+}

@@ -1,0 +1,15 @@
+/* Places for outputs, looked at before the work and before a file is written.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_OUTPUTS_H
+#define CLI_OUTPUTS_H
+
+/* Check that a file that the user named can be written ("-" always can), or a directory be made or filled,
+   and change nothing. Return EXIT_GOOD, or EXIT_ROOM with a message. */
+int outputs_check_file(const char *path);
+int outputs_check_directory(const char *path);
+
+/* Before a file is written whose name the tool chose: removes a link, pipe or device of this name, which may
+   have been planted in a directory that others can write. */
+void outputs_own(const char *path);
+
+#endif
