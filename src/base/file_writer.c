@@ -1,5 +1,5 @@
-/* Writers with POSIX calls and a stream of the C library. Each costs one fsync of the file and one of its
-   directory: milliseconds, a few times a minute.
+/* Writers with POSIX calls and a buffer: a stream of the C library loses bytes when a signal interrupts a
+   write. Each costs one fsync of the file and one of its directory: milliseconds, a few times a minute.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
@@ -127,7 +127,7 @@ static int create(struct file_writer *writer, int *file)
         *file = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
         if (*file >= 0)
             return 0;
-        if (errno != EEXIST)
+        if (errno != EEXIST && errno != EINTR)
             return errno;
     }
     return EEXIST;
@@ -148,33 +148,48 @@ static int open_temporary(struct host *host, struct file_writer *writer, mode_t 
         return error;
     if (mode != 0 && fchmod(file, mode & 07777) != 0)
         error = errno;
-    else if ((writer->stream = fdopen(file, "w")) == NULL)
-        error = errno;
     if (error != 0) {
         close(file);
         drop_temporary(writer);
+    } else {
+        writer->file = file;
+        writer->open = true;
     }
     return error;
 }
 
+static void begin(struct file_writer *writer)
+{
+    writer->open = false;
+    writer->used = 0;
+    writer->path[0] = writer->temporary[0] = '\0';
+    writer->error = 0;
+    writer->host = NULL;
+    writer->next = NULL;
+}
+
 static int open_in_place(struct file_writer *writer)
 {
-    int file = open(writer->path, O_WRONLY | O_CLOEXEC);
-    if (file < 0)
-        return errno;
-    writer->stream = fdopen(file, "w");
-    int error = writer->stream == NULL ? errno : 0;
-    if (error != 0)
-        close(file);
-    return error;
+    writer->file = open(writer->path, O_WRONLY | O_CLOEXEC);
+    writer->open = writer->file >= 0;
+    return writer->file < 0 ? errno : 0;
+}
+
+/* A signal ends the wait for the reader of a pipe. */
+static hashattn_status fail_writing(struct host *host, const char *path, int error)
+{
+    return file_fail(host, error == EINTR ? HASHATTN_INTERRUPTED : HASHATTN_NO_DISK,
+                     file_is_standard(path) ? "standard output" : path, "write", error);
 }
 
 hashattn_status file_open_writer(struct host *host, const char *path, struct file_writer *writer)
 {
-    *writer = (struct file_writer){.error = 0};
+    begin(writer);
     if (file_is_standard(path)) {
         memcpy(writer->path, "-", sizeof "-");
-        writer->stream = stdout;
+        fflush(stdout); /* what was printed before comes first */
+        writer->file = STDOUT_FILENO;
+        writer->open = true;
         return HASHATTN_OK;
     }
     int error = resolve(path, writer);
@@ -184,19 +199,19 @@ hashattn_status file_open_writer(struct host *host, const char *path, struct fil
     if (error == 0)
         error = facts.st_mode == 0 || S_ISREG(facts.st_mode) ? open_temporary(host, writer, facts.st_mode)
                                                              : open_in_place(writer);
-    return error == 0 ? HASHATTN_OK : file_fail(host, HASHATTN_NO_DISK, path, "write", error);
+    return error == 0 ? HASHATTN_OK : fail_writing(host, path, error);
 }
 
 hashattn_status file_open_replacement(struct host *host, const char *path, struct file_writer *writer)
 {
-    *writer = (struct file_writer){.error = 0};
+    begin(writer);
     int error = take_path(path, writer);
     struct stat facts = {.st_mode = 0};
     if (error == 0 && lstat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
         error = EISDIR;
     if (error == 0)
         error = open_temporary(host, writer, S_ISREG(facts.st_mode) ? facts.st_mode : 0);
-    return error == 0 ? HASHATTN_OK : file_fail(host, HASHATTN_NO_DISK, path, "write", error);
+    return error == 0 ? HASHATTN_OK : fail_writing(host, path, error);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
@@ -212,31 +227,75 @@ static void note_error(struct file_writer *writer, bool failed)
         writer->error = errno != 0 ? errno : EIO;
 }
 
+static bool is_regular(int file)
+{
+    struct stat facts;
+    return fstat(file, &facts) == 0 && S_ISREG(facts.st_mode);
+}
+
+/* Passes bytes to the system at an offset, or at the end for -1. A write that a signal interrupts goes on,
+   except to a pipe or device, where it may wait forever. */
+static void pass(struct file_writer *writer, const char *bytes, size_t size, off_t offset)
+{
+    for (size_t done = 0; done < size && writer->error == 0;) {
+        errno = 0;
+        ssize_t count = offset < 0 ? write(writer->file, bytes + done, size - done)
+                                   : pwrite(writer->file, bytes + done, size - done, offset + (off_t)done);
+        done += count > 0 ? (size_t)count : 0;
+        if (count == 0 || (count < 0 && (errno != EINTR || !is_regular(writer->file))))
+            writer->error = errno != 0 ? errno : EIO;
+    }
+}
+
+static void flush(struct file_writer *writer)
+{
+    pass(writer, writer->buffer, writer->used, -1);
+    writer->used = 0;
+}
+
 void file_write(struct file_writer *writer, const void *bytes, size_t size)
 {
-    errno = 0;
-    if (writer->error == 0 && size > 0)
-        note_error(writer, fwrite(bytes, 1, size, writer->stream) != size);
+    if (size > sizeof writer->buffer - writer->used)
+        flush(writer);
+    if (size > sizeof writer->buffer) {
+        pass(writer, bytes, size, -1);
+    } else if (size > 0 && writer->error == 0) {
+        memcpy(writer->buffer + writer->used, bytes, size);
+        writer->used += size;
+    }
 }
 
 void file_print(struct file_writer *writer, const char *format, ...)
 {
-    errno = 0;
     va_list arguments;
-    va_start(arguments, format);
-    if (writer->error == 0)
-        note_error(writer, vfprintf(writer->stream, format, arguments) < 0);
-    va_end(arguments);
+    for (int i = 0; i < 2 && writer->error == 0; i++) { /* again with an empty buffer */
+        size_t room = sizeof writer->buffer - writer->used;
+        va_start(arguments, format);
+        int size = vsnprintf(writer->buffer + writer->used, room, format, arguments);
+        va_end(arguments);
+        if (size >= 0 && (size_t)size < room) {
+            writer->used += (size_t)size;
+            return;
+        }
+        if (size < 0 || i == 1)
+            writer->error = size < 0 ? errno : EOVERFLOW;
+        flush(writer);
+    }
 }
 
 void file_write_first(struct file_writer *writer, const void *bytes, size_t size)
 {
-    errno = 0;
-    if (writer->error == 0)
-        note_error(writer, fseeko(writer->stream, 0, SEEK_SET) != 0);
-    file_write(writer, bytes, size);
-    if (writer->error == 0)
-        note_error(writer, fseeko(writer->stream, 0, SEEK_END) != 0);
+    flush(writer);
+    pass(writer, bytes, size, 0);
+}
+
+static int sync_file(int file)
+{
+    int result;
+    do
+        result = fsync(file);
+    while (result != 0 && errno == EINTR);
+    return result;
 }
 
 /* Makes the rename durable. If the directory cannot be opened or flushed, that is not an error: the new file
@@ -254,7 +313,7 @@ static void flush_directory(struct file_writer *writer)
     if (file < 0)
         return;
     errno = 0;
-    note_error(writer, fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP);
+    note_error(writer, sync_file(file) != 0 && errno != EINVAL && errno != ENOTSUP);
     close(file);
 }
 
@@ -262,22 +321,23 @@ hashattn_status file_writer_status(struct host *host, const struct file_writer *
 {
     if (writer->error == 0)
         return HASHATTN_OK;
-    return file_fail(host, HASHATTN_NO_DISK,
-                     file_is_standard(writer->path) ? "standard output" : writer->path, "write",
-                     writer->error);
+    return fail_writing(host, writer->path, writer->error);
+}
+
+static void close_file(struct file_writer *writer)
+{
+    if (writer->file != STDOUT_FILENO || !file_is_standard(writer->path))
+        note_error(writer, close(writer->file) != 0 && errno != EINTR);
+    writer->open = false;
 }
 
 hashattn_status file_commit(struct host *host, struct file_writer *writer)
 {
+    flush(writer);
     errno = 0;
-    note_error(writer, fflush(writer->stream) != 0);
     if (is_temporary(writer) && writer->error == 0)
-        note_error(writer, fsync(fileno(writer->stream)) != 0);
-    if (writer->stream == stdout)
-        clearerr(stdout);
-    else
-        note_error(writer, fclose(writer->stream) != 0);
-    writer->stream = NULL;
+        note_error(writer, sync_file(writer->file) != 0);
+    close_file(writer);
     if (is_temporary(writer)) {
         if (writer->error == 0)
             note_error(writer, rename(writer->temporary, writer->path) != 0);
@@ -292,11 +352,9 @@ hashattn_status file_commit(struct host *host, struct file_writer *writer)
 
 void file_abandon(struct file_writer *writer)
 {
-    if (writer->stream == NULL)
+    if (!writer->open)
         return;
-    if (writer->stream != stdout)
-        fclose(writer->stream);
-    writer->stream = NULL;
+    close_file(writer);
     if (is_temporary(writer))
         drop_temporary(writer);
 }

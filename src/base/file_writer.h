@@ -1,17 +1,23 @@
 /* Writers that replace a file atomically: a reader finds the old file or the new one, never a part. Writes go
    to a new temporary file in the same directory, "NAME.tmp-" and eight hexadecimal digits. Commit flushes and
-   fsyncs it, renames it and fsyncs the directory. Errors stick: later writes do nothing, and commit reports
-   the first error. Messages name the path and the system's reason; a failed write, fsync or rename is
-   NO_DISK. Do not move a writer between opening and commit or abandon: it is in its host's list of unfinished
-   writers.
+   fsyncs it, renames it and fsyncs the directory. A signal does not end a write, except to a pipe or
+   device, where its handler was installed without SA_RESTART: that is INTERRUPTED. Errors stick: later writes
+   do nothing, and commit reports the first error. Messages name the path and the system's reason; a failed
+   write, fsync or rename is NO_DISK. Do not move a writer between opening and commit or abandon: it is in its
+   host's list of unfinished writers.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef BASE_FILE_WRITER_H
 #define BASE_FILE_WRITER_H
 
+#include <stdbool.h>
+
 #include "base/host.h"
 
 struct file_writer {
-    void *stream;         /* FILE *; NULL after commit and abandon */
+    bool open;            /* until commit or abandon */
+    int file;             /* descriptor */
+    size_t used;          /* bytes in the buffer */
+    char buffer[8192];    /* what was not passed to the system yet */
     char path[4096];      /* of the file, links resolved */
     char temporary[4096]; /* "": the path is written in place */
     int error;            /* errno of the first failure */
@@ -27,6 +33,7 @@ hashattn_status file_open_writer(struct host *host, const char *path, struct fil
 hashattn_status file_open_replacement(struct host *host, const char *path, struct file_writer *writer);
 
 void file_write(struct file_writer *writer, const void *bytes, size_t size);
+/* At most as many bytes as the buffer has at once. */
 void file_print(struct file_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Overwrites the first `size` bytes, which were written before; for a writer of file_open_replacement. */
 void file_write_first(struct file_writer *writer, const void *bytes, size_t size);

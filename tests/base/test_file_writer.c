@@ -3,7 +3,8 @@
    overwritten by a later one; a device or pipe replaced by a file; a link replaced instead of its file; one
    fixed name for the temporary file; creating it without O_EXCL; no other name tried after a taken one; mode
    0600 for every file; a replacement that follows a link or opens a pipe; signals allowed between creating
-   the file and listing it; a writer never removed from the list.
+   the file and listing it; a writer never removed from the list; a write or fsync that a signal interrupts
+   taken for a failure; bytes lost or written twice after it; a wait for a pipe that a signal does not end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
@@ -16,7 +17,9 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -25,6 +28,82 @@
 #include "base/memory.h"
 #include "support/folder.h"
 #include "support/place.h"
+
+/* In place of the C library's: with `interrupting`, every other call is interrupted, and the others write up
+   to 5 bytes. */
+static int interrupting, calls;
+
+ssize_t write(int file, const void *bytes, size_t size)
+{
+    if (interrupting && calls++ % 2 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return syscall(SYS_write, file, bytes, interrupting && size > 5 ? 5 : size);
+}
+
+int fsync(int file)
+{
+    if (interrupting && calls++ % 2 == 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return (int)syscall(SYS_fsync, file);
+}
+
+static void signals_do_not_end_a_write(void **state)
+{
+    struct place *place = *state;
+    for (int shift = 0; shift < 2; shift++) {
+        struct file_writer writer;
+        char large[20001];
+        memset(large, 'l', sizeof large - 1);
+        large[sizeof large - 1] = '\0';
+        check_status(&place->host, file_open_writer(&place->host, place->path, &writer), HASHATTN_OK, NULL);
+        interrupting = 1, calls = shift;
+        file_write(&writer, "........", 8);
+        for (int i = 0; i < 3000; i++)
+            file_print(&writer, "%d\n", i);
+        file_write(&writer, large, sizeof large - 1);
+        file_write_first(&writer, "12345678", 8);
+        file_write(&writer, "end", 3);
+        hashattn_status status = file_commit(&place->host, &writer);
+        interrupting = 0;
+        check_status(&place->host, status, HASHATTN_OK, NULL);
+        char want[40000] = "12345678";
+        size_t used = 8;
+        for (int i = 0; i < 3000; i++)
+            used += (size_t)snprintf(want + used, sizeof want - used, "%d\n", i);
+        snprintf(want + used, sizeof want - used, "%send", large);
+        place_check(place, want);
+    }
+}
+
+static void note_alarm(int number)
+{
+    (void)number;
+}
+
+/* The pipe has a reader that reads nothing, and is full. */
+static void a_signal_ends_a_wait_for_a_pipe(void **state)
+{
+    struct place *place = *state;
+    struct file_writer writer;
+    char bytes[10000] = {0};
+    assert_int_equal(mkfifo(place->path, 0600), 0);
+    int reader = open(place->path, O_RDWR);
+    struct sigaction action = {.sa_handler = note_alarm}, before;
+    struct itimerval timer = {.it_interval = {0, 100000}, .it_value = {0, 100000}}, none = {{0, 0}, {0, 0}};
+    check_status(&place->host, file_open_writer(&place->host, place->path, &writer), HASHATTN_OK, NULL);
+    sigaction(SIGALRM, &action, &before);
+    setitimer(ITIMER_REAL, &timer, NULL);
+    for (int i = 0; i < 50 && writer.error == 0; i++)
+        file_write(&writer, bytes, sizeof bytes);
+    setitimer(ITIMER_REAL, &none, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    check_status(&place->host, file_commit(&place->host, &writer), HASHATTN_INTERRUPTED, "cannot write");
+    close(reader);
+}
 
 /* Replaces the system's function, so that a test knows the next temporary name: a number of `chances`, or
    the number of calls where that is 0 and after the last. */
@@ -518,6 +597,8 @@ int main(void)
         PLACED(a_handled_signal_leaves_nothing_else),
         PLACED(a_signal_waits_until_the_file_is_in_the_list),
         PLACED(those_under_way_are_known),
+        PLACED(signals_do_not_end_a_write),
+        PLACED(a_signal_ends_a_wait_for_a_pipe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
