@@ -3,8 +3,10 @@
    if their hash had no key, would all collide; one word, line, token or number as long as the file; tokens
    that nearly match at every byte.
 
-   Planted and caught: a hash without a key in the vocabulary, the counts and the cache of words; names of
-   tensors found by a loop; splits that are not shared, and so written from the first byte.
+   Planted and caught: a hash without a key in the vocabulary, in the counts and the cache of words, and in
+   the table of merges; names of tensors, columns and labels found by a loop; splits that are not shared; a
+   split that begins again at its first byte; white space measured for every token; blanks of a whole token
+   counted; a normalized token found by a loop; whole words visited by every merge.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -486,8 +488,8 @@ static const struct reader {
     {"a word for WordPiece", 8000, make_wordpiece, read_text},
     {"added tokens", 5000, make_added, read_text},
     {"places to cut a text", 5000, make_cuts, read_text},
-    {"white space of added tokens", 30000, make_spaces, read_text},
-    {"blanks of an unknown token", 20000, make_blanks, read_offsets},
+    {"white space of added tokens", 5000, make_spaces, read_text},
+    {"blanks of an unknown token", 5000, make_blanks, read_offsets},
     {"ids of normalized tokens", 30000, make_normalized, decode},
     {"a word to learn from", 8000, make_letters, learn},
     {"an index of shards", 1500, make_shards, read_shards},
