@@ -81,15 +81,16 @@ static void messages_are_one_line_of_whole_characters(void **state)
     host_fail(&host, HASHATTN_BAD_FILE, "'%.4s'", "\xe2\x82\xac\xe2\x82\xac");
     assert_string_equal(host.message, "'\xe2\x82\xac'");
     for (size_t shift = 0; shift < 3; shift++) { /* every place of the limits within a character */
-        char longest[900];
+        char longest[900 + 2];
         memset(longest, 'x', shift);
-        for (size_t i = 0; i + shift + 3 < sizeof longest; i += 3)
+        for (size_t i = 0; i + shift + 3 < 900; i += 3)
             memcpy(longest + shift + i, "\xe2\x82\xac", 4);
         host_fail(&host, HASHATTN_BAD_FILE, "%s", longest);
         assert_null(strchr(host.message, '?'));
         assert_true(strlen(host.message) > sizeof host.message - 4);
         assert_int_equal((strlen(host.message) - shift) % 3, 0);
         host_fail(&host, HASHATTN_BAD_FILE, "%.*s", (int)(510 - shift), longest);
+        strcat(longest, &"yy"[shift]); /* moves the place where a long prefix begins */
         host_prefix(&host, longest);
         assert_null(strchr(host.message, '?'));
         assert_memory_equal(host.message, "...\xe2\x82\xac", 6);
