@@ -2,15 +2,15 @@
    instruction set. attention.h lists them, and the list is read from there. Bugs planted and caught: a
    mechanism missing from the list; one in the list that does not round.
    SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/attention_case.h"
 #include "support/check.h"
+#include "support/header_text.h"
 
-enum { SHORT = 150, LONG = 600, DIM = 16, TEXT = 40000 }; /* LONG: more tokens than yoso has codes */
+enum { SHORT = 150, LONG = 600, DIM = 16 }; /* LONG: more tokens than yoso has codes */
 
 static struct attention_result run(const struct mechanism *mechanism, const void *options,
                                    const struct kernels *kernels, size_t rows, enum precision precision)
@@ -40,26 +40,10 @@ static bool rounds(const struct mechanism *mechanism, const struct kernels *kern
     return changed;
 }
 
-/* The text of attention.h, with every stretch of white space as one space. */
-static char *header(void)
-{
-    FILE *file = fopen("include/hashattn/attention.h", "r");
-    assert_non_null(file);
-    char *text = malloc(TEXT), *to = text;
-    for (int c; (c = fgetc(file)) != EOF && to < text + TEXT - 1;)
-        if (!isspace(c))
-            *to++ = (char)c;
-        else if (to > text && to[-1] != ' ')
-            *to++ = ' ';
-    *to = '\0';
-    fclose(file);
-    return text;
-}
-
 static void the_header_lists_the_mechanisms_that_round(void **state)
 {
     (void)state;
-    char *text = header();
+    char *text = header_text("attention.h");
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
         char list[600] = "rounds the operands of products to bfloat16 in dense layers and in the mechanisms";
         for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++)

@@ -3,7 +3,8 @@
    a mechanism that neither mixes nor sees masks; a size that shrinks as rows grow; parameters counted
    without the last row; a known name answered with the list of all; tensors that depend on the longest
    length where it is 0, or with longer sequences; options of one name and two types; the mechanism's name
-   before an option not cut off; a bias that decays.
+   before an option not cut off; a bias that decays; a mechanism that competes missing from attention.h; one
+   there that does not.
    Covers: mechanisms.c mechanism_table.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
@@ -13,6 +14,7 @@
 
 #include "attention/driver/attention.h"
 #include "support/check.h"
+#include "support/header_text.h"
 #include "support/linear_mechanism.h"
 #include "support/placed_mechanism.h"
 
@@ -217,6 +219,38 @@ static void weight_decay_leaves_biases_scales_and_centroids(void **state)
                         "synthesizer.key_factor sinkhorn.sort_hidden sinkhorn.sort_output rfa.gate ");
 }
 
+/* attention.h says in which mechanisms a masked token is absent as a query too: the names in brackets. */
+static void the_header_lists_the_mechanisms_that_compete(void **state)
+{
+    (void)state;
+    char *text = header_text("attention.h"), named[400] = ",";
+    char *at = strstr(text, "exception: in mechanisms that place queries in buckets (");
+    assert_non_null(at);
+    char *end = strstr(at, "if a sequence has as many queries as keys");
+    assert_non_null(end);
+    for (bool inside = false; at < end; at++) {
+        size_t length = strlen(named);
+        assert_true(length + 2 < sizeof named);
+        inside = *at == '(' || (inside && *at != ')');
+        if (inside && *at != '(' && *at != ' ')
+            memcpy(named + length, at, 1);
+        else if (*at == ')')
+            memcpy(named + length, ",", 2);
+    }
+    size_t count = 0, competing = 0;
+    for (const char *c = named + 1; *c != '\0'; c++)
+        count += *c == ',';
+    for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++) {
+        char name[60];
+        snprintf(name, sizeof name, ",%s,", (*m)->name);
+        competing += (*m)->competes;
+        if ((strstr(named, name) != NULL) != (*m)->competes)
+            fail_msg("attention.h lists %s, and competes of %s is %d", named, (*m)->name, (*m)->competes);
+    }
+    assert_int_equal(count, competing);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +259,7 @@ int main(void)
         cmocka_unit_test(options_of_one_name_have_one_type),
         cmocka_unit_test(parameters_are_counted),
         cmocka_unit_test(weight_decay_leaves_biases_scales_and_centroids),
+        cmocka_unit_test(the_header_lists_the_mechanisms_that_compete),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
