@@ -43,62 +43,49 @@ def setup(environment):
         sys.exit(f"PyTorch was replaced: {found}")
 
 
-class Sequences(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("num_sequences", ctypes.c_size_t), ("offsets", ctypes.c_void_p),
-                ("ids", ctypes.c_void_p), ("segments", ctypes.c_void_p)]
-
-
-class Info(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("type", ctypes.c_char_p), ("mechanism", ctypes.c_char_p)] + [
-        (name, ctypes.c_size_t) for name in ("num_params", "layers", "dim", "vocab_size", "num_segments", "max_len",
-                                             "num_scores")]
-
-
 class Ours:
     """A checkpoint through the public functions."""
 
     def __init__(self, library, directory, attention=None):
-        self.library, self.handle = library, ctypes.c_void_p()
-        self.so = ctypes.CDLL(os.path.join(library.build, "libhashattn.so"))
-        self.so.hashattn_pretrained_free.argtypes = [ctypes.c_void_p]
-        library.check(self.so.hashattn_pretrained_load(library.context, directory.encode(),
-                                                       attention and attention.encode(), ctypes.byref(self.handle)))
-        self.info = Info(struct_size=ctypes.sizeof(Info))
-        self.so.hashattn_pretrained_describe(self.handle, ctypes.byref(self.info))
+        from library import _library
+        self.library, self.handle, self.info = library, ctypes.c_void_p(), _library.PretrainedInfo()
+        library.check(library.call.pretrained_load(library.context, directory.encode(), attention and attention.encode(),
+                                                   ctypes.byref(self.handle)))
+        library.call.pretrained_describe(self.handle, ctypes.byref(self.info))
 
     def __enter__(self):
         return self
 
     def __exit__(self, *error):
-        self.so.hashattn_pretrained_free(self.handle)
+        self.library.call.pretrained_free(self.handle)
 
     def _sequences(self, ids, segments):
         import numpy
+        from library import _library
         offsets = numpy.cumsum([0] + [len(one) for one in ids]).astype(numpy.uintp)
         self.kept = [offsets, numpy.concatenate(ids).astype(numpy.uint32),
                      None if segments is None else numpy.concatenate(segments).astype(numpy.uint8)]
-        address = [None if array is None else array.ctypes.data for array in self.kept]
-        return Sequences(ctypes.sizeof(Sequences), len(ids), *address), int(offsets[-1])
+        offsets_at, ids_at, segments_at = [None if array is None else array.ctypes.data for array in self.kept]
+        sequences = _library.Sequences(num_sequences=len(ids), offsets=offsets_at, ids=ids_at, segments=segments_at)
+        return sequences, int(offsets[-1])
 
     def rows(self, ids, segments=None):
         import numpy
         sequences, count = self._sequences(ids, segments)
         out = numpy.empty((count, self.info.dim), numpy.float32)
-        self.library.check(self.so.hashattn_pretrained_rows(self.handle, ctypes.byref(sequences), ctypes.c_uint64(1),
-                                                            out.ctypes.data_as(ctypes.c_void_p)))
+        self.library.check(self.library.call.pretrained_rows(self.handle, ctypes.byref(sequences), 1, out.ctypes.data))
         return out
 
     def scores(self, ids, segments=None):
         import numpy
         sequences, count = self._sequences(ids, segments)
         places, out = numpy.arange(count, dtype=numpy.uintp), numpy.empty((count, self.info.num_scores), numpy.float32)
-        self.library.check(self.so.hashattn_pretrained_scores(
-            self.handle, ctypes.byref(sequences), ctypes.c_uint64(1), places.ctypes.data_as(ctypes.c_void_p),
-            ctypes.c_size_t(count), out.ctypes.data_as(ctypes.c_void_p)))
+        self.library.check(self.library.call.pretrained_scores(self.handle, ctypes.byref(sequences), 1, places.ctypes.data,
+                                                               count, out.ctypes.data))
         return out
 
     def save(self, directory):
-        self.library.check(self.so.hashattn_pretrained_save(self.handle, directory.encode()))
+        self.library.check(self.library.call.pretrained_save(self.handle, directory.encode()))
 
 
 # ---- random models --------------------------------------------------------------------------------------------------

@@ -21,61 +21,39 @@ import time
 
 from environment import enter
 
-VERSION = "tokenizers==0.23.3"
+PACKAGES = ["tokenizers==0.23.3", "numpy"]  # the declarations of the library come with the package, which needs numpy
 os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
-
-
-class EncodeOptions(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("max_tokens", ctypes.c_size_t), ("special_tokens", ctypes.c_int),
-                ("offsets", ctypes.c_int)]
-
-
-class Encoding(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("count", ctypes.c_size_t), ("ids", ctypes.POINTER(ctypes.c_uint32)),
-                ("segments", ctypes.POINTER(ctypes.c_uint8)), ("begins", ctypes.POINTER(ctypes.c_size_t)),
-                ("ends", ctypes.POINTER(ctypes.c_size_t)), ("truncated", ctypes.c_int)]
 
 
 class Ours:
     """A tokenizer of the library."""
 
     def __init__(self, build, directory):
-        self.library = ctypes.CDLL(os.path.join(build, "libhashattn.so"))
-        for name in "hashattn_context_message", "hashattn_tokenizer_find":
-            getattr(self.library, name).restype = ctypes.c_char_p if "message" in name else ctypes.c_int64
-        self.context, self.tokenizer = ctypes.c_void_p(), ctypes.c_void_p()
-        message = ctypes.create_string_buffer(512)
-        self.check(self.library.hashattn_context_new(None, message, ctypes.c_size_t(512), ctypes.byref(self.context)))
-        self.check(self.library.hashattn_tokenizer_load(self.context, directory.encode(), ctypes.byref(self.tokenizer)))
-        self.result = Encoding(struct_size=ctypes.sizeof(Encoding))
-        self.encode_function = self.library.hashattn_tokenizer_encode
-        self.encode_function.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p,
-                                         ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p]
-
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.library.hashattn_context_message(self.context).decode())
+        from library import Library, _library
+        self.library, self.tokenizer = Library(build, threads=0), ctypes.c_void_p()
+        self.options_of, self.result = _library.EncodeOptions, _library.Encoding()
+        self.library.check(self.library.call.tokenizer_load(self.library.context, directory.encode(), ctypes.byref(self.tokenizer)))
 
     def encode(self, text, second=None, max_tokens=0, special=False, offsets=True):
-        options = EncodeOptions(ctypes.sizeof(EncodeOptions), max_tokens, special, offsets)
-        self.check(self.encode_function(self.tokenizer, text, len(text), second, len(second or b""),
-                                        ctypes.byref(options), ctypes.byref(self.result)))
+        options = self.options_of(max_tokens=max_tokens, special_tokens=special, offsets=offsets)
+        self.library.check(self.library.call.tokenizer_encode(self.tokenizer, text, len(text), second, len(second or b""),
+                                                              ctypes.byref(options), ctypes.byref(self.result)))
         n = self.result.count
         return (self.result.ids[:n], self.result.segments[:n],
                 list(zip(self.result.begins[:n], self.result.ends[:n])) if offsets else None)
 
     def encode_all(self, texts):
-        options = EncodeOptions(ctypes.sizeof(EncodeOptions), 0, 0, 0)
-        encode, tokenizer, options, result = self.encode_function, self.tokenizer, ctypes.addressof(options), ctypes.addressof(self.result)
+        options, result = ctypes.byref(self.options_of()), ctypes.byref(self.result)
+        encode, tokenizer = self.library.call.tokenizer_encode, self.tokenizer
         for text in texts:
             encode(tokenizer, text, len(text), None, 0, options, result)
 
     def decode(self, ids, skip_special):
         text, size = ctypes.c_void_p(), ctypes.c_size_t()
         array = (ctypes.c_uint32 * max(1, len(ids)))(*ids)
-        self.check(self.library.hashattn_tokenizer_decode(self.tokenizer, array, ctypes.c_size_t(len(ids)), skip_special,
-                                                          ctypes.byref(text), ctypes.byref(size)))
+        self.library.check(self.library.call.tokenizer_decode(self.tokenizer, array, len(ids), skip_special, ctypes.byref(text),
+                                                              ctypes.byref(size)))
         return ctypes.string_at(text, size.value).decode()
 
 
@@ -371,7 +349,7 @@ def main():
     environment = os.path.join(arguments.build, "tokenizers-env")
     if arguments.setup:
         here = os.path.dirname(os.path.abspath(__file__))
-        return subprocess.run([os.path.join(here, "../tools/python_env.sh"), environment, sys.executable, VERSION]).returncode
+        return subprocess.run([os.path.join(here, "../tools/python_env.sh"), environment, sys.executable, *PACKAGES]).returncode
     enter(environment, "bench/tokens.py BUILD --setup")
     if arguments.vectors:
         return print_vectors()

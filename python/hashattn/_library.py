@@ -278,6 +278,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "pretrained_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
     "pretrained_describe": (None, [_HANDLE, POINTER(PretrainedInfo)]),
     "pretrained_rows": (c_int, [_HANDLE, POINTER(Sequences), c_uint64, c_void_p]),
+    "pretrained_scores": (c_int, [_HANDLE, POINTER(Sequences), c_uint64, c_void_p, c_size_t, c_void_p]),
     "pretrained_embed": (c_int, [_HANDLE, POINTER(c_char_p), c_size_t, POINTER(TextOptions), EMBEDDING_CALLBACK,
                                  c_void_p]),
     "pretrained_fill_mask": (c_int, [_HANDLE, c_char_p, c_size_t, c_uint64, GUESS_CALLBACK, c_void_p]),

@@ -1,6 +1,7 @@
 """The ctypes declarations of the package against the C headers, with a C compiler.
 
-Planted and caught: two fields of a struct swapped; a field left out; an argument left out; a result of another type.
+Planted and caught: two fields of a struct swapped; a field left out; an argument left out; a result of another type; a
+struct declared again in bench/.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -52,6 +53,11 @@ def test_structs_have_the_layout_of_the_headers(tmp_path):
         fields = [(field[0], getattr(struct, field[0])) for field in struct._fields_]
         expected += [f"{name}.{field} {place.offset} {place.size}" for field, place in fields]
     assert found == expected
+
+
+def test_structs_are_declared_once():
+    for script in sorted((ROOT / "bench").rglob("*.py")):
+        assert not re.search(r"ctypes\.(Structure|Union)\b|_fields_ *=", script.read_text()), script
 
 
 def prototypes():
