@@ -310,11 +310,11 @@ HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attent
    about a hundred times slower, and clamp gradients to +-3.39e38, the largest bfloat16; the others refuse
    such numbers, and the message has the mechanism, the head, what was found and the limit. saved, scratch:
    blocks of at least the sizes above, aligned to 64 bytes. A NULL block is allocated for this call and freed;
-   without `saved` no backward can follow. If both blocks are given, nothing is allocated, except for
-   learned parameters that are drawn now. Errors: as above,
-   and inputs that hold NaN or infinity are INVALID, with the position of the first. These, and numbers that
-   are too large, are found while computing, so part of `out` may have been written; every other error leaves
-   it unchanged. */
+   without `saved` no backward can follow. If both blocks are given, and the shapes are those of the last
+   call of this operator, nothing is allocated, except for learned parameters that are drawn now. Errors: as
+   above, and inputs that hold NaN or infinity are INVALID, with the position of the first. These, and numbers
+   that are too large, are found while computing, so part of `out` may have been written; every other error
+   leaves it unchanged. */
 HASHATTN_API hashattn_status hashattn_attention_forward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,

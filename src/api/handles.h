@@ -19,6 +19,16 @@ struct hashattn_context {
     struct comm comm;
 };
 
+/* The plan of the last problem; see operator_plan.h. */
+struct kept_plan {
+    bool made;
+    struct attention_plan plan;
+    struct row_ranks ranks; /* of the plan, if they share the rows */
+    size_t total_rows;
+    void *block; /* (room) its arrays */
+    size_t room;
+};
+
 struct hashattn_attention {
     struct hashattn_context *context;
     const struct mechanism *mechanism;
@@ -29,6 +39,7 @@ struct hashattn_attention {
     struct parameter_sizes params_sizes;
     bool params_drawn; /* from the seed below, not from a file */
     uint64_t params_seed;
+    struct kept_plan kept;
 };
 
 #endif

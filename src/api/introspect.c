@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/handles.h"
+#include "api/operator_plan.h"
 #include "api/own_params.h"
 #include "api/versions/versions.h"
 #include "base/memory.h"
@@ -122,6 +123,7 @@ void hashattn_attention_free(hashattn_attention *attention)
     if (attention == NULL)
         return;
     struct host *host = &attention->context->host;
+    operator_plan_free(attention);
     memory_free(host, attention->params);
     memory_free(host, attention->options);
     memory_free(host, attention);
@@ -136,6 +138,7 @@ hashattn_status hashattn_attention_set(hashattn_attention *attention, const char
             name == NULL ? "the name of the option" : "the text of the option");
     const struct mechanism *mechanism = attention->mechanism;
     const struct option_row *row = attention_option(mechanism, name);
+    operator_plan_forget(attention);
     own_params_drop(attention); /* their shapes may depend on the option */
     return option_set(host, mechanism->options, mechanism->name, attention->options,
                       row == NULL ? name : row->name, text);
@@ -164,6 +167,7 @@ hashattn_status hashattn_attention_settle(hashattn_attention *attention)
 {
     if (attention == NULL)
         return HASHATTN_INVALID;
+    operator_plan_forget(attention);
     if (attention->mechanism->settle != NULL)
         attention->mechanism->settle(attention->context->kernels, attention->options);
     return HASHATTN_OK;

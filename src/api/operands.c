@@ -43,18 +43,19 @@ hashattn_status operand_check_apart(struct host *host, const char *name, size_t 
 hashattn_status operand_check(struct host *host, const struct attention_call *call, bool packed_rows,
                               struct operand *array)
 {
-    const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
-    size_t total = offsets[call->num_sequences];
+    const struct attention_shape *shape = &call->plan->shape;
+    const size_t *offsets = array->of_keys ? shape->key_offsets : shape->query_offsets;
+    size_t total = offsets[shape->num_sequences];
     FAIL_IF(array->given == NULL, host, HASHATTN_INVALID, "%s is NULL", array->name);
     hashattn_array given = *array->given;
     array->packed = (struct packed){.width = array->width};
     if (total == 0)
         return HASHATTN_OK;
     FAIL_IF(given.data == NULL, host, HASHATTN_INVALID, "%s.data is NULL", array->name);
-    size_t sequences = packed_rows ? 1 : call->num_sequences;
+    size_t sequences = packed_rows ? 1 : shape->num_sequences;
     size_t rows = packed_rows ? total : longest(offsets, sequences); /* lengths differ in a padded batch */
     struct operand_step steps[] = {{"row_stride", rows, given.row_stride},
-                                   {"head_stride", call->num_heads, given.head_stride},
+                                   {"head_stride", shape->num_heads, given.head_stride},
                                    {"sequence_stride", sequences, given.sequence_stride}};
     for (size_t i = 0; i < 3; i++)
         FAIL_IF(steps[i].count > 1 && steps[i].stride > operand_most / steps[i].count, host, HASHATTN_INVALID,
@@ -76,25 +77,28 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
 /* The bytes of an array. */
 static struct spread bytes_of(const struct attention_call *call, const struct operand *array)
 {
+    const struct attention_shape *shape = &call->plan->shape;
     const struct packed *rows = &array->packed;
-    const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
-    size_t bytes = element_bytes(call->dtype), sequences = rows->padded ? call->num_sequences : 1;
-    size_t count = rows->padded ? longest(offsets, sequences) : offsets[call->num_sequences];
+    const size_t *offsets = array->of_keys ? shape->key_offsets : shape->query_offsets;
+    size_t bytes = element_bytes(shape->dtype), sequences = rows->padded ? shape->num_sequences : 1;
+    size_t count = rows->padded ? longest(offsets, sequences) : offsets[shape->num_sequences];
     if (rows->data == NULL)
         return (struct spread){.width = 0};
     return (struct spread){.start = (uintptr_t)rows->data,
                            .width = array->width * bytes,
                            .num_steps = SPREAD_STEPS,
                            .step = {{count, rows->row_stride * bytes},
-                                    {call->num_heads, rows->head_stride * bytes},
+                                    {shape->num_heads, rows->head_stride * bytes},
                                     {sequences, rows->sequence_stride * bytes}}};
 }
 
 hashattn_status operands_check_separate(struct host *host, const struct attention_call *call,
                                         const struct operand *operands, size_t count)
 {
+    const struct attention_shape *shape = &call->plan->shape;
     const struct spread mask = {.start = (uintptr_t)call->key_mask,
-                                .width = call->key_mask == NULL ? 0 : call->key_offsets[call->num_sequences]};
+                                .width =
+                                    call->key_mask == NULL ? 0 : shape->key_offsets[shape->num_sequences]};
     for (size_t i = 0; i < count; i++) {
         if (!operands[i].written)
             continue;
@@ -129,27 +133,30 @@ static void *row_of(struct view rows, size_t r)
 /* True for a masked key, whose rows are never read. */
 static bool is_absent(const struct attention_call *call, const struct operand *array, size_t s, size_t r)
 {
-    return array->of_keys && call->key_mask != NULL && call->key_mask[call->key_offsets[s] + r] == 0;
+    const struct attention_shape *shape = &call->plan->shape;
+    return array->of_keys && call->key_mask != NULL && call->key_mask[shape->key_offsets[s] + r] == 0;
 }
 
 double operand_norm_limit(const struct attention_call *call)
 {
-    return call->mechanism->norm_limit == NULL ? 0 : call->mechanism->norm_limit(call->options);
+    const struct attention_shape *shape = &call->plan->shape;
+    return shape->mechanism->norm_limit == NULL ? 0 : shape->mechanism->norm_limit(shape->options);
 }
 
 /* Accepts lengths that exceed the limit only by rounding. */
 hashattn_status operand_check_lengths(struct host *host, const struct attention_call *call,
                                       const struct operand *array)
 {
+    const struct attention_shape *shape = &call->plan->shape;
     double limit = operand_norm_limit(call);
-    const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
-    for (size_t i = 0; limit > 0 && i < call->num_sequences * call->num_heads; i++) {
-        size_t s = i / call->num_heads, h = i % call->num_heads;
-        struct view rows = call_head(call, &array->packed, offsets, s, h);
+    const size_t *offsets = array->of_keys ? shape->key_offsets : shape->query_offsets;
+    for (size_t i = 0; limit > 0 && i < shape->num_sequences * shape->num_heads; i++) {
+        size_t s = i / shape->num_heads, h = i % shape->num_heads;
+        struct view rows = call_head(shape, &array->packed, offsets, s, h);
         for (size_t r = 0; r < rows.rows; r++) {
             if (is_absent(call, array, s, r))
                 continue;
-            double length = sqrt(row_squares(call->kernels, rows, NULL, r, r + 1));
+            double length = sqrt(row_squares(shape->kernels, rows, NULL, r, r + 1));
             FAIL_IF(length > limit * (1 + 1e-6), host, HASHATTN_INVALID,
                     "%s has length %g at sequence %zu, head %zu, row %zu; max_norm is %g", array->name,
                     length, s, h, r, limit);
@@ -170,11 +177,12 @@ static void write_zeros(void *argument, size_t index, int worker)
     (void)worker;
     const struct pass *pass = argument;
     const struct attention_call *call = pass->call;
-    size_t s = index / call->num_heads, h = index % call->num_heads;
+    const struct attention_shape *shape = &call->plan->shape;
+    size_t s = index / shape->num_heads, h = index % shape->num_heads;
     for (size_t a = 0; a < pass->count; a++) {
         const struct operand *array = &pass->operands[a];
-        const size_t *offsets = array->of_keys ? call->key_offsets : call->query_offsets;
-        struct view rows = call_head(call, &array->packed, offsets, s, h);
+        const size_t *offsets = array->of_keys ? shape->key_offsets : shape->query_offsets;
+        struct view rows = call_head(shape, &array->packed, offsets, s, h);
         for (size_t r = 0; r < rows.rows; r++)
             memset(row_of(rows, r), 0, rows.cols * element_bytes(rows.dtype));
     }
@@ -182,7 +190,8 @@ static void write_zeros(void *argument, size_t index, int worker)
 
 hashattn_status operands_check_mask(struct host *host, const struct attention_call *call)
 {
-    for (size_t j = 0; call->key_mask != NULL && j < call->key_offsets[call->num_sequences]; j++)
+    const struct attention_shape *shape = &call->plan->shape;
+    for (size_t j = 0; call->key_mask != NULL && j < shape->key_offsets[shape->num_sequences]; j++)
         FAIL_IF(call->key_mask[j] > 1, host, HASHATTN_INVALID, "key_mask[%zu] is %u, allowed are 0 and 1", j,
                 call->key_mask[j]);
     return HASHATTN_OK;
@@ -190,6 +199,7 @@ hashattn_status operands_check_mask(struct host *host, const struct attention_ca
 
 void operands_clear(const struct attention_call *call, const struct operand *operands, size_t count)
 {
+    const struct attention_shape *shape = &call->plan->shape;
     struct pass zeros = {.call = call, .operands = operands, .count = count};
-    pool_run(call->pool, write_zeros, &zeros, call->num_sequences * call->num_heads);
+    pool_run(shape->pool, write_zeros, &zeros, shape->num_sequences * shape->num_heads);
 }

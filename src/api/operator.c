@@ -1,7 +1,6 @@
 /* The public operator: checks a problem and its arrays (operands.h) with the limits in the messages, converts
    it to offsets and passes it down in one call. If the mechanism checks rows for NaN and infinity while
-   reading them, forward leaves that to it. For equal lengths the offsets are made at the start of the scratch
-   block.
+   reading them, forward leaves that to it.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "api/floating.h"
 #include "api/handles.h"
 #include "api/operands.h"
+#include "api/operator_plan.h"
 #include "api/own_params.h"
 #include "api/saved_tag.h"
 #include "api/versions/versions.h"
@@ -132,73 +132,35 @@ static hashattn_status take_problem(struct host *host, const hashattn_problem *g
     return HASHATTN_OK;
 }
 
-/* The two arrays of offsets for equal lengths, at the start of the scratch block. */
-struct made_offsets {
-    size_t *query, *key;
-    size_t *totals; /* (num_sequences) with total_rows */
-    size_t bytes;
-};
-
-static struct made_offsets make_offsets(const hashattn_problem *p, void *block)
-{
-    struct made_offsets made = {NULL, NULL, NULL, 0};
-    if (p->query_offsets != NULL)
-        return made;
-    struct arena arena = arena_on(block);
-    made.query = arena_take(&arena, p->num_sequences + 1, sizeof *made.query);
-    made.key = arena_take(&arena, p->num_sequences + 1, sizeof *made.key);
-    made.totals = arena_take(&arena, p->total_rows > 0 ? p->num_sequences : 0, sizeof *made.totals);
-    made.bytes = arena.used;
-    for (size_t s = 0; block != NULL && p->total_rows > 0 && s < p->num_sequences; s++)
-        made.totals[s] = p->total_rows;
-    for (size_t s = 0; block != NULL && s <= p->num_sequences; s++) {
-        made.query[s] = s * p->num_queries;
-        made.key[s] = s * p->num_keys;
-    }
-    return made;
-}
-
-/* Describes the call with contiguous arrays without data: enough for sizes and refusals. ranks: used if the
-   problem is shared. */
+/* Plans the call and describes it without arrays: enough for sizes and refusals. */
 static hashattn_status describe(hashattn_attention *attention, const hashattn_problem *p,
-                                const struct made_offsets *made, struct row_ranks *ranks,
                                 struct attention_call *call)
 {
-    *ranks = (struct row_ranks){.host = &attention->context->host, .comm = &attention->context->comm};
+    static const float undrawn = 0;
+    struct host *host = &attention->context->host;
+    const struct attention_plan *plan;
     if (p->total_rows > 0)
-        TRY(check_shared(attention->context, &attention->context->host, p));
+        TRY(check_shared(attention->context, host, p));
     if (has_rows(p))
         TRY(own_params_check(attention, p));
-    static const float undrawn = 0;
+    TRY(operator_plan(attention, p, &plan));
     *call = (struct attention_call){
-        .kernels = attention->context->kernels,
-        .pool = attention->context->pool,
-        .mechanism = attention->mechanism,
-        .options = attention->options,
-        .num_sequences = p->num_sequences,
-        .num_heads = p->num_heads,
-        .head_dim = p->head_dim,
-        .value_dim = p->value_dim,
-        .max_len = p->max_len,
-        .query_offsets = p->query_offsets != NULL ? p->query_offsets : made->query,
-        .key_offsets = p->key_offsets != NULL ? p->key_offsets : made->key,
-        .dtype = p->element == HASHATTN_BF16 ? DTYPE_BFLOAT16 : DTYPE_FLOAT32,
-        .precision = attention->context->precision,
+        .plan = plan,
         .query = {.width = p->head_dim, .row_stride = p->head_dim},
         .key = {.width = p->head_dim, .row_stride = p->head_dim},
         .value = {.width = p->value_dim, .row_stride = p->value_dim},
         .key_mask = p->key_mask,
-        .causal = p->causal != 0,
         .call_key = random_key(p->seed, RANDOM_EVALUATION, 0),
         .sample_ids = p->sample_ids,
         .params = &undrawn, /* the check reads none, and drawing may take minutes */
     };
-    if (p->total_rows > 0 && comm_size(ranks->comm) > 1) {
-        call->ranks = ranks;
-        call->totals = made->totals;
-        call->key_offsets = call->query_offsets;
-    }
-    return attention_check(&attention->context->host, call);
+    return attention_check(host, call);
+}
+
+/* Bytes of the caller's `saved`. */
+static size_t saved_bytes_of(const struct attention_plan *plan)
+{
+    return plan->saved_bytes == 0 ? 0 : size_sum(plan->saved_bytes, SAVED_TAG_BYTES);
 }
 
 hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const hashattn_problem *problem,
@@ -207,24 +169,15 @@ hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const ha
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
+    hashattn_problem own;
+    struct attention_call call;
     FAIL_IF(saved_bytes == NULL || scratch_bytes == NULL, host, HASHATTN_INVALID, "%s is NULL",
             saved_bytes == NULL ? "saved_bytes" : "scratch_bytes");
-    hashattn_problem own;
     TRY(take_problem(host, problem, &own));
-    void *block;
-    struct made_offsets made = make_offsets(&own, NULL);
-    TRY(memory_new(host, 1, made.bytes, "offsets", &block));
-    made = make_offsets(&own, block);
-    struct attention_call call;
-    struct row_ranks ranks;
-    hashattn_status status = describe(attention, &own, &made, &ranks, &call);
-    if (status == HASHATTN_OK) { /* attention_check refuses sizes that cannot be counted */
-        *saved_bytes = attention_saved_size(&call);
-        *saved_bytes += *saved_bytes > 0 ? SAVED_TAG_BYTES : 0;
-        *scratch_bytes = size_sum(made.bytes, attention_scratch_size(&call));
-    }
-    memory_free(host, block);
-    return status;
+    TRY(describe(attention, &own, &call)); /* the plan refuses sizes that cannot be counted */
+    *saved_bytes = saved_bytes_of(call.plan);
+    *scratch_bytes = call.plan->scratch_bytes;
+    return HASHATTN_OK;
 }
 
 /* ---- forward and backward ------------------------------------------------------------------------------ */
@@ -243,37 +196,29 @@ static hashattn_status check_block(struct host *host, const char *name, const vo
     return HASHATTN_OK;
 }
 
-/* Checks the problem, finds the blocks, describes the call and draws learned parameters. close_call follows
-   in any case. */
+/* Checks the problem, plans and describes the call, finds the blocks and draws learned parameters. close_call
+   follows in any case. */
 static hashattn_status open_call(hashattn_attention *attention, const hashattn_problem *problem,
-                                 hashattn_problem *own, struct blocks *blocks, struct row_ranks *ranks,
-                                 struct attention_call *call)
+                                 hashattn_problem *own, struct blocks *blocks, struct attention_call *call)
 {
     struct host *host = &attention->context->host;
     floating_begin(&blocks->callers);
     TRY(take_problem(host, problem, own));
     TRY(check_block(host, "saved", blocks->saved));
     TRY(check_block(host, "scratch", blocks->scratch));
-    if (blocks->saved == NULL || blocks->scratch == NULL) {
-        size_t saved_bytes, scratch_bytes;
-        TRY(hashattn_attention_sizes(attention, problem, &saved_bytes, &scratch_bytes));
-        if (blocks->saved == NULL) {
-            TRY(memory_new(host, 1, saved_bytes, "what attention saves", &blocks->own_saved));
-            blocks->saved = blocks->own_saved;
-        }
-        if (blocks->scratch == NULL) {
-            TRY(memory_new(host, 1, scratch_bytes, "attention's scratch", &blocks->own_scratch));
-            blocks->scratch = blocks->own_scratch;
-        }
+    TRY(describe(attention, own, call));
+    if (blocks->saved == NULL) {
+        TRY(memory_new(host, 1, saved_bytes_of(call->plan), "what attention saves", &blocks->own_saved));
+        blocks->saved = blocks->own_saved;
     }
-    struct made_offsets made = make_offsets(own, blocks->scratch);
-    if (blocks->scratch != NULL)
-        blocks->scratch = (unsigned char *)blocks->scratch + made.bytes;
-    TRY(describe(attention, own, &made, ranks, call));
+    if (blocks->scratch == NULL) {
+        TRY(memory_new(host, 1, call->plan->scratch_bytes, "attention's scratch", &blocks->own_scratch));
+        blocks->scratch = blocks->own_scratch;
+    }
     if (has_rows(own))
         TRY(own_params_for(attention, own));
     call->params = attention->params;
-    if (attention_saved_size(call) > 0) {
+    if (call->plan->saved_bytes > 0) {
         blocks->tag = blocks->saved;
         blocks->saved = (unsigned char *)blocks->saved + SAVED_TAG_BYTES;
     }
@@ -289,7 +234,7 @@ static hashattn_status check_saved(struct host *host, const struct attention_cal
     return blocks->tag == NULL ? HASHATTN_OK : saved_tag_check(host, call, blocks->tag);
 }
 
-/* Of ranks that share sequences, a failure of one is one of all, before they wait for it. */
+/* If one rank of those that share sequences fails, all fail before any waits. */
 static hashattn_status agree(const hashattn_attention *attention, const hashattn_problem *p,
                              hashattn_status status)
 {
@@ -301,10 +246,17 @@ static hashattn_status agree(const hashattn_attention *attention, const hashattn
    sequence only. */
 static hashattn_status check_large(struct host *host, struct attention_call *call)
 {
-    FAIL_IF(call->ranks != NULL && call->large, host, HASHATTN_INVALID,
+    FAIL_IF(call->plan->shape.ranks != NULL && call->large, host, HASHATTN_INVALID,
             "an input has a sum of squares of %g or more; sequences that ranks share must stay below",
             (double)DOUBLE_SQUARES);
     return HASHATTN_OK;
+}
+
+/* What the exchanges of ranks that share the rows came to. */
+static hashattn_status status_of_ranks(const struct attention_call *call)
+{
+    const struct row_ranks *ranks = call->plan->shape.ranks;
+    return ranks == NULL ? HASHATTN_OK : ranks->status;
 }
 
 static void close_call(struct host *host, const struct blocks *blocks)
@@ -330,7 +282,7 @@ static hashattn_status check_forward(struct host *host, const hashattn_problem *
     call->query = arrays[0].packed;
     call->key = arrays[1].packed;
     call->value = arrays[2].packed;
-    if (call->ranks == NULL && operand_norm_limit(call) == 0) {
+    if (call->plan->shape.ranks == NULL && operand_norm_limit(call) == 0) {
         call->out_of_range = out_of_range;
         return HASHATTN_OK;
     }
@@ -351,8 +303,7 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     struct blocks blocks = {.saved = saved, .scratch = scratch};
     hashattn_problem own = {.total_rows = 0};
     struct attention_call call;
-    struct row_ranks ranks;
-    hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
+    hashattn_status status = open_call(attention, problem, &own, &blocks, &call);
     atomic_bool out_of_range = false;
     enum { INPUTS = 3 };
     struct operand arrays[INPUTS + 1] = {
@@ -369,7 +320,7 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     if (blocks.tag != NULL)
         saved_tag_clear(blocks.tag);
     attention_forward(&call, arrays[INPUTS].packed, blocks.saved, blocks.scratch);
-    status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
+    status = status_of_ranks(&call);
     if (atomic_load(&out_of_range))
         status = row_range_fail(host, &call);
     if (status == HASHATTN_OK && blocks.tag != NULL)
@@ -381,9 +332,8 @@ done:
 
 static size_t bytes_of_params(const struct attention_call *call)
 {
-    const struct parameter_sizes sizes = {call->head_dim, call->value_dim, call->max_len};
-    size_t floats = attention_param_count(call->mechanism, call->options, &sizes);
-    return size_product(size_product(call->num_heads, floats), sizeof(float));
+    size_t floats = size_product(call->plan->shape.num_heads, call->plan->param_count);
+    return size_product(floats, sizeof(float));
 }
 
 /* dparams, unless it is NULL or the mechanism learns nothing, = 0. */
@@ -420,8 +370,7 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
     struct blocks blocks = {.saved = saved, .scratch = scratch};
     hashattn_problem own = {.total_rows = 0};
     struct attention_call call;
-    struct row_ranks ranks;
-    hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
+    hashattn_status status = open_call(attention, problem, &own, &blocks, &call);
     if (status == HASHATTN_OK)
         status = check_saved(host, &call, &blocks, "backward");
     struct operand arrays[] = {
@@ -454,7 +403,7 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
     operands_clear(&call, &arrays[5], 3);
     attention_backward(&call, arrays[4].packed, arrays[0].packed, arrays[5].packed, arrays[6].packed,
                        arrays[7].packed, dparams, blocks.saved, blocks.scratch);
-    status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
+    status = status_of_ranks(&call);
 done:
     close_call(host, &blocks);
     return status;
@@ -471,8 +420,7 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     struct blocks blocks = {.saved = saved, .scratch = scratch};
     hashattn_problem own = {.total_rows = 0};
     struct attention_call call;
-    struct row_ranks ranks;
-    hashattn_status status = open_call(attention, problem, &own, &blocks, &ranks, &call);
+    hashattn_status status = open_call(attention, problem, &own, &blocks, &call);
     if (status == HASHATTN_OK && loss == NULL)
         status = host_fail(host, HASHATTN_INVALID, "loss is NULL");
     if (status == HASHATTN_OK)
@@ -489,12 +437,12 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     call.query = arrays[0].packed;
     call.key = arrays[1].packed;
     call.value = arrays[2].packed;
-    if (status == HASHATTN_OK && has_rows(&own) && call.mechanism->own_loss != NULL)
+    if (status == HASHATTN_OK && has_rows(&own) && attention->mechanism->own_loss != NULL)
         status = row_range_check_loss(host, &call);
     TRY_DONE(agree(attention, &own, status));
     clear_params(&call, dparams);
     *loss = attention_auxiliary(&call, dparams, blocks.saved, blocks.scratch);
-    status = call.ranks == NULL ? HASHATTN_OK : ranks.status;
+    status = status_of_ranks(&call);
 done:
     close_call(host, &blocks);
     return status;

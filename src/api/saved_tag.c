@@ -30,24 +30,25 @@ static uint64_t fold(uint64_t folded, const void *bytes, size_t count)
 
 static struct saved_tag tag_of(const struct attention_call *call)
 {
-    const struct mechanism *mechanism = call->mechanism;
-    size_t sequences = call->num_sequences, offsets = (sequences + 1) * sizeof *call->query_offsets;
+    const struct attention_shape *shape = &call->plan->shape;
+    const struct mechanism *mechanism = shape->mechanism;
+    size_t sequences = shape->num_sequences, offsets = (sequences + 1) * sizeof *shape->query_offsets;
     const uint64_t numbers[] = {sequences,
-                                call->num_heads,
-                                call->head_dim,
-                                call->value_dim,
-                                call->max_len,
-                                (uint64_t)call->dtype,
-                                (uint64_t)call->precision,
-                                call->causal,
+                                shape->num_heads,
+                                shape->head_dim,
+                                shape->value_dim,
+                                shape->max_len,
+                                (uint64_t)shape->dtype,
+                                (uint64_t)shape->precision,
+                                shape->causal,
                                 call->call_key,
-                                row_ranks_count(call->ranks)};
+                                row_ranks_count(shape->ranks)};
     uint64_t folded = fold(0, mechanism->name, strlen(mechanism->name));
-    folded = fold(folded, call->options, mechanism->options_size);
+    folded = fold(folded, shape->options, mechanism->options_size);
     folded = fold(folded, numbers, sizeof numbers);
-    folded = fold(folded, call->query_offsets, offsets);
-    folded = fold(folded, call->key_offsets, offsets);
-    folded = fold(folded, call->key_mask, call->key_offsets[sequences]);
+    folded = fold(folded, shape->query_offsets, offsets);
+    folded = fold(folded, shape->key_offsets, offsets);
+    folded = fold(folded, call->key_mask, shape->key_offsets[sequences]);
     folded = fold(folded, call->sample_ids, sequences * sizeof *call->sample_ids);
     return (struct saved_tag){MARK, folded};
 }

@@ -224,17 +224,18 @@ static hashattn_status check_numbers(struct host *host, const struct step *step)
     const hashattn_chunk *chunk = step->chunk;
     const hashattn_stream_options *given = &step->stream->given;
     const size_t offsets[] = {0, chunk->rows};
-    struct attention_call call = {.kernels = step->stream->heads.kernels,
-                                  .pool = step->stream->context->pool,
-                                  .mechanism = step->stream->heads.mechanism,
-                                  .options = step->stream->options,
-                                  .num_sequences = 1,
-                                  .num_heads = given->num_heads,
-                                  .head_dim = given->head_dim,
-                                  .value_dim = given->value_dim,
-                                  .query_offsets = offsets,
-                                  .key_offsets = offsets,
-                                  .key_mask = chunk->key_mask};
+    const struct attention_plan shapes = {.shape = {.kernels = step->stream->heads.kernels,
+                                                    .pool = step->stream->context->pool,
+                                                    .mechanism = step->stream->heads.mechanism,
+                                                    .options = step->stream->options,
+                                                    .num_sequences = 1,
+                                                    .num_heads = given->num_heads,
+                                                    .head_dim = given->head_dim,
+                                                    .value_dim = given->value_dim,
+                                                    .query_offsets = offsets,
+                                                    .key_offsets = offsets,
+                                                    .masked = chunk->key_mask != NULL}};
+    struct attention_call call = {.plan = &shapes, .key_mask = chunk->key_mask};
     if (step->what & READ)
         call.query = packed_of(&chunk->query, given->head_dim);
     if (step->what & ABSORB) {

@@ -18,76 +18,91 @@ enum { LEAST_REPEATS = 3, MOST_REPEATS = 25 };
 struct layer {
     struct params params;
     struct trunk trunk;
+    struct trunk_plan plan;
     struct trunk_pass pass;
+    uint64_t seed;
 };
 
 enum { PART_LAY, PART_FORWARD, PART_BACKWARD, PARTS };
 
 /* x, and the gradient of the output rows; parameters and gradients. */
 struct layer_blocks {
-    void *x, *dy, *values, *room, *gradients, *workspace, *times;
+    void *x, *dy, *values, *room, *gradients, *plans, *workspace, *times;
 };
 
 static void free_blocks(struct host *host, struct layer_blocks *blocks)
 {
-    void *const all[] = {blocks->x,         blocks->dy,        blocks->values, blocks->room,
-                         blocks->gradients, blocks->workspace, blocks->times};
+    void *const all[] = {blocks->x,         blocks->dy,    blocks->values,    blocks->room,
+                         blocks->gradients, blocks->plans, blocks->workspace, blocks->times};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         memory_free(host, all[i]);
+}
+
+/* Plans the layer for these rows. */
+static hashattn_status make_plan(struct host *host, struct layer *layer, const struct rows *rows,
+                                 bool training, struct layer_blocks *blocks)
+{
+    size_t plans = trunk_num_plans(&layer->trunk), set_bytes = plan_set_bytes(plans, rows->num_sequences);
+    size_t lists_bytes = size_product(layer->trunk.num_lists, sizeof(struct mix_plan));
+    TRY(memory_new(host, size_sum(set_bytes, lists_bytes), 1, "plans", &blocks->plans));
+    struct plan_set set = plan_set_on(blocks->plans, plans, rows->num_sequences);
+    void *lists = (unsigned char *)blocks->plans + set_bytes;
+    return trunk_plan_make(host, &layer->trunk, rows, training, &set, lists, &layer->plan);
 }
 
 static hashattn_status make_blocks(struct host *host, struct layer *layer, size_t repeats,
                                    struct layer_blocks *blocks)
 {
-    struct trunk_pass *pass = &layer->pass;
-    size_t floats = size_product(pass->rows.padded, layer->trunk.dim), total = layer->params.total;
+    const struct trunk_plan *plan = &layer->plan;
+    size_t floats = size_product(plan->rows.padded, layer->trunk.dim), total = layer->params.total;
     TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", &blocks->x));
-    pass->input.floats = blocks->x;
-    if (pass->training)
+    if (plan->training)
         TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", &blocks->dy));
     TRY(memory_new(host, total, sizeof(float), "parameters", &blocks->values));
     TRY(memory_new(host, params_room(&layer->params), sizeof(float), "weights laid for products",
                    &blocks->room));
     TRY(memory_new_zeroed(host, total, sizeof(float), "gradients", &blocks->gradients));
     TRY(memory_new(host, size_product(PARTS, repeats), sizeof(double), "times", &blocks->times));
-    TRY(memory_new(host, trunk_memory_size(pass), 1, "workspace of the layer", &blocks->workspace));
-    size_t used = pass->rows.count * layer->trunk.dim;
-    random_normals(random_key(pass->random_key, RANDOM_BENCH, 0), 0, blocks->x, used);
-    if (pass->training)
-        random_normals(random_key(pass->random_key, RANDOM_BENCH, 1), 0, blocks->dy, used);
-    params_start(&layer->params, pass->random_key, blocks->values);
-    pass->memory = blocks->workspace;
+    TRY(memory_new(host, plan->memory_bytes, 1, "workspace of the layer", &blocks->workspace));
+    size_t used = plan->rows.count * layer->trunk.dim;
+    random_normals(random_key(layer->seed, RANDOM_BENCH, 0), 0, blocks->x, used);
+    if (plan->training)
+        random_normals(random_key(layer->seed, RANDOM_BENCH, 1), 0, blocks->dy, used);
+    params_start(&layer->params, layer->seed, blocks->values);
+    layer->pass =
+        trunk_open(plan, (struct input_rows){.floats = blocks->x}, NULL, layer->seed, blocks->workspace);
     return HASHATTN_OK;
 }
 
 /* Packs the weights for products, as is done once per step or evaluation. Returns its seconds. */
 static double run_lay(struct layer *layer, const struct layer_blocks *blocks)
 {
-    struct trunk_pass *pass = &layer->pass;
+    const struct rows *rows = &layer->plan.rows;
     double start = clock_seconds();
-    profile_begin(pass->rows.profile);
-    pass->values = params_lay(&layer->params, pass->rows.kernels, pass->rows.pool, blocks->values,
-                              pass->training, blocks->room);
-    profile_lap(pass->rows.profile, PROFILE_LAYING);
+    profile_begin(rows->profile);
+    layer->pass.values = params_lay(&layer->params, rows->kernels, rows->pool, blocks->values,
+                                    layer->plan.training, blocks->room);
+    profile_lap(rows->profile, PROFILE_LAYING);
     return clock_seconds() - start;
 }
 
 /* One forward, in training preceded by packing, which belongs to each step, and one backward. */
 static void run_layer(struct layer *layer, const struct layer_blocks *blocks, double seconds[PARTS])
 {
-    struct trunk_pass *pass = &layer->pass;
-    if (pass->training)
+    const struct trunk_pass *pass = &layer->pass;
+    const struct rows *rows = &layer->plan.rows;
+    if (layer->plan.training)
         seconds[PART_LAY] = run_lay(layer, blocks);
     double start = clock_seconds();
-    profile_begin(pass->rows.profile);
+    profile_begin(rows->profile);
     trunk_forward(pass, NULL, 0);
     seconds[PART_FORWARD] = clock_seconds() - start;
-    if (!pass->training)
+    if (!layer->plan.training)
         return;
     seconds[PART_FORWARD] += seconds[PART_LAY];
-    memcpy(trunk_gradient(pass), blocks->dy, pass->rows.padded * layer->trunk.dim * sizeof(float));
+    memcpy(trunk_gradient(pass), blocks->dy, rows->padded * layer->trunk.dim * sizeof(float));
     start = clock_seconds();
-    profile_begin(pass->rows.profile);
+    profile_begin(rows->profile);
     trunk_backward(pass, blocks->gradients, NULL, 0);
     seconds[PART_BACKWARD] = clock_seconds() - start;
 }
@@ -119,9 +134,8 @@ static void measure_library(void *argument, size_t index, int worker)
 static hashattn_status library_rate(struct host *host, const struct layer *layer, double *gflops)
 {
     const struct trunk *block = &layer->trunk;
-    const struct trunk_pass *pass = &layer->pass;
-    size_t threads = (size_t)pool_threads(pass->rows.pool),
-           share = (pass->rows.count + threads - 1) / threads;
+    const struct rows *rows = &layer->plan.rows;
+    size_t threads = (size_t)pool_threads(rows->pool), share = (rows->count + threads - 1) / threads;
     size_t narrow = product_library_size(share, block->dim, block->dim),
            wide = product_library_size(share, block->wide, block->dim);
     struct library_job job = {.precision = layer->params.precision,
@@ -136,7 +150,7 @@ static hashattn_status library_rate(struct host *host, const struct layer *layer
     if (status == HASHATTN_OK) {
         job.blocks = blocks;
         job.seconds = seconds;
-        pool_run(pass->rows.pool, measure_library, &job, threads);
+        pool_run(rows->pool, measure_library, &job, threads);
         for (size_t i = 0; i < threads; i++)
             *gflops += trunk_operations(block) * (double)share * 1e-9 / job.seconds[i];
         memory_free(host, seconds);
@@ -145,13 +159,13 @@ static hashattn_status library_rate(struct host *host, const struct layer *layer
     return status;
 }
 
-static hashattn_status measure_layer(struct host *host, struct layer *layer, size_t repeats,
-                                     struct layer_cost *cost)
+static hashattn_status measure_layer(struct host *host, struct layer *layer, const struct rows *rows,
+                                     bool training, size_t repeats, struct layer_cost *cost)
 {
-    struct trunk_pass *pass = &layer->pass;
     struct layer_blocks blocks = {0};
     double seconds[PARTS] = {0};
     hashattn_status status;
+    TRY_DONE(make_plan(host, layer, rows, training, &blocks));
     TRY_DONE(make_blocks(host, layer, repeats > 0 ? repeats : MOST_REPEATS, &blocks));
     double library;
     TRY_DONE(library_rate(host, layer, &library));
@@ -162,8 +176,8 @@ static hashattn_status measure_layer(struct host *host, struct layer *layer, siz
         double fit = 2 / (seconds[PART_FORWARD] + seconds[PART_BACKWARD]);
         repeats = fit < LEAST_REPEATS ? LEAST_REPEATS : fit > MOST_REPEATS ? MOST_REPEATS : (size_t)fit;
     }
-    if (pass->rows.profile != NULL)
-        profile_clear(pass->rows.profile);
+    if (rows->profile != NULL)
+        profile_clear(rows->profile);
     double *times[PARTS];
     for (int part = 0; part < PARTS; part++)
         times[part] = (double *)blocks.times + (size_t)part * repeats;
@@ -174,13 +188,13 @@ static hashattn_status measure_layer(struct host *host, struct layer *layer, siz
     }
     *cost = (struct layer_cost){
         .forward_ms = median(times[PART_FORWARD], repeats),
-        .backward_ms = pass->training ? median(times[PART_BACKWARD], repeats) : NAN,
+        .backward_ms = training ? median(times[PART_BACKWARD], repeats) : NAN,
         .lay_ms = median(times[PART_LAY], repeats),
         .library_gflops = library,
-        .product_operations = trunk_operations(&layer->trunk) * (double)pass->rows.count,
+        .product_operations = trunk_operations(&layer->trunk) * (double)rows->count,
         .repeats = repeats,
-        .saved_bytes = trunk_saved_size(pass),
-        .workspace_bytes = trunk_memory_size(pass),
+        .saved_bytes = layer->plan.saved_bytes,
+        .workspace_bytes = layer->plan.memory_bytes,
     };
 done:
     free_blocks(host, &blocks);
@@ -201,15 +215,12 @@ hashattn_status layer_cost(struct host *host, const struct train_setup *setup,
         TRY(head_plan_check_backward(host, &own.plan));
     const size_t offsets[] = {0, seq_len};
     const uint64_t sample = 0;
-    struct layer layer = {.params.precision = (enum precision)own.precision};
-    layer.pass = (struct trunk_pass){.trunk = &layer.trunk,
-                                     .rows = rows_of(setup->kernels, setup->pool, 1, offsets, &sample),
-                                     .random_key = seed,
-                                     .training = backward};
-    layer.pass.rows.profile = setup->profile;
+    struct layer layer = {.params.precision = (enum precision)own.precision, .seed = seed};
+    struct rows rows = rows_of(setup->kernels, setup->pool, 1, offsets, &sample);
+    rows.profile = setup->profile;
     hashattn_status status;
     TRY_DONE(trunk_describe_layer(host, &layer.params, &own, &layer.trunk));
-    TRY_DONE(measure_layer(host, &layer, repeats, cost));
+    TRY_DONE(measure_layer(host, &layer, &rows, backward, repeats, cost));
 done:
     trunk_free(host, &layer.trunk);
     params_free(host, &layer.params);

@@ -5,8 +5,6 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "base/memory.h"
-
 /* The convolution reads 3 rows, which are then different ones. */
 enum { FEWEST_ROWS = 3 };
 
@@ -55,144 +53,157 @@ size_t encoder_stack_own_heads(const struct encoder_stack *encoder, const struct
     return heads;
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------------- */
+/* ---- the plan ----------------------------------------------------------------------------------------- */
 
-static struct rows rows_at(const struct encoder_stack_pass *pass, size_t part)
+static size_t num_lists(const struct encoder_stack *encoder)
 {
-    struct rows rows = pass->rows;
+    size_t count = 0;
+    for (size_t part = 0; part <= encoder->num_more; part++)
+        count += trunk_at(encoder, part)->num_lists;
+    return count;
+}
+
+size_t encoder_stack_num_plans(const struct encoder_stack *encoder)
+{
+    size_t count = 0;
+    for (size_t part = 0; part <= encoder->num_more; part++)
+        count += trunk_num_plans(trunk_at(encoder, part));
+    return count;
+}
+
+struct encoder_stack_plan encoder_stack_plan_on(const struct encoder_stack *encoder, struct arena *arena)
+{
+    struct encoder_stack_plan plan = {.encoder = encoder};
+    plan.parts = arena_take(arena, encoder->num_more + 1, sizeof *plan.parts);
+    plan.lists = arena_take(arena, num_lists(encoder), sizeof *plan.lists);
+    return plan;
+}
+
+static struct rows rows_at(const struct rows *rows, const size_t *halved_offsets, size_t part)
+{
     if (part == 0)
-        return rows;
-    const size_t *offsets = pass->halved_offsets + (part - 1) * (rows.num_sequences + 1);
-    struct rows halved = rows_of(rows.kernels, rows.pool, rows.num_sequences, offsets, rows.sample_ids);
-    halved.profile = rows.profile;
-    halved.inspector = rows.inspector;
-    halved.listener = rows.listener;
+        return *rows;
+    const size_t *offsets = halved_offsets + (part - 1) * (rows->num_sequences + 1);
+    struct rows halved = rows_of(rows->kernels, rows->pool, rows->num_sequences, offsets, rows->sample_ids);
+    halved.profile = rows->profile;
+    halved.inspector = rows->inspector;
     return halved;
 }
 
-struct rows encoder_stack_last(const struct encoder_stack_pass *pass)
+static hashattn_status check_lengths(struct host *host, const struct encoder_stack *encoder,
+                                     const struct rows *rows, const size_t *halved_offsets)
 {
-    return rows_at(pass, pass->encoder->num_more);
-}
-
-static hashattn_status check_lengths(struct host *host, const struct encoder_stack_pass *pass)
-{
-    for (size_t part = 0; part < pass->encoder->num_more; part++) {
-        const struct rows rows = rows_at(pass, part);
-        for (size_t s = 0; s < rows.num_sequences; s++)
-            FAIL_IF(rows_length(&rows, s) < FEWEST_ROWS, host, HASHATTN_REFUSED,
+    for (size_t part = 0; part < encoder->num_more; part++) {
+        const struct rows left = rows_at(rows, halved_offsets, part);
+        for (size_t s = 0; s < rows->num_sequences; s++)
+            FAIL_IF(rows_length(&left, s) < FEWEST_ROWS, host, HASHATTN_REFUSED,
                     "distil: a sequence of %zu rows has %zu left before halving %zu of %zu, at least %d are "
                     "needed",
-                    rows_length(&pass->rows, s), rows_length(&rows, s), part + 1, pass->encoder->num_more,
-                    FEWEST_ROWS);
+                    rows_length(rows, s), rows_length(&left, s), part + 1, encoder->num_more, FEWEST_ROWS);
     }
     return HASHATTN_OK;
 }
 
-hashattn_status encoder_stack_check(struct host *host, const struct encoder_stack_pass *pass)
+hashattn_status encoder_stack_plan_make(struct host *host, const struct rows *rows,
+                                        const size_t *halved_offsets, bool training, struct plan_set *set,
+                                        struct encoder_stack_plan *plan)
 {
-    const struct encoder_stack *encoder = pass->encoder;
-    TRY(check_lengths(host, pass));
+    const struct encoder_stack *encoder = plan->encoder;
+    struct mix_plan *lists = plan->lists;
+    TRY(check_lengths(host, encoder, rows, halved_offsets));
+    plan->saved_bytes = 0;
     for (size_t part = 0; part <= encoder->num_more; part++) {
         const struct trunk *trunk = trunk_at(encoder, part);
-        const struct rows rows = rows_at(pass, part);
-        for (size_t i = 0; i < trunk->num_lists; i++)
-            TRY(self_attention_check(host, &trunk->blocks[i].attention, &rows));
+        const struct rows own = rows_at(rows, halved_offsets, part);
+        TRY(trunk_plan_make(host, trunk, &own, training, set, lists, &plan->parts[part]));
+        plan->saved_bytes = size_sum(plan->saved_bytes, plan->parts[part].saved_bytes);
+        lists += trunk->num_lists;
     }
+    encoder_stack_open(plan, (struct input_rows){.ids = NULL}, NULL, 0, NULL, &plan->memory_bytes);
     return HASHATTN_OK;
 }
 
-/* A trunk, and what is before it, in the memory of a pass. */
-struct place {
+const struct rows *encoder_stack_last(const struct encoder_stack_plan *plan)
+{
+    return &plan->parts[plan->encoder->num_more].rows;
+}
+
+/* ---- a pass ------------------------------------------------------------------------------------------- */
+
+/* A trunk in the memory of a pass, and the layer before it, which the first one does not have. */
+struct encoder_stack_place {
     struct trunk_pass trunk;
-    /* Not of the first part: the layer before the trunk, what it reads, and the place for the gradient of
-       that; pointers are NULL where memory is. */
     struct distil_pass distil;
-    const float *from;
-    float *halved; /* what it writes, the input of the trunk */
-    size_t bytes;  /* of the memory up to its end */
+    float *halved; /* what the layer writes, the input of the trunk */
 };
 
-/* memory: of the pass; NULL counts bytes. */
-static struct place place_of(const struct encoder_stack_pass *pass, void *memory, size_t part)
+struct encoder_stack_pass encoder_stack_open(const struct encoder_stack_plan *plan, struct input_rows input,
+                                             const float *values, uint64_t random_key, void *memory,
+                                             size_t *bytes)
 {
     struct arena arena = arena_on(memory);
-    struct place place = {.bytes = 0};
-    for (size_t k = 0; k <= part; k++) {
-        struct input_rows input = pass->input;
-        const struct rows rows = rows_at(pass, k);
-        if (k > 0) {
-            const struct encoder_stack_part *own = &pass->encoder->more[k - 1];
-            place.from = memory == NULL ? NULL : trunk_rows(&place.trunk);
+    struct encoder_stack_pass pass = {.plan = plan};
+    pass.places = arena_take(&arena, plan->encoder->num_more + 1, sizeof *pass.places);
+    for (size_t part = 0; part <= plan->encoder->num_more; part++) {
+        const struct trunk_plan *of = &plan->parts[part];
+        struct encoder_stack_place place = {.halved = NULL};
+        if (part > 0) {
+            const struct distil *distil = &plan->encoder->more[part - 1].distil;
             place.distil = (struct distil_pass){
-                .rows = place.trunk.rows, .halved = rows, .values = pass->values, .training = pass->training};
-            place.distil.memory = arena_take(&arena, distil_memory_size(&own->distil, &place.distil), 1);
-            place.halved = arena_take(&arena, size_product(rows.padded, own->distil.dim), sizeof(float));
+                .rows = of[-1].rows, .halved = of->rows, .values = values, .training = of->training};
+            place.distil.memory = arena_take(&arena, distil_memory_size(distil, &place.distil), 1);
+            place.halved = arena_take(&arena, size_product(of->rows.padded, distil->dim), sizeof(float));
             input = (struct input_rows){.floats = place.halved};
         }
-        place.trunk = (struct trunk_pass){.trunk = trunk_at(pass->encoder, k),
-                                          .rows = rows,
-                                          .input = input,
-                                          .values = pass->values,
-                                          .random_key = pass->random_key,
-                                          .training = pass->training};
-        place.trunk.memory = arena_take(&arena, trunk_memory_size(&place.trunk), 1);
+        place.trunk = trunk_open(of, input, values, random_key, arena_take(&arena, of->memory_bytes, 1));
+        if (memory != NULL)
+            pass.places[part] = place;
     }
-    place.bytes = arena.used;
-    return place;
-}
-
-size_t encoder_stack_memory_size(const struct encoder_stack_pass *pass)
-{
-    return place_of(pass, NULL, pass->encoder->num_more).bytes;
-}
-
-size_t encoder_stack_saved_size(const struct encoder_stack_pass *pass)
-{
-    size_t bytes = 0;
-    for (size_t part = 0; part <= pass->encoder->num_more; part++) {
-        const struct place place = place_of(pass, NULL, part);
-        bytes = size_sum(bytes, trunk_saved_size(&place.trunk));
-    }
-    return bytes;
+    *bytes = arena.used;
+    return pass;
 }
 
 const float *encoder_stack_forward(const struct encoder_stack_pass *pass, struct own_loss *own,
                                    size_t num_own)
 {
     const float *x = NULL;
-    for (size_t part = 0; part <= pass->encoder->num_more; part++) {
-        const struct place place = place_of(pass, pass->memory, part);
+    for (size_t part = 0; part <= pass->plan->encoder->num_more; part++) {
+        const struct encoder_stack_place *place = &pass->places[part];
         if (part > 0)
-            distil_forward(&pass->encoder->more[part - 1].distil, &place.distil, place.halved, place.from);
-        x = trunk_forward(&place.trunk, own, num_own);
+            distil_forward(&pass->plan->encoder->more[part - 1].distil, &place->distil, place->halved, x);
+        x = trunk_forward(&place->trunk, own, num_own);
     }
     return x;
 }
 
+static const struct trunk_pass *last_trunk(const struct encoder_stack_pass *pass)
+{
+    return &pass->places[pass->plan->encoder->num_more].trunk;
+}
+
 const float *encoder_stack_rows(const struct encoder_stack_pass *pass)
 {
-    const struct place place = place_of(pass, pass->memory, pass->encoder->num_more);
-    return trunk_rows(&place.trunk);
+    return trunk_rows(last_trunk(pass));
 }
 
 float *encoder_stack_gradient(const struct encoder_stack_pass *pass)
 {
-    const struct place place = place_of(pass, pass->memory, pass->encoder->num_more);
-    return trunk_gradient(&place.trunk);
+    return trunk_gradient(last_trunk(pass));
 }
 
 void encoder_stack_backward(const struct encoder_stack_pass *pass, float *gradients,
-                            const struct own_loss *own, size_t num_own)
+                            const struct own_loss *own, size_t num_own,
+                            const struct backward_listener *listener)
 {
-    for (size_t part = pass->encoder->num_more + 1; part-- > 0;) {
-        const struct place place = place_of(pass, pass->memory, part);
-        trunk_backward(&place.trunk, gradients, own, num_own);
+    for (size_t part = pass->plan->encoder->num_more + 1; part-- > 0;) {
+        struct encoder_stack_place *place = &pass->places[part];
+        place->trunk.listener = listener;
+        trunk_backward(&place->trunk, gradients, own, num_own);
         if (part == 0)
             return;
-        const struct place before = place_of(pass, pass->memory, part - 1);
-        distil_backward(&pass->encoder->more[part - 1].distil, &place.distil, gradients,
-                        trunk_gradient(&before.trunk), trunk_gradient(&place.trunk), place.from,
-                        place.halved);
+        const struct trunk_pass *before = &place[-1].trunk;
+        distil_backward(&pass->plan->encoder->more[part - 1].distil, &place->distil, gradients,
+                        trunk_gradient(before), trunk_gradient(&place->trunk), trunk_rows(before),
+                        place->halved);
     }
 }

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
+#include "models/model_space.h"
 
 hashattn_status inference_check(struct host *host, const struct inference *inference,
                                 const struct inference_input *input)
@@ -36,14 +37,14 @@ struct batch {
     size_t first, count; /* sequences */
     size_t *offsets;     /* (count + 1) from 0 */
     struct model_batch packed;
-    void *workspace;
-    size_t size;
+    struct model_space space;
+    struct model_pass *pass; /* after its forward */
 };
 
 static void batch_free(struct host *host, struct batch *batch)
 {
     memory_free(host, batch->offsets);
-    memory_free(host, batch->workspace);
+    model_space_free(host, &batch->space);
 }
 
 /* The number of sequences from `first` on that fit into a batch. */
@@ -54,18 +55,6 @@ static size_t count_of(const struct inference_input *input, size_t first)
            input->offsets[first + count + 1] - input->offsets[first] <= INFERENCE_ROWS)
         count++;
     return count;
-}
-
-static hashattn_status fit_workspace(struct host *host, struct batch *batch, size_t size)
-{
-    if (size <= batch->size)
-        return HASHATTN_OK;
-    memory_free(host, batch->workspace);
-    batch->workspace = NULL;
-    batch->size = 0;
-    TRY(memory_new(host, size, 1, "the activations of a batch", &batch->workspace));
-    batch->size = size;
-    return HASHATTN_OK;
 }
 
 /* Runs the forward pass of the batch that begins at sequence `first`. */
@@ -87,9 +76,9 @@ static hashattn_status run_batch(struct host *host, const struct inference *infe
         .random_key = random_key(inference->seed, RANDOM_EVALUATION, 0),
         .profile = inference->profile,
     };
-    TRY(model_check(host, inference->model, &batch->packed));
-    TRY(fit_workspace(host, batch, model_workspace_size(inference->model, &batch->packed)));
-    model_forward(inference->model, &batch->packed, inference->values, batch->workspace);
+    TRY(model_space_open(host, &batch->space, inference->model, &batch->packed, inference->values,
+                         &batch->pass));
+    model_forward(batch->pass);
     return HASHATTN_OK;
 }
 
@@ -112,7 +101,7 @@ hashattn_status inference_rows(struct host *host, const struct inference *infere
     TRY(batch_new(host, input, &batch));
     for (size_t first = 0; first < input->num_sequences; first += batch.count) {
         TRY_DONE(run_batch(host, inference, input, first, &batch));
-        if (callback(user, first, batch.count, model_rows(inference->model, &batch.packed, batch.workspace)))
+        if (callback(user, first, batch.count, model_rows(batch.pass)))
             TRY_DONE(host_fail(host, HASHATTN_INTERRUPTED, "stopped after %zu of %zu sequences",
                                first + batch.count, input->num_sequences));
     }
@@ -140,8 +129,7 @@ hashattn_status inference_scores(struct host *host, const struct inference *infe
         if (count == 0)
             continue;
         TRY_DONE(run_batch(host, inference, input, first, &batch));
-        model_score_rows(inference->model, &batch.packed, inference->values, batch.workspace, local, count,
-                         scores + done * width);
+        model_score_rows(batch.pass, local, count, scores + done * width);
         done += count;
     }
     status = HASHATTN_OK;

@@ -156,17 +156,14 @@ size_t model_trunk_floats(const struct model *model)
     return size_max(model->encoder.end, model->decoder.end);
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------------- */
+/* ---- the plan ----------------------------------------------------------------------------------------- */
 
-/* One pass over a batch, with the workspace cut into parts. */
-struct pass {
+struct model_plan {
     const struct model *model;
-    const struct model_batch *batch;
-    struct encoder_stack_pass encoder;
-    struct decoder_pass decoder; /* if there is one */
-    void *memory[MODEL_OBJECTIVES];
-    double *own_sums; /* (num_own) sums of the last forward */
-    size_t bytes;
+    struct plan_set set;
+    struct encoder_stack_plan encoder;
+    struct decoder_plan decoder; /* if there is one */
+    size_t workspace_bytes, saved_bytes;
 };
 
 static bool decodes(const struct model *model)
@@ -174,118 +171,178 @@ static bool decodes(const struct model *model)
     return model->decoder.layers > 0;
 }
 
-/* How the rows are cut that the objectives read. */
-static const struct rows *read_rows(const struct pass *pass)
+/* An empty plan in a block; on NULL it only counts bytes. */
+static struct model_plan *plan_on(const struct model *model, size_t num_sequences, void *block, size_t *bytes)
 {
-    return decodes(pass->model) ? &pass->decoder.rows : &pass->encoder.rows;
-}
-
-static struct decoder_pass decoder_of(const struct model *model, const struct model_batch *batch,
-                                      const struct encoder_stack_pass *encoder)
-{
-    struct decoder_pass pass = {.decoder = &model->decoder,
-                                .rows = rows_of(batch->kernels, batch->pool, batch->num_sequences,
-                                                batch->decoder_offsets, batch->sample_ids),
-                                .encoder = encoder_stack_last(encoder),
-                                .floats = batch->decoder_floats,
-                                .values = encoder->values,
-                                .random_key = batch->random_key,
-                                .training = batch->training};
-    pass.rows.profile = batch->profile;
-    pass.rows.inspector = batch->inspector;
-    return pass;
-}
-
-static struct pass open_pass(const struct model *model, const struct model_batch *batch, const float *values,
-                             void *workspace)
-{
-    struct pass pass = {
-        .model = model,
-        .batch = batch,
-        .encoder = {.encoder = &model->encoder,
-                    .rows = rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets,
-                                    batch->sample_ids),
-                    .halved_offsets = batch->halved_offsets,
-                    .input = batch->input,
-                    .values = values,
-                    .random_key = batch->random_key,
-                    .training = batch->training},
-    };
-    struct arena arena = arena_on(workspace);
-    pass.encoder.rows.profile = batch->profile;
-    pass.encoder.rows.inspector = batch->inspector;
-    pass.encoder.rows.listener = batch->listener;
-    pass.encoder.rows.cut = batch->cut;
-    pass.encoder.memory = arena_take(&arena, model->bare ? 0 : encoder_stack_memory_size(&pass.encoder), 1);
+    struct arena arena = arena_on(block);
+    struct model_plan *plan = arena_take(&arena, 1, sizeof *plan);
+    struct model_plan empty = {.model = model};
+    size_t plans = 0;
+    if (!model->bare) {
+        empty.encoder = encoder_stack_plan_on(&model->encoder, &arena);
+        plans += encoder_stack_num_plans(&model->encoder);
+    }
     if (decodes(model)) {
-        pass.decoder = decoder_of(model, batch, &pass.encoder);
-        pass.decoder.memory = arena_take(&arena, decoder_memory_size(&pass.decoder), 1);
-        pass.decoder.encoded = workspace == NULL ? NULL : encoder_stack_rows(&pass.encoder);
+        empty.decoder = decoder_plan_on(&model->decoder, &arena);
+        plans += decoder_num_plans(&model->decoder);
+    }
+    void *set = arena_take(&arena, plan_set_bytes(plans, num_sequences), 1);
+    empty.set = plan_set_on(set, plans, num_sequences);
+    if (plan != NULL)
+        *plan = empty;
+    *bytes = arena.used;
+    return plan;
+}
+
+size_t model_plan_bytes(const struct model *model, size_t num_sequences)
+{
+    size_t bytes;
+    plan_on(model, num_sequences, NULL, &bytes);
+    return bytes;
+}
+
+/* The rows of a stack. */
+static struct rows batch_rows(const struct model_batch *batch, const size_t *offsets)
+{
+    struct rows rows = rows_of(batch->kernels, batch->pool, batch->num_sequences, offsets, batch->sample_ids);
+    rows.profile = batch->profile;
+    rows.inspector = batch->inspector;
+    return rows;
+}
+
+/* ---- a pass ------------------------------------------------------------------------------------------- */
+
+struct model_pass {
+    const struct model *model;
+    const struct model_batch *batch;
+    const float *values;
+    struct rows rows; /* how the rows are cut that the objectives read */
+    struct encoder_stack_pass encoder;
+    struct decoder_pass decoder; /* if there is one */
+    void *memory[MODEL_OBJECTIVES];
+    double *own_sums; /* (num_own) sums of the last forward */
+};
+
+/* The pass in its workspace; on NULL it only counts bytes. */
+static struct model_pass *open_pass(const struct model_plan *plan, const struct model_batch *batch,
+                                    const float *values, void *workspace, size_t *bytes)
+{
+    const struct model *model = plan->model;
+    struct arena arena = arena_on(workspace);
+    struct model_pass *pass = arena_take(&arena, 1, sizeof *pass);
+    struct model_pass opened = {.model = model, .batch = batch, .values = values};
+    opened.rows = batch_rows(batch, batch->offsets);
+    opened.rows.cut = batch->cut;
+    if (!model->bare) {
+        size_t unused;
+        void *memory = arena_take(&arena, plan->encoder.memory_bytes, 1);
+        opened.rows = *encoder_stack_last(&plan->encoder);
+        opened.encoder =
+            encoder_stack_open(&plan->encoder, batch->input, values, batch->random_key, memory, &unused);
+    }
+    if (decodes(model)) {
+        opened.rows = plan->decoder.rows;
+        opened.decoder = (struct decoder_pass){
+            .plan = &plan->decoder,
+            .encoded = workspace == NULL ? NULL : encoder_stack_rows(&opened.encoder),
+            .floats = batch->decoder_floats,
+            .values = values,
+            .random_key = batch->random_key,
+            .memory = arena_take(&arena, plan->decoder.memory_bytes, 1),
+        };
     }
     for (size_t i = 0; i < model->num_goals; i++) {
         const struct goal *goal = &model->goals[i];
-        size_t size = goal->objective->memory_size(goal->self, read_rows(&pass), batch->training);
-        pass.memory[i] = arena_take(&arena, size, 1);
+        size_t size = goal->objective->memory_size(goal->self, &opened.rows, batch->training);
+        opened.memory[i] = arena_take(&arena, size, 1);
     }
-    pass.own_sums = arena_take(&arena, model->num_own, sizeof(double));
-    pass.bytes = arena.used;
+    opened.own_sums = arena_take(&arena, model->num_own, sizeof(double));
+    if (pass != NULL)
+        *pass = opened;
+    *bytes = arena.used;
     return pass;
 }
 
-hashattn_status model_check(struct host *host, const struct model *model, const struct model_batch *batch)
+static hashattn_status check_cut(struct host *host, const struct model *model,
+                                 const struct model_batch *batch)
 {
-    struct rows rows =
-        rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
-    rows.cut = batch->cut;
     for (size_t i = 0; i < model->num_goals && batch->cut != NULL; i++)
         FAIL_IF(
             model->goals[i].objective->whole, host, HASHATTN_REFUSED,
             "the objective %s reads the rows of a sequence together: sequence_parallel must be 1, not %zu",
             model->goals[i].objective->name, row_ranks_count(batch->cut->ranks));
-    const struct encoder_stack_pass encoder = {
-        .encoder = &model->encoder, .rows = rows, .halved_offsets = batch->halved_offsets};
-    TRY(encoder_stack_check(host, &encoder));
-    if (!decodes(model))
-        return HASHATTN_OK;
-    const struct decoder_pass pass = decoder_of(model, batch, &encoder);
-    return decoder_check(host, &pass);
+    return HASHATTN_OK;
 }
 
-size_t model_workspace_size(const struct model *model, const struct model_batch *batch)
+struct model_pass *model_open(const struct model_plan *plan, const struct model_batch *batch,
+                              const float *values, void *workspace)
 {
-    return open_pass(model, batch, NULL, NULL).bytes;
+    size_t bytes;
+    return open_pass(plan, batch, values, workspace, &bytes);
 }
 
-size_t model_saved_size(const struct model *model, const struct model_batch *batch)
+hashattn_status model_plan_make(struct host *host, const struct model *model, const struct model_batch *batch,
+                                void *block, const struct model_plan **made)
 {
-    struct pass pass = open_pass(model, batch, NULL, NULL);
-    size_t decoder = decodes(model) ? decoder_saved_size(&pass.decoder) : 0;
-    return model->bare ? 0 : size_sum(encoder_stack_saved_size(&pass.encoder), decoder);
+    size_t bytes;
+    struct model_plan *plan = plan_on(model, batch->num_sequences, block, &bytes);
+    struct rows rows = batch_rows(batch, batch->offsets);
+    rows.cut = batch->cut;
+    TRY(check_cut(host, model, batch));
+    if (!model->bare) {
+        TRY(encoder_stack_plan_make(host, &rows, batch->halved_offsets, batch->training, &plan->set,
+                                    &plan->encoder));
+        plan->saved_bytes = plan->encoder.saved_bytes;
+    }
+    if (decodes(model)) {
+        rows = batch_rows(batch, batch->decoder_offsets);
+        TRY(decoder_plan_make(host, &rows, encoder_stack_last(&plan->encoder), batch->training, &plan->set,
+                              &plan->decoder));
+        plan->saved_bytes = size_sum(plan->saved_bytes, plan->decoder.saved_bytes);
+    }
+    open_pass(plan, batch, NULL, NULL, &plan->workspace_bytes);
+    *made = plan;
+    return HASHATTN_OK;
+}
+
+size_t model_workspace_bytes(const struct model_plan *plan)
+{
+    return plan->workspace_bytes;
+}
+
+size_t model_saved_bytes(const struct model_plan *plan)
+{
+    return plan->saved_bytes;
+}
+
+size_t model_num_plans(const struct model_plan *plan)
+{
+    return plan->set.count;
 }
 
 /* The rows that the objectives read, after a forward. */
-static const float *goal_rows(const struct pass *pass)
+static const float *goal_rows(const struct model_pass *pass)
 {
     return pass->model->bare      ? pass->batch->input.floats
            : decodes(pass->model) ? decoder_rows(&pass->decoder)
                                   : encoder_stack_rows(&pass->encoder);
 }
 
-static size_t examples_of(const struct model *model, const struct model_batch *batch)
+static size_t examples_of(const struct model_pass *pass)
 {
-    return batch->num_sequences / (model->config.pairs ? 2 : 1);
+    return pass->batch->num_sequences / (pass->model->config.pairs ? 2 : 1);
 }
 
 /* The sum of the weights of a goal's targets, over the step or this batch. Never 0, because it is a
    divisor. */
-static double count_of(const struct pass *pass, size_t index)
+static double count_of(const struct model_pass *pass, size_t index)
 {
     const struct model_batch *batch = pass->batch;
     const struct goal *goal = &pass->model->goals[index];
     if (batch->targets == NULL)
         return 1;
     const float *weights = batch->targets[index].weights;
-    size_t n = objective_targets(goal->objective, read_rows(pass), pass->model->config.pairs);
+    size_t n = objective_targets(goal->objective, &pass->rows, pass->model->config.pairs);
     double count = weights == NULL ? (double)n : 0;
     for (size_t i = 0; weights != NULL && i < n; i++)
         count += (double)weights[i];
@@ -294,12 +351,12 @@ static double count_of(const struct pass *pass, size_t index)
     return count > 0 ? count : 1;
 }
 
-static struct objective_pass goal_pass(const struct pass *pass, size_t index, const float *x)
+static struct objective_pass goal_pass(const struct model_pass *pass, size_t index, const float *x)
 {
     return (struct objective_pass){
         .self = pass->model->goals[index].self,
-        .rows = read_rows(pass),
-        .values = pass->encoder.values,
+        .rows = &pass->rows,
+        .values = pass->values,
         .targets = pass->batch->targets == NULL ? NULL : &pass->batch->targets[index],
         .x = x,
         .training = pass->batch->training,
@@ -309,11 +366,17 @@ static struct objective_pass goal_pass(const struct pass *pass, size_t index, co
     };
 }
 
+/* true on the rank that counts examples: the first of those that share sequences. */
+static bool counts_examples(const struct model_pass *pass)
+{
+    return row_ranks_first(pass->batch->cut == NULL ? NULL : pass->batch->cut->ranks);
+}
+
 /* true if this rank counts what an objective finds: a rank that shares sequences counts its own rows, and the
    first one the examples. */
-static bool counts_here(const struct pass *pass, const struct objective *objective)
+static bool counts_here(const struct model_pass *pass, const struct objective *objective)
 {
-    return objective->place == TARGET_ROW || row_ranks_first(rows_ranks(&pass->encoder.rows));
+    return objective->place == TARGET_ROW || counts_examples(pass);
 }
 
 /* Heads of both stacks with an own loss of this mechanism. */
@@ -325,10 +388,10 @@ static size_t own_heads(const struct model *model, const struct mechanism *mecha
 
 /* Sets the weight of each own loss so that its sum becomes the mean over the heads that have it and over
    examples, times its share. */
-static void fill_own(const struct pass *pass, struct own_loss own[PLAN_MECHANISMS])
+static void fill_own(const struct model_pass *pass, struct own_loss own[PLAN_MECHANISMS])
 {
     const struct model *model = pass->model;
-    size_t examples = pass->batch->examples > 0 ? pass->batch->examples : examples_of(model, pass->batch);
+    size_t examples = pass->batch->examples > 0 ? pass->batch->examples : examples_of(pass);
     for (size_t i = 0; i < model->num_own; i++) {
         size_t heads = own_heads(model, model->own[i].mechanism);
         double over = (double)heads * (double)examples;
@@ -338,70 +401,69 @@ static void fill_own(const struct pass *pass, struct own_loss own[PLAN_MECHANISM
     }
 }
 
-double model_forward(const struct model *model, const struct model_batch *batch, const float *values,
-                     void *workspace)
+double model_forward(struct model_pass *pass)
 {
-    struct pass pass = open_pass(model, batch, values, workspace);
+    const struct model *model = pass->model;
+    const struct model_batch *batch = pass->batch;
     struct own_loss own[PLAN_MECHANISMS];
-    fill_own(&pass, own);
+    fill_own(pass, own);
     if (!model->bare)
-        encoder_stack_forward(&pass.encoder, own, batch->targets == NULL ? 0 : model->num_own);
+        encoder_stack_forward(&pass->encoder, own, batch->targets == NULL ? 0 : model->num_own);
     if (decodes(model))
-        decoder_forward(&pass.decoder, own, batch->targets == NULL ? 0 : model->num_own);
-    const float *x = goal_rows(&pass);
+        decoder_forward(&pass->decoder, own, batch->targets == NULL ? 0 : model->num_own);
+    const float *x = goal_rows(pass);
     double loss = 0;
     for (size_t i = 0; i < model->num_goals; i++) {
-        struct objective_pass goal = goal_pass(&pass, i, x);
+        struct objective_pass goal = goal_pass(pass, i, x);
         double found = goal.weight * (model->goals[i].objective->forward(&goal) / goal.count);
-        loss += counts_here(&pass, model->goals[i].objective) ? found : 0;
+        loss += counts_here(pass, model->goals[i].objective) ? found : 0;
     }
     for (size_t i = 0; i < model->num_own && batch->targets != NULL; i++) {
-        pass.own_sums[i] = own[i].sum;
+        pass->own_sums[i] = own[i].sum;
         loss += own[i].weight * own[i].sum;
     }
     profile_lap(batch->profile, PROFILE_HEAD);
     return loss;
 }
 
-void model_backward(const struct model *model, const struct model_batch *batch, const float *values,
-                    void *workspace, float *gradients)
+void model_backward(struct model_pass *pass, float *gradients, const struct backward_listener *listener)
 {
-    assert(batch->training && batch->targets != NULL && model->num_goals > 0);
-    struct pass pass = open_pass(model, batch, values, workspace);
+    const struct model *model = pass->model;
+    const struct model_batch *batch = pass->batch;
     struct own_loss own[PLAN_MECHANISMS];
-    fill_own(&pass, own);
-    const float *x = goal_rows(&pass);
+    assert(batch->training && batch->targets != NULL && model->num_goals > 0);
+    fill_own(pass, own);
+    const float *x = goal_rows(pass);
     float *dx = model->bare      ? NULL
-                : decodes(model) ? decoder_gradient(&pass.decoder)
-                                 : encoder_stack_gradient(&pass.encoder);
+                : decodes(model) ? decoder_gradient(&pass->decoder)
+                                 : encoder_stack_gradient(&pass->encoder);
     for (size_t i = 0; i < model->num_goals; i++) {
-        struct objective_pass goal = goal_pass(&pass, i, x);
+        struct objective_pass goal = goal_pass(pass, i, x);
         model->goals[i].objective->backward(&goal, (struct slice){gradients, 0}, dx, i > 0);
     }
     profile_lap(batch->profile, PROFILE_HEAD);
     if (decodes(model))
-        decoder_backward(&pass.decoder, gradients, encoder_stack_gradient(&pass.encoder), own,
+        decoder_backward(&pass->decoder, gradients, encoder_stack_gradient(&pass->encoder), own,
                          model->num_own);
     if (!model->bare)
-        encoder_stack_backward(&pass.encoder, gradients, own, model->num_own);
+        encoder_stack_backward(&pass->encoder, gradients, own, model->num_own, listener);
 }
 
-void model_count(const struct model *model, const struct model_batch *batch, void *workspace, double *sums)
+void model_count(const struct model_pass *pass, double *sums)
 {
-    struct pass pass = open_pass(model, batch, NULL, workspace);
-    const float *x = goal_rows(&pass);
-    assert(batch->targets != NULL);
+    const struct model *model = pass->model;
+    const float *x = goal_rows(pass);
+    assert(pass->batch->targets != NULL);
     for (size_t i = 0; i < model->num_goals; i++) {
-        struct objective_pass goal = goal_pass(&pass, i, x);
-        if (counts_here(&pass, model->goals[i].objective))
+        struct objective_pass goal = goal_pass(pass, i, x);
+        if (counts_here(pass, model->goals[i].objective))
             model->goals[i].objective->count(&goal, sums);
         sums += objective_sums(model->goals[i].objective);
     }
-    for (size_t i = 0; batch->training && i < model->num_own; i++) {
+    for (size_t i = 0; pass->batch->training && i < model->num_own; i++) {
         size_t heads = own_heads(model, model->own[i].mechanism);
-        sums[2 * i] += heads == 0 ? 0 : pass.own_sums[i] / (double)heads;
-        sums[2 * i + 1] +=
-            row_ranks_first(rows_ranks(&pass.encoder.rows)) ? (double)examples_of(model, batch) : 0;
+        sums[2 * i] += heads == 0 ? 0 : pass->own_sums[i] / (double)heads;
+        sums[2 * i + 1] += counts_examples(pass) ? (double)examples_of(pass) : 0;
     }
 }
 
@@ -413,14 +475,12 @@ size_t model_outputs(const struct model *model)
     return i == model->num_goals ? 0 : model->goals[i].objective->outputs(model->goals[i].self);
 }
 
-void model_predict(const struct model *model, const struct model_batch *batch, void *workspace,
-                   float *outputs)
+void model_predict(const struct model_pass *pass, float *outputs)
 {
-    struct pass pass = open_pass(model, batch, NULL, workspace);
-    size_t i = model_predicting(model);
-    assert(i < model->num_goals);
-    struct objective_pass goal = goal_pass(&pass, i, goal_rows(&pass));
-    model->goals[i].objective->predict(&goal, outputs);
+    size_t i = model_predicting(pass->model);
+    assert(i < pass->model->num_goals);
+    struct objective_pass goal = goal_pass(pass, i, goal_rows(pass));
+    pass->model->goals[i].objective->predict(&goal, outputs);
 }
 
 size_t model_confused(const struct model *model)
@@ -430,23 +490,20 @@ size_t model_confused(const struct model *model)
                                                                                                   : 0;
 }
 
-void model_confuse(const struct model *model, const struct model_batch *batch, void *workspace,
-                   size_t *counts)
+void model_confuse(const struct model_pass *pass, size_t *counts)
 {
-    struct pass pass = open_pass(model, batch, NULL, workspace);
-    size_t i = model_predicting(model);
-    assert(model_confused(model) > 0 && batch->targets != NULL);
-    struct objective_pass goal = goal_pass(&pass, i, goal_rows(&pass));
-    if (counts_here(&pass, model->goals[i].objective))
-        model->goals[i].objective->confuse(&goal, counts);
+    size_t i = model_predicting(pass->model);
+    assert(model_confused(pass->model) > 0 && pass->batch->targets != NULL);
+    struct objective_pass goal = goal_pass(pass, i, goal_rows(pass));
+    if (counts_here(pass, pass->model->goals[i].objective))
+        pass->model->goals[i].objective->confuse(&goal, counts);
 }
 
 /* ---- rows and scores ---------------------------------------------------------------------------------- */
 
-const float *model_rows(const struct model *model, const struct model_batch *batch, void *workspace)
+const float *model_rows(const struct model_pass *pass)
 {
-    struct pass pass = open_pass(model, batch, NULL, workspace);
-    return goal_rows(&pass);
+    return goal_rows(pass);
 }
 
 static size_t scoring(const struct model *model)
@@ -463,12 +520,10 @@ size_t model_num_scores(const struct model *model)
     return i == model->num_goals ? 0 : model->goals[i].objective->num_scores(model->goals[i].self);
 }
 
-void model_score_rows(const struct model *model, const struct model_batch *batch, const float *values,
-                      void *workspace, const size_t *places, size_t n, float *scores)
+void model_score_rows(const struct model_pass *pass, const size_t *places, size_t n, float *scores)
 {
-    struct pass pass = open_pass(model, batch, values, workspace);
-    size_t i = scoring(model);
-    assert(i < model->num_goals);
-    struct objective_pass goal = goal_pass(&pass, i, goal_rows(&pass));
-    model->goals[i].objective->score_rows(&goal, places, n, scores);
+    size_t i = scoring(pass->model);
+    assert(i < pass->model->num_goals);
+    struct objective_pass goal = goal_pass(pass, i, goal_rows(pass));
+    pass->model->goals[i].objective->score_rows(&goal, places, n, scores);
 }

@@ -2,7 +2,7 @@
    rows are trained for. The training loss is (1 - s) times the weighted sum of the objectives' mean losses,
    plus, for each mechanism with a loss of its own, its share times the mean of that loss over heads and
    examples; s is the sum of the shares. All parameters are one block (nn/params.h). Only model_new and
-   model_fit allocate; the caller asks for the size of the workspace and provides it.
+   model_fit allocate; the caller asks for the sizes of a plan and a workspace and provides both.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_MODEL_H
 #define MODELS_MODEL_H
@@ -47,10 +47,9 @@ struct model_batch {
        the number of examples. NULL and 0: this batch is the whole step. */
     const double *counts;
     size_t examples;
-    bool training;                            /* applies dropout, and keeps what backward needs */
-    struct profile *profile;                  /* or NULL */
-    const struct inspector *inspector;        /* or NULL; see nn/rows.h */
-    const struct backward_listener *listener; /* of backward, or NULL; see nn/rows.h */
+    bool training;                     /* applies dropout, and keeps what backward needs */
+    struct profile *profile;           /* or NULL */
+    const struct inspector *inspector; /* or NULL; see nn/rows.h */
     /* NULL, or the rows of each sequence that this rank has: then offsets, input and the targets of rows are
        those of these rows, targets of examples are those of all, and forward and backward are collective. A
        loss is this rank's part: that of an example is the first rank's. So are gradients, metrics and
@@ -65,22 +64,33 @@ static inline size_t model_batch_rows(const struct model_batch *batch)
            (batch->decoder_offsets == NULL ? 0 : batch->decoder_offsets[batch->num_sequences]);
 }
 
-/* REFUSED, with the numbers, if a mechanism cannot handle a sequence of this batch. Call it before
-   forward. */
-hashattn_status model_check(struct host *host, const struct model *model, const struct model_batch *batch);
-/* Bytes of the workspace of forward and backward. It holds every activation between the two. */
-size_t model_workspace_size(const struct model *model, const struct model_batch *batch);
+/* What follows from the shapes of a batch, made once in one place: the plans of attention, one for each
+   different group of heads and rows, and all sizes. Const while a pass runs. */
+struct model_plan;
+/* Bytes of a plan for this many sequences. */
+size_t model_plan_bytes(const struct model *model, size_t num_sequences);
+/* block: model_plan_bytes. Reads the shapes of the batch, no rows. REFUSED, with the numbers, if a mechanism
+   cannot handle a sequence. */
+hashattn_status model_plan_make(struct host *host, const struct model *model, const struct model_batch *batch,
+                                void *block, const struct model_plan **plan);
+/* Bytes of the workspace of forward and backward, which holds every activation between the two. */
+size_t model_workspace_bytes(const struct model_plan *plan);
 /* Bytes of the workspace that attention saves for backward, all layers. */
-size_t model_saved_size(const struct model *model, const struct model_batch *batch);
+size_t model_saved_bytes(const struct model_plan *plan);
+/* Plans of attention. */
+size_t model_num_plans(const struct model_plan *plan);
 
-/* values: of params_lay. Returns this batch's part of the training loss; in evaluation without own losses; 0
-   without targets. */
-double model_forward(const struct model *model, const struct model_batch *batch, const float *values,
-                     void *workspace);
+/* One pass over a batch. Plan, batch and values must stay until it is over. */
+struct model_pass;
+/* values: of params_lay. workspace: model_workspace_bytes, where the pass lives. */
+struct model_pass *model_open(const struct model_plan *plan, const struct model_batch *batch,
+                              const float *values, void *workspace);
+
+/* Returns this batch's part of the training loss; in evaluation without own losses; 0 without targets. */
+double model_forward(struct model_pass *pass);
 /* Call after a training forward with targets. Adds the gradient of the training loss to gradients (one block,
-   as values). */
-void model_backward(const struct model *model, const struct model_batch *batch, const float *values,
-                    void *workspace, float *gradients);
+   as values). listener: see nn/rows.h, or NULL. */
+void model_backward(struct model_pass *pass, float *gradients, const struct backward_listener *listener);
 
 /* ---- metrics: named functions of sums over targets ---- */
 
@@ -102,7 +112,7 @@ const struct model_metric *model_metric(const struct model *model, size_t index)
 size_t model_num_sums(const struct model *model);
 void model_sum_name(const struct model *model, size_t index, char name[METRIC_NAME]);
 /* Call after a forward with targets. Adds this batch to sums (num_sums). */
-void model_count(const struct model *model, const struct model_batch *batch, void *workspace, double *sums);
+void model_count(const struct model_pass *pass, double *sums);
 /* values (num_metrics); NaN if nothing was counted, and for overall metrics. */
 void model_metrics(const struct model *model, const double *sums, double *values);
 /* The number of overall metrics; and their values, written over those of model_metrics. outputs (n,
@@ -132,24 +142,21 @@ enum { MODEL_CONFUSED = 32 };
 size_t model_confused(const struct model *model);
 /* Call after a forward with targets, if there are confused classes. counts (classes, classes): adds the
    targets of this batch, row the class, column the prediction. */
-void model_confuse(const struct model *model, const struct model_batch *batch, void *workspace,
-                   size_t *counts);
+void model_confuse(const struct model_pass *pass, size_t *counts);
 
 /* ---- predictions: those of the first objective that makes any ---- */
 
 size_t model_outputs(const struct model *model); /* floats per example; 0: no prediction for examples */
 /* outputs (examples, model_outputs). Call after a forward. */
-void model_predict(const struct model *model, const struct model_batch *batch, void *workspace,
-                   float *outputs);
+void model_predict(const struct model_pass *pass, float *outputs);
 
 /* ---- rows and scores, after a forward ---- */
 
 /* The rows that left the trunk, (rows, dim); not for bare objectives. */
-const float *model_rows(const struct model *model, const struct model_batch *batch, void *workspace);
+const float *model_rows(const struct model_pass *pass);
 /* The number of ids that a row scores, by the first objective with scores; 0: no objective has any. */
 size_t model_num_scores(const struct model *model);
 /* scores (n, num_scores): the logits of the rows `places` (n), indices in the batch. */
-void model_score_rows(const struct model *model, const struct model_batch *batch, const float *values,
-                      void *workspace, const size_t *places, size_t n, float *scores);
+void model_score_rows(const struct model_pass *pass, const size_t *places, size_t n, float *scores);
 
 #endif

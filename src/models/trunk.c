@@ -29,49 +29,33 @@ static struct stage stage_of(const struct trunk *trunk, size_t stage)
 
 /* ---- memory ------------------------------------------------------------------------------------------- */
 
-struct space {
-    bool training;
-    struct dropout attention_dropout;
-    size_t narrow, wide;                       /* floats of a (padded, dim) and of a (padded, ffn) array */
-    size_t saved_bytes[PLAN_LISTS], num_lists; /* saved by attention in a layer of each list of heads */
-    float *given;  /* the input of the first block if the caller owns it, otherwise NULL */
-    float *stream; /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
-    float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
-    float *sum;           /* (layers) (padded, dim), post-LN; none in evaluation */
-    float *before;        /* (layers) (padded, ffn); none in evaluation */
-    unsigned char *saved; /* (layers) */
-    void *mix_scratch;
-    float *normed; /* (padded, dim) output of the last norm */
-    float *tiles;  /* (threads) scratch of tiles */
-    size_t tile_floats;
-    /* backward */
-    float *dstream;               /* (padded, dim) */
-    struct attention_gradients d; /* (padded, dim) */
-    float *partials;              /* (chunks, floats of the largest stage) */
-};
+static size_t list_of(const struct trunk *trunk, size_t layer)
+{
+    return size_min(layer, trunk->num_lists - 1);
+}
 
 /* Bytes that attention saves in the layers before this one. */
-static size_t saved_before(const struct space *s, size_t layer)
+static size_t saved_before(const struct trunk_plan *plan, size_t layer)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < layer; i++)
-        bytes = size_sum(bytes, s->saved_bytes[i < s->num_lists ? i : s->num_lists - 1]);
+        bytes = size_sum(bytes, plan->lists[list_of(plan->trunk, i)].saved_bytes);
     return bytes;
 }
 
 /* Bytes that attention saves in all layers; in evaluation, where layers share the memory, the largest of
    them. */
-static size_t saved_of_all(const struct space *s, size_t layers)
+static size_t saved_of_all(const struct trunk_plan *plan)
 {
     size_t most = 0;
-    for (size_t i = 0; i < s->num_lists; i++)
-        most = s->saved_bytes[i] > most ? s->saved_bytes[i] : most;
-    return s->training ? saved_before(s, layers) : most;
+    for (size_t i = 0; i < plan->trunk->num_lists; i++)
+        most = size_max(most, plan->lists[i].saved_bytes);
+    return plan->training ? saved_before(plan, plan->trunk->layers) : most;
 }
 
-static void lay_training(const struct trunk_pass *pass, struct space *s, struct arena *arena)
+static void lay_training(const struct trunk_plan *plan, struct trunk_space *s, struct arena *arena)
 {
-    const struct trunk *trunk = pass->trunk;
+    const struct trunk *trunk = plan->trunk;
     size_t layers = trunk->layers, narrow = size_product(layers, s->narrow), partials = 0;
     s->middle = arena_take(arena, narrow, sizeof(float));
     s->mixed = trunk->taps > 0 ? arena_take(arena, narrow, sizeof(float)) : s->context;
@@ -84,71 +68,82 @@ static void lay_training(const struct trunk_pass *pass, struct space *s, struct 
     s->normed = s->d.mixed; /* unused until backward has left the last block */
     for (size_t k = 0; k <= layers; k++) {
         struct stage stage = stage_of(trunk, k);
-        partials = size_max(partials, rows_chunks(pass->rows.tiles, stage.count) * stage.count);
+        partials = size_max(partials, rows_chunks(plan->rows.tiles, stage.count) * stage.count);
     }
     s->partials = arena_take(arena, partials, sizeof(float));
 }
 
 /* Cuts the memory into arrays; on NULL it only counts bytes. */
-static struct space lay(const struct trunk_pass *pass, void *memory, size_t *bytes)
+static struct trunk_space lay(const struct trunk_plan *plan, void *memory, size_t *bytes)
 {
-    const struct trunk *trunk = pass->trunk;
-    const struct rows *rows = &pass->rows;
+    const struct trunk *trunk = plan->trunk;
+    const struct rows *rows = &plan->rows;
     struct arena arena = arena_on(memory);
-    size_t layers = trunk->layers, kept = pass->training ? layers : 1, align = MEMORY_ALIGNMENT;
+    size_t layers = trunk->layers, kept = plan->training ? layers : 1, mix_bytes = 0;
     bool given = trunk->input.kind == INPUT_GIVEN;
-    struct space s = {
-        .training = pass->training,
-        .attention_dropout = pass->training ? trunk->attention_dropout : dropout_of(0),
+    struct trunk_space s = {
         .narrow = size_product(rows->padded, trunk->dim),
         .wide = size_product(rows->padded, trunk->wide),
-        .num_lists = trunk->num_lists,
-        .given = given ? (float *)(uintptr_t)pass->input.floats : NULL, /* only read */
-        .tile_floats = block_scratch_size(&trunk->blocks[0], pass->training),
+        .tile_floats = block_scratch_size(&trunk->blocks[0], plan->training),
     };
-    size_t narrow = size_product(kept, s.narrow), streams = pass->training ? layers + !given : 1,
-           mix_bytes = 0;
+    size_t narrow = size_product(kept, s.narrow), streams = plan->training ? layers + !given : 1;
     s.stream = arena_take(&arena, size_product(streams, s.narrow), sizeof(float));
     float **const arrays[] = {&s.query, &s.key, &s.value, &s.context};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         *arrays[i] = arena_take(&arena, narrow, sizeof(float));
-    for (size_t i = 0; i < s.num_lists; i++) {
-        const struct self_attention *attention = &trunk->blocks[i].attention;
-        mix_bytes = size_max(mix_bytes, self_attention_scratch_size(attention, rows));
-        s.saved_bytes[i] = size_sum(self_attention_saved_size(attention, rows), align - 1) / align * align;
-    }
-    s.saved = arena_take(&arena, saved_of_all(&s, layers), 1);
+    for (size_t i = 0; i < trunk->num_lists; i++)
+        mix_bytes = size_max(mix_bytes, plan->lists[i].scratch_bytes);
+    s.saved = arena_take(&arena, saved_of_all(plan), 1);
     s.mix_scratch = arena_take(&arena, mix_bytes, 1);
     s.tiles =
         arena_take(&arena, size_product((size_t)pool_threads(rows->pool), s.tile_floats), sizeof(float));
     s.middle = s.stream;
     s.mixed = s.context;
     s.normed = s.query;
-    if (pass->training)
-        lay_training(pass, &s, &arena);
+    if (plan->training)
+        lay_training(plan, &s, &arena);
     *bytes = arena.used;
     return s;
 }
 
-size_t trunk_memory_size(const struct trunk_pass *pass)
+size_t trunk_num_plans(const struct trunk *trunk)
 {
-    size_t bytes;
-    lay(pass, NULL, &bytes);
-    return bytes;
+    size_t count = 0;
+    for (size_t i = 0; i < trunk->num_lists; i++)
+        count += trunk->blocks[i].attention.num_groups;
+    return count;
 }
 
-size_t trunk_saved_size(const struct trunk_pass *pass)
+hashattn_status trunk_plan_make(struct host *host, const struct trunk *trunk, const struct rows *rows,
+                                bool training, struct plan_set *set, struct mix_plan *lists,
+                                struct trunk_plan *plan)
+{
+    *plan = (struct trunk_plan){.trunk = trunk, .rows = *rows, .training = training, .lists = lists};
+    for (size_t i = 0; i < trunk->num_lists; i++)
+        TRY(self_attention_plan(host, &trunk->blocks[i].attention, rows, set, &lists[i]));
+    plan->saved_bytes = saved_of_all(plan);
+    lay(plan, NULL, &plan->memory_bytes);
+    return HASHATTN_OK;
+}
+
+struct trunk_pass trunk_open(const struct trunk_plan *plan, struct input_rows input, const float *values,
+                             uint64_t random_key, void *memory)
 {
     size_t bytes;
-    struct space s = lay(pass, NULL, &bytes);
-    return saved_of_all(&s, pass->trunk->layers);
+    struct trunk_pass pass = {.plan = plan,
+                              .input = input,
+                              .values = values,
+                              .random_key = random_key,
+                              .space = lay(plan, memory, &bytes)};
+    if (plan->trunk->input.kind == INPUT_GIVEN)
+        pass.space.given = (float *)(uintptr_t)input.floats; /* only read */
+    return pass;
 }
 
 float *trunk_gradient(const struct trunk_pass *pass)
 {
-    size_t bytes;
-    assert(pass->training);
-    return lay(pass, pass->memory, &bytes).dstream;
+    assert(pass->plan->training);
+    return pass->space.dstream;
 }
 
 /* ---- a pass ------------------------------------------------------------------------------------------- */
@@ -158,7 +153,6 @@ struct run {
     const struct trunk_pass *pass;
     const struct trunk *trunk;
     struct rows rows;
-    struct space space;
     struct dropout dropout;
     size_t stage;
     size_t chunks; /* of the current stage, in backward */
@@ -166,17 +160,14 @@ struct run {
 
 static struct run open_run(const struct trunk_pass *pass)
 {
-    size_t bytes;
-    struct run run = {
-        .pass = pass,
-        .trunk = pass->trunk,
-        .rows = pass->rows,
-        .space = lay(pass, pass->memory, &bytes),
-        .dropout = pass->training ? pass->trunk->dropout : dropout_of(0),
-    };
-    assert((run.dropout.threshold == 0 && run.space.attention_dropout.threshold == 0) ||
-           pass->rows.sample_ids != NULL);
-    return run;
+    const struct trunk_plan *plan = pass->plan;
+    const struct trunk *trunk = plan->trunk;
+    assert(!plan->training || (trunk->dropout.threshold == 0 && trunk->attention_dropout.threshold == 0) ||
+           plan->rows.sample_ids != NULL);
+    return (struct run){.pass = pass,
+                        .trunk = trunk,
+                        .rows = plan->rows,
+                        .dropout = plan->training ? trunk->dropout : dropout_of(0)};
 }
 
 static struct block_pass block_pass_of(const struct run *run, size_t layer)
@@ -190,30 +181,34 @@ static struct block_pass block_pass_of(const struct run *run, size_t layer)
     };
 }
 
-static float *stream_of(const struct space *s, size_t layer)
+static float *stream_of(const struct trunk_pass *pass, size_t layer)
 {
+    const struct trunk_space *s = &pass->space;
     if (s->given != NULL && layer == 0)
         return s->given;
-    return s->stream + (s->training ? (layer - (s->given != NULL)) * s->narrow : 0);
+    return s->stream + (pass->plan->training ? (layer - (s->given != NULL)) * s->narrow : 0);
 }
 
-static struct block_space space_of(const struct space *s, size_t layer)
+static struct block_space space_of(const struct trunk_pass *pass, size_t layer)
 {
-    size_t at = s->training ? layer : 0, narrow = at * s->narrow, wide = at * s->wide;
+    const struct trunk_plan *plan = pass->plan;
+    const struct trunk_space *s = &pass->space;
+    size_t at = plan->training ? layer : 0, narrow = at * s->narrow, wide = at * s->wide;
     return (struct block_space){
-        .x = stream_of(s, layer),
+        .x = stream_of(pass, layer),
         .middle = s->middle + narrow,
         .sum = s->sum == NULL ? NULL : s->sum + narrow,
         .before = s->before == NULL ? NULL : s->before + wide,
         .attention =
             {
-                .dropout = s->attention_dropout,
+                .plan = &plan->lists[list_of(plan->trunk, layer)],
+                .dropout = plan->training ? plan->trunk->attention_dropout : dropout_of(0),
                 .query = s->query + narrow,
                 .key = s->key + narrow,
                 .value = s->value + narrow,
                 .context = s->context + narrow,
                 .mixed = s->mixed + narrow,
-                .saved = s->saved + saved_before(s, at),
+                .saved = s->saved + saved_before(plan, at),
                 .scratch = s->mix_scratch,
             },
     };
@@ -221,8 +216,8 @@ static struct block_space space_of(const struct space *s, size_t layer)
 
 static struct block_scratch scratch_of(const struct run *run, int worker)
 {
-    return block_scratch_on(&run->trunk->blocks[0], run->pass->training,
-                            run->space.tiles + (size_t)worker * run->space.tile_floats,
+    return block_scratch_on(&run->trunk->blocks[0], run->pass->plan->training,
+                            run->pass->space.tiles + (size_t)worker * run->pass->space.tile_floats,
                             profile_watch(run->rows.profile, worker));
 }
 
@@ -240,7 +235,7 @@ static void drop_input(const struct run *run, const struct block_scratch *scratc
 static void enter_tile(const struct run *run, const struct block_scratch *scratch, size_t first)
 {
     const struct trunk *trunk = run->trunk;
-    float *tile = stream_of(&run->space, 0) + first * trunk->dim;
+    float *tile = stream_of(run->pass, 0) + first * trunk->dim;
     if (trunk->input.kind == INPUT_GIVEN)
         return;
     input_forward(&trunk->input, &run->rows, run->pass->values, tile, &run->pass->input, first, ROW_TILE);
@@ -260,33 +255,27 @@ static bool has_last_norm(const struct trunk *trunk)
     return trunk->normed && trunk->norm_last;
 }
 
-static const float *last_rows(const struct trunk *trunk, const struct space *s)
-{
-    return has_last_norm(trunk) ? s->normed : stream_of(s, trunk->layers);
-}
-
 static void forward_tile(void *argument, size_t tile, int worker)
 {
     const struct run *run = argument;
     const struct trunk *trunk = run->trunk;
-    const struct space *s = &run->space;
     struct block_scratch scratch = scratch_of(run, worker);
     size_t first = tile * ROW_TILE, at = first * trunk->dim, stage = run->stage;
-    float *stream = stream_of(s, stage);
+    float *stream = stream_of(run->pass, stage);
     if (stage == 0) {
         enter_tile(run, &scratch, first);
     } else {
         struct block_pass block = block_pass_of(run, stage - 1);
-        struct block_space space = space_of(s, stage - 1);
+        struct block_space space = space_of(run->pass, stage - 1);
         block_leave(&trunk->blocks[stage - 1], &block, &space, &scratch, stream, first);
     }
     if (stage < trunk->layers) {
         struct block_pass block = block_pass_of(run, stage);
-        struct block_space space = space_of(s, stage);
+        struct block_space space = space_of(run->pass, stage);
         block_enter(&trunk->blocks[stage], &block, &space, &scratch, first);
     } else if (has_last_norm(trunk)) {
-        norm_forward(&trunk->norm, run->rows.kernels, run->pass->values, s->normed + at, scratch.statistics,
-                     stream + at, ROW_TILE);
+        norm_forward(&trunk->norm, run->rows.kernels, run->pass->values, run->pass->space.normed + at,
+                     scratch.statistics, stream + at, ROW_TILE);
         watch_lap(scratch.watch, PROFILE_NORM);
     }
 }
@@ -294,29 +283,28 @@ static void forward_tile(void *argument, size_t tile, int worker)
 const float *trunk_forward(const struct trunk_pass *pass, struct own_loss *own, size_t num_own)
 {
     struct run run = open_run(pass);
-    const struct trunk *trunk = pass->trunk;
+    const struct trunk *trunk = run.trunk;
     for (run.stage = 0; run.stage <= trunk->layers; run.stage++) {
         if (run.stage > 0) {
             const struct block *block = &trunk->blocks[run.stage - 1];
             struct block_pass block_pass = block_pass_of(&run, run.stage - 1);
-            struct block_space space = space_of(&run.space, run.stage - 1);
+            struct block_space space = space_of(pass, run.stage - 1);
             run.rows.layer = trunk->first_layer + run.stage - 1;
             block_mix(block, &block_pass, &space);
-            for (size_t i = 0; pass->training && i < num_own; i++)
+            for (size_t i = 0; pass->plan->training && i < num_own; i++)
                 own[i].sum +=
                     block_auxiliary(block, &block_pass, &space, own[i].mechanism, (struct slice){NULL, 0}, 0);
         }
         pool_run(run.rows.pool, forward_tile, &run, run.rows.tiles);
         profile_lap(run.rows.profile, PROFILE_PRODUCTS);
     }
-    return last_rows(trunk, &run.space);
+    return trunk_rows(pass);
 }
 
 const float *trunk_rows(const struct trunk_pass *pass)
 {
-    size_t bytes;
-    struct space s = lay(pass, pass->memory, &bytes);
-    return last_rows(pass->trunk, &s);
+    const struct trunk *trunk = pass->plan->trunk;
+    return has_last_norm(trunk) ? pass->space.normed : stream_of(pass, trunk->layers);
 }
 
 /* ---- backward ----------------------------------------------------------------------------------------- */
@@ -360,20 +348,20 @@ static void backward_tile(const struct run *run, const struct block_scratch *scr
                           size_t first)
 {
     const struct trunk *trunk = run->trunk;
-    const struct space *s = &run->space;
+    const struct trunk_space *s = &run->pass->space;
     size_t at = first * trunk->dim, stage = run->stage;
     float *dstream = s->dstream;
     if (stage < trunk->layers) {
         struct block_pass block = block_pass_of(run, stage);
-        struct block_space space = space_of(s, stage);
+        struct block_space space = space_of(run->pass, stage);
         block_enter_backward(&trunk->blocks[stage], &block, &space, scratch, gradients, dstream, &s->d,
                              first);
     } else if (has_last_norm(trunk)) {
-        norm_tile_backward(run, scratch, gradients, stream_of(s, stage) + at, dstream + at);
+        norm_tile_backward(run, scratch, gradients, stream_of(run->pass, stage) + at, dstream + at);
     }
     if (stage > 0) {
         struct block_pass block = block_pass_of(run, stage - 1);
-        struct block_space space = space_of(s, stage - 1);
+        struct block_space space = space_of(run->pass, stage - 1);
         block_leave_backward(&trunk->blocks[stage - 1], &block, &space, scratch, gradients, dstream, &s->d,
                              first);
     } else {
@@ -387,14 +375,14 @@ static void backward_chunk(void *argument, size_t chunk, int worker)
     const struct run *run = argument;
     struct stage stage = stage_of(run->trunk, run->stage);
     struct block_scratch scratch = scratch_of(run, worker);
-    struct slice gradients = {run->space.partials + chunk * stage.count, stage.first};
+    struct slice gradients = {run->pass->space.partials + chunk * stage.count, stage.first};
     memset(gradients.floats, 0, stage.count * sizeof(float));
     watch_lap(scratch.watch, PROFILE_SUMS);
     size_t tile, end;
     for (rows_chunk(run->rows.tiles, run->chunks, chunk, &tile, &end); tile < end; tile++) {
         backward_tile(run, &scratch, gradients, tile * ROW_TILE);
-        if (worker == 0 && run->rows.listener != NULL) { /* the calling thread */
-            run->rows.listener->tick(run->rows.listener->argument);
+        if (worker == 0 && run->pass->listener != NULL) { /* the calling thread */
+            run->pass->listener->tick(run->pass->listener->argument);
             watch_lap(scratch.watch, PROFILE_RANKS);
         }
     }
@@ -403,17 +391,17 @@ static void backward_chunk(void *argument, size_t chunk, int worker)
 /* Gradients from element `first` on are known. */
 static void tell(const struct run *run, size_t first)
 {
-    if (run->rows.listener != NULL)
-        run->rows.listener->known(run->rows.listener->argument, first);
+    if (run->pass->listener != NULL)
+        run->pass->listener->known(run->pass->listener->argument, first);
 }
 
 void trunk_backward(const struct trunk_pass *pass, float *gradients, const struct own_loss *own,
                     size_t num_own)
 {
-    assert(pass->training);
+    assert(pass->plan->training);
     struct run run = open_run(pass);
-    const struct trunk *trunk = pass->trunk;
-    const struct space *s = &run.space;
+    const struct trunk *trunk = run.trunk;
+    const struct trunk_space *s = &pass->space;
     struct slice whole = {gradients, 0};
     tell(&run, trunk->end); /* after it are those of the objectives */
     for (size_t left = trunk->layers + 1; left > 0; left--) {
@@ -428,7 +416,7 @@ void trunk_backward(const struct trunk_pass *pass, float *gradients, const struc
         if (run.stage > 0) {
             const struct block *block = &trunk->blocks[run.stage - 1];
             struct block_pass block_pass = block_pass_of(&run, run.stage - 1);
-            struct block_space space = space_of(s, run.stage - 1);
+            struct block_space space = space_of(pass, run.stage - 1);
             block_mix_backward(block, &block_pass, &space, whole, &s->d);
             for (size_t i = 0; i < num_own; i++)
                 block_auxiliary(block, &block_pass, &space, own[i].mechanism, whole, own[i].weight);

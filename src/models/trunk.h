@@ -43,19 +43,52 @@ void trunk_free(struct host *host, struct trunk *trunk);
    backward has twice as many. */
 double trunk_operations(const struct trunk *trunk);
 
-struct trunk_pass {
+/* What follows from the shapes of a batch: made once, const while passes run. */
+struct trunk_plan {
     const struct trunk *trunk;
     struct rows rows;
-    struct input_rows input; /* INPUT_GIVEN: floats (padded rows, dim), unchanged until backward is over */
-    const float *values;     /* parameters, of params_lay; the size functions ignore them */
-    uint64_t random_key;
-    bool training; /* applies dropout, and keeps what backward needs */
-    void *memory;  /* trunk_memory_size bytes; the size functions ignore it */
+    bool training;          /* a pass applies dropout, and keeps what backward needs */
+    struct mix_plan *lists; /* (num_lists of the trunk) */
+    size_t memory_bytes;    /* of forward and backward: every activation between the two */
+    size_t saved_bytes;     /* of these, what attention saves for backward, all layers */
 };
-/* Bytes of the memory of forward and backward. It holds every activation between the two. */
-size_t trunk_memory_size(const struct trunk_pass *pass);
-/* Bytes of that memory that attention saves for backward, all layers. */
-size_t trunk_saved_size(const struct trunk_pass *pass);
+/* The most plans of attention that the trunk takes from a set. */
+size_t trunk_num_plans(const struct trunk *trunk);
+/* lists: (num_lists), filled. REFUSED, with the numbers, if a mechanism cannot handle a sequence. */
+hashattn_status trunk_plan_make(struct host *host, const struct trunk *trunk, const struct rows *rows,
+                                bool training, struct plan_set *set, struct mix_plan *lists,
+                                struct trunk_plan *plan);
+
+/* The arrays of a pass, in its memory. */
+struct trunk_space {
+    size_t narrow, wide; /* floats of a (padded, dim) and of a (padded, ffn) array */
+    float *given;        /* the input of the first block if the caller owns it, otherwise NULL */
+    float *stream;       /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
+    float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
+    float *sum;           /* (layers) (padded, dim), post-LN; none in evaluation */
+    float *before;        /* (layers) (padded, ffn); none in evaluation */
+    unsigned char *saved; /* (layers) */
+    unsigned char *mix_scratch;
+    float *normed; /* (padded, dim) output of the last norm */
+    float *tiles;  /* (threads) scratch of tiles */
+    size_t tile_floats;
+    /* backward */
+    float *dstream;               /* (padded, dim) */
+    struct attention_gradients d; /* (padded, dim) */
+    float *partials;              /* (chunks, floats of the largest stage) */
+};
+
+struct trunk_pass {
+    const struct trunk_plan *plan;
+    struct input_rows input; /* INPUT_GIVEN: floats (padded rows, dim), unchanged until backward is over */
+    const float *values;     /* parameters, of params_lay */
+    uint64_t random_key;
+    const struct backward_listener *listener; /* of backward, or NULL */
+    struct trunk_space space;
+};
+/* A pass in this memory of memory_bytes. */
+struct trunk_pass trunk_open(const struct trunk_plan *plan, struct input_rows input, const float *values,
+                             uint64_t random_key, void *memory);
 
 /* A mechanism's own loss, as the trunk computes it. */
 struct own_loss {
@@ -67,8 +100,8 @@ struct own_loss {
 /* Number of heads of the trunk with an own loss of this mechanism. */
 size_t trunk_own_heads(const struct trunk *trunk, const struct mechanism *mechanism);
 
-/* Returns the rows (padded rows, dim) that leave the trunk, in pass->memory; in training they stay valid
-   until backward is over. */
+/* Returns the rows (padded rows, dim) that leave the trunk, in the memory of the pass; in training they stay
+   valid until backward is over. */
 const float *trunk_forward(const struct trunk_pass *pass, struct own_loss *own, size_t num_own);
 /* The same rows. Call after a forward. */
 const float *trunk_rows(const struct trunk_pass *pass);

@@ -55,9 +55,8 @@ struct rows {
                                     dropout */
     size_t count, tiles, padded; /* rows; tiles of ROW_TILE; tiles * ROW_TILE */
     struct profile *profile;     /* or NULL; set by callers that have one */
-    const struct inspector *inspector;        /* or NULL; set by callers that have one */
-    const struct backward_listener *listener; /* or NULL; set by callers that have one */
-    size_t layer;                             /* index of the layer that mixes now, for the inspector */
+    const struct inspector *inspector; /* or NULL; set by callers that have one */
+    size_t layer;                      /* index of the layer that mixes now, for the inspector */
     const struct rows_cut *cut; /* NULL: all rows of every sequence are here; set by callers that have one */
 };
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,

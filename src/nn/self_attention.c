@@ -239,11 +239,10 @@ static struct packed columns(const struct self_attention *attention, const struc
     };
 }
 
-static struct attention_call call_of(const struct self_attention *attention, const struct mixing *mixing,
-                                     const struct rows *rows, const struct attention_space *space,
-                                     const float *own, uint64_t call_key)
+static struct attention_shape shape_of(const struct self_attention *attention, const struct mixing *mixing,
+                                       const struct rows *rows)
 {
-    return (struct attention_call){
+    return (struct attention_shape){
         .kernels = rows->kernels,
         .pool = rows->pool,
         .mechanism = mixing->group.mechanism,
@@ -259,110 +258,105 @@ static struct attention_call call_of(const struct self_attention *attention, con
         .precision = attention->precision,
         .causal = attention->causal,
         .inspects = rows->inspector != NULL && mixing->group.mechanism->inspection != NULL,
-        .query = columns(attention, mixing, space->query),
-        .key = columns(attention, mixing, space->key),
-        .value = columns(attention, mixing, space->value),
-        .drop_threshold = space->dropout.threshold,
-        .drop_scale = space->dropout.scale,
-        .call_key = call_key,
-        .sample_ids = rows->sample_ids,
         .ranks = rows_ranks(rows),
         .totals = rows->cut == NULL ? NULL : rows->cut->totals,
-        .params = mixing->own_count > 0 ? own : NULL,
     };
 }
 
-static const struct attention_space nowhere;
-
-hashattn_status self_attention_check(struct host *host, const struct self_attention *attention,
-                                     const struct rows *rows)
+static hashattn_status check_convolution(struct host *host, const struct self_attention *attention,
+                                         const struct rows *rows)
 {
     size_t ranks = row_ranks_count(rows_ranks(rows)), half = attention->convolution.taps / 2;
     for (size_t s = 0; rows->cut != NULL && s < rows->num_sequences; s++)
         FAIL_IF(rows->cut->totals[s] / ranks < half, host, HASHATTN_REFUSED,
                 "sequence %zu has %zu rows, too few for conv_window %zu and sequence_parallel %zu: each rank "
-                "needs at "
-                "least %zu",
+                "needs at least %zu",
                 s, rows->cut->totals[s], attention->convolution.taps, ranks, half);
-    for (size_t g = 0; g < attention->num_groups; g++) {
-        struct attention_call call = call_of(attention, &attention->mixings[g], rows, &nowhere, NULL, 0);
-        TRY(attention_check_shapes(host, &call));
-    }
     return HASHATTN_OK;
 }
 
-/* Reused by one group after another, except `saved`. */
-struct mix_scratch {
-    float *own, *down; /* (heads, own_count): the mechanism's parameters and their gradients */
-    void *attention, *convolution;
-    void *saved[HEAD_GROUPS];
-    size_t bytes, saved_bytes;
-};
-
-static struct mix_scratch lay(const struct self_attention *attention, const struct rows *rows, void *saved,
-                              void *block)
+hashattn_status self_attention_plan(struct host *host, const struct self_attention *attention,
+                                    const struct rows *rows, struct plan_set *set, struct mix_plan *plan)
 {
-    struct arena arena = arena_on(block), keep = arena_on(saved);
-    struct mix_scratch scratch = {.convolution = NULL};
+    struct arena work = arena_on(NULL), keep = arena_on(NULL);
     size_t own = 0, bytes = 0;
+    TRY(check_convolution(host, attention, rows));
     for (size_t g = 0; g < attention->num_groups; g++) {
         const struct mixing *mixing = &attention->mixings[g];
-        struct attention_call call = call_of(attention, mixing, rows, &nowhere, NULL, 0);
-        size_t floats = mixing->group.heads * mixing->own_count, needed = attention_scratch_size(&call);
-        own = floats > own ? floats : own;
-        bytes = needed > bytes ? needed : bytes;
-        scratch.saved[g] = arena_take(&keep, attention_saved_size(&call), 1);
+        const struct attention_shape shape = shape_of(attention, mixing, rows);
+        TRY(plan_set_get(host, set, &shape, &plan->groups[g]));
+        own = size_max(own, mixing->group.heads * mixing->own_count);
+        bytes = size_max(bytes, plan->groups[g]->scratch_bytes);
+        plan->saved_at[g] = keep.used;
+        arena_take(&keep, plan->groups[g]->saved_bytes, 1);
     }
-    scratch.own = arena_take(&arena, own, sizeof *scratch.own);
-    scratch.down = arena_take(&arena, own, sizeof *scratch.down);
-    scratch.attention = arena_take(&arena, bytes, 1);
+    plan->own_at = work.used;
+    arena_take(&work, own, sizeof(float));
+    plan->down_at = work.used;
+    arena_take(&work, own, sizeof(float));
+    plan->attention_at = work.used;
+    arena_take(&work, bytes, 1);
+    plan->convolution_at = work.used;
     if (attention->convolution.taps > 0)
-        scratch.convolution = arena_take(&arena, convolution_scratch_size(&attention->convolution, rows), 1);
-    scratch.bytes = arena.used;
-    scratch.saved_bytes = keep.used;
-    return scratch;
+        arena_take(&work, convolution_scratch_size(&attention->convolution, rows), 1);
+    plan->scratch_bytes = work.used;
+    plan->saved_bytes = keep.used;
+    return HASHATTN_OK;
 }
 
-size_t self_attention_saved_size(const struct self_attention *attention, const struct rows *rows)
-{
-    return lay(attention, rows, NULL, NULL).saved_bytes;
-}
+/* A group's call and its memory. */
+struct group_call {
+    struct attention_call call;
+    float *down; /* (heads, own_count) zeros, for the gradients of its parameters; NULL: it has none */
+    void *saved, *scratch;
+};
 
-size_t self_attention_scratch_size(const struct self_attention *attention, const struct rows *rows)
+/* Gathers the mechanism's parameters. */
+static struct group_call open_group(const struct self_attention *attention, size_t group,
+                                    const struct rows *rows, const float *values,
+                                    const struct attention_space *space, uint64_t call_key)
 {
-    return lay(attention, rows, NULL, NULL).bytes;
-}
-
-/* The call of a group, with the mechanism's parameters gathered, and zeros for their gradients. */
-static struct attention_call open_call(const struct self_attention *attention, const struct mixing *mixing,
-                                       const struct rows *rows, const float *values,
-                                       const struct attention_space *space, const struct mix_scratch *scratch,
-                                       uint64_t call_key)
-{
-    gather_own(mixing, values, scratch->own);
-    if (mixing->own_count > 0)
-        memset(scratch->down, 0, mixing->group.heads * mixing->own_count * sizeof *scratch->down);
-    return call_of(attention, mixing, rows, space, scratch->own, call_key);
+    const struct mixing *mixing = &attention->mixings[group];
+    const struct mix_plan *plan = space->plan;
+    size_t floats = mixing->group.heads * mixing->own_count;
+    float *own = (float *)(void *)(space->scratch + plan->own_at);
+    struct group_call open = {
+        .call = {.plan = plan->groups[group],
+                 .query = columns(attention, mixing, space->query),
+                 .key = columns(attention, mixing, space->key),
+                 .value = columns(attention, mixing, space->value),
+                 .drop_threshold = space->dropout.threshold,
+                 .drop_scale = space->dropout.scale,
+                 .call_key = call_key,
+                 .sample_ids = rows->sample_ids,
+                 .params = floats > 0 ? own : NULL},
+        .down = floats > 0 ? (float *)(void *)(space->scratch + plan->down_at) : NULL,
+        .saved = space->saved + plan->saved_at[group],
+        .scratch = space->scratch + plan->attention_at,
+    };
+    if (floats == 0)
+        return open;
+    gather_own(mixing, values, own);
+    memset(open.down, 0, floats * sizeof *open.down);
+    return open;
 }
 
 void self_attention_mix(const struct self_attention *attention, const struct rows *rows, const float *values,
                         const struct attention_space *space, uint64_t call_key)
 {
     size_t tail = rows->count * attention->dim, floats = rows->padded * attention->dim - tail;
-    struct mix_scratch scratch = lay(attention, rows, space->saved, space->scratch);
     for (size_t g = 0; g < attention->num_groups; g++) {
         const struct mixing *mixing = &attention->mixings[g];
-        struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
-        attention_forward(&call, columns(attention, mixing, space->context), scratch.saved[g],
-                          scratch.attention);
+        struct group_call open = open_group(attention, g, rows, values, space, call_key);
+        attention_forward(&open.call, columns(attention, mixing, space->context), open.saved, open.scratch);
         if (rows->inspector != NULL)
-            rows->inspector->see(rows->inspector->argument, rows->layer, &call, scratch.saved[g],
-                                 scratch.attention);
+            rows->inspector->see(rows->inspector->argument, rows->layer, &open.call, open.saved,
+                                 open.scratch);
     }
     profile_lap(rows->profile, PROFILE_ATTENTION);
     if (attention->convolution.taps > 0) {
         convolution_forward(&attention->convolution, rows, values, space->mixed, space->context, space->value,
-                            scratch.convolution);
+                            space->scratch + space->plan->convolution_at);
         profile_lap(rows->profile, PROFILE_CONVOLUTION);
     }
     memset(space->mixed + tail, 0, floats * sizeof *space->mixed);
@@ -373,20 +367,19 @@ void self_attention_mix_backward(const struct self_attention *attention, const s
                                  const struct attention_space *space, const struct attention_gradients *d,
                                  uint64_t call_key)
 {
-    struct mix_scratch scratch = lay(attention, rows, space->saved, space->scratch);
     for (size_t g = 0; g < attention->num_groups; g++) {
         const struct mixing *mixing = &attention->mixings[g];
-        struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
-        attention_backward(&call, columns(attention, mixing, space->context),
+        struct group_call open = open_group(attention, g, rows, values, space, call_key);
+        attention_backward(&open.call, columns(attention, mixing, space->context),
                            columns(attention, mixing, d->mixed), columns(attention, mixing, d->query),
                            columns(attention, mixing, d->key), columns(attention, mixing, d->value),
-                           mixing->own_count > 0 ? scratch.down : NULL, scratch.saved[g], scratch.attention);
-        add_own(mixing, rows->kernels, gradients, 1, scratch.down);
+                           open.down, open.saved, open.scratch);
+        add_own(mixing, rows->kernels, gradients, 1, open.down);
     }
     profile_lap(rows->profile, PROFILE_ATTENTION_BACKWARD);
     if (attention->convolution.taps > 0) {
         convolution_backward(&attention->convolution, rows, values, gradients, d->value, d->mixed,
-                             space->value, scratch.convolution);
+                             space->value, space->scratch + space->plan->convolution_at);
         profile_lap(rows->profile, PROFILE_CONVOLUTION);
     }
 }
@@ -409,16 +402,15 @@ double self_attention_auxiliary(const struct self_attention *attention, const st
     if (self_attention_auxiliary_heads(attention, mechanism) == 0)
         return 0;
     double loss = 0;
-    struct mix_scratch scratch = lay(attention, rows, space->saved, space->scratch);
     for (size_t g = 0; g < attention->num_groups; g++) {
         const struct mixing *mixing = &attention->mixings[g];
         if (mixing->group.mechanism != mechanism)
             continue;
-        struct attention_call call = open_call(attention, mixing, rows, values, space, &scratch, call_key);
-        bool wanted = gradients.floats != NULL && mixing->own_count > 0;
-        loss += attention_auxiliary(&call, wanted ? scratch.down : NULL, scratch.saved[g], scratch.attention);
-        if (wanted)
-            add_own(mixing, rows->kernels, gradients, weight, scratch.down);
+        struct group_call open = open_group(attention, g, rows, values, space, call_key);
+        float *down = gradients.floats == NULL ? NULL : open.down;
+        loss += attention_auxiliary(&open.call, down, open.saved, open.scratch);
+        if (down != NULL)
+            add_own(mixing, rows->kernels, gradients, weight, down);
     }
     return loss;
 }

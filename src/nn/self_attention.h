@@ -10,6 +10,7 @@
 #define NN_SELF_ATTENTION_H
 
 #include "attention/driver/attention.h"
+#include "attention/driver/plan_set.h"
 #include "nn/convolution.h"
 #include "nn/dense.h"
 #include "nn/dropout.h"
@@ -68,29 +69,34 @@ hashattn_status self_attention_describe_mix(struct host *host, struct params *pa
 hashattn_status self_attention_describe_leave(struct host *host, struct params *params, const char *name,
                                               struct self_attention *attention);
 
+/* What mixing a batch needs: the plan of each group, and where it finds its memory. */
+struct mix_plan {
+    const struct attention_plan *groups[HEAD_GROUPS];
+    size_t saved_at[HEAD_GROUPS];        /* of each group in `saved` */
+    size_t own_at, down_at;              /* in scratch: the parameters of a group and their gradients */
+    size_t attention_at, convolution_at; /* in scratch: that of a group, and of the convolution */
+    size_t saved_bytes, scratch_bytes;   /* of one layer; of mix and mix_backward */
+};
+/* Makes it, with the plans of `set`, which has room for all groups. REFUSED, with the numbers, if a mechanism
+   cannot handle a sequence of this batch. Layers with the same groups of heads share it. */
+hashattn_status self_attention_plan(struct host *host, const struct self_attention *attention,
+                                    const struct rows *rows, struct plan_set *set, struct mix_plan *plan);
+
 /* The arrays of the whole batch, (padded rows, dim) each. */
 struct attention_space {
+    const struct mix_plan *plan;
     struct dropout dropout; /* of attention weights; off except in training */
     float *query, *key, *value;
     float *context; /* output of the mechanism */
     float *mixed;   /* context + convolution of the values; the same array without a convolution, or without
                        backward */
-    void *saved;    /* attention_saved_size */
-    void *scratch;  /* mix_scratch_size bytes; its contents are not kept between calls */
+    unsigned char *saved;   /* saved_bytes of the plan */
+    unsigned char *scratch; /* scratch_bytes of it; its contents are not kept between calls */
 };
 /* Their gradients. query, key and value are added to and must start as zeros. */
 struct attention_gradients {
     float *query, *key, *value, *mixed;
 };
-
-/* REFUSED, with the numbers, if a mechanism cannot handle a sequence of this batch. Call it before the batch
-   is computed; once is enough for layers with the same groups of heads. */
-hashattn_status self_attention_check(struct host *host, const struct self_attention *attention,
-                                     const struct rows *rows);
-
-/* Bytes of one layer's `saved`, and of the scratch of mix and mix_backward. */
-size_t self_attention_saved_size(const struct self_attention *attention, const struct rows *rows);
-size_t self_attention_scratch_size(const struct self_attention *attention, const struct rows *rows);
 
 /* On a tile: query, key and value (n, dim) from x (n, dim). halves: scratch of (n, dim + 1) in bf16. */
 void self_attention_enter(const struct self_attention *attention, const struct kernels *kernels,

@@ -14,25 +14,6 @@
 #include "comm/rank_grid.h"
 #include "train/packing.h"
 
-hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size)
-{
-    if (size <= workspace->size)
-        return HASHATTN_OK;
-    /* An eighth more, so that slowly growing batches do not allocate each time. */
-    size_t larger = size_sum(workspace->size, workspace->size / 8);
-    larger = larger > size ? larger : size;
-    workspace_free(host, workspace);
-    TRY(memory_new(host, larger, 1, "the activations of a batch", &workspace->block));
-    workspace->size = larger;
-    return HASHATTN_OK;
-}
-
-void workspace_free(struct host *host, struct workspace *workspace)
-{
-    memory_free(host, workspace->block);
-    *workspace = (struct workspace){NULL, 0};
-}
-
 /* ---- checking ----------------------------------------------------------------------------------------- */
 
 /* Checks the target sets against their objectives. */
@@ -152,7 +133,7 @@ struct evaluating {
     const struct dataset *dataset;
     size_t count, batch, num_batches;
     uint64_t seed;
-    struct workspace *workspace;
+    struct model_space *space;
     double start;
     struct packed_examples packed;
     float *room;                 /* params_room, or NULL */
@@ -239,18 +220,15 @@ static hashattn_status agree_on_rows(struct evaluating *e, hashattn_status statu
 static hashattn_status run_batch(struct evaluating *e, const struct model_batch *batch, size_t index)
 {
     struct batch_outcome *found = found_of(e, comm_rank(&e->grid.row), index);
-    hashattn_status status = model_check(e->host, e->model, batch);
-    if (status == HASHATTN_OK)
-        status = workspace_fit(e->host, e->workspace, model_workspace_size(e->model, batch));
-    TRY(agree_on_rows(e, status));
-    model_forward(e->model, batch, e->values, e->workspace->block);
-    model_count(e->model, batch, e->workspace->block, found->sums);
+    struct model_pass *pass;
+    TRY(agree_on_rows(e, model_space_open(e->host, e->space, e->model, batch, e->values, &pass)));
+    model_forward(pass);
+    model_count(pass, found->sums);
     found->tokens = model_batch_rows(batch);
     if (e->confused > 0)
-        model_confuse(e->model, batch, e->workspace->block, confusion_of(e, comm_rank(e->setup->comm)));
+        model_confuse(pass, confusion_of(e, comm_rank(e->setup->comm)));
     if (e->outputs != NULL)
-        model_predict(e->model, batch, e->workspace->block,
-                      e->outputs + index * e->batch * model_outputs(e->model));
+        model_predict(pass, e->outputs + index * e->batch * model_outputs(e->model));
     return HASHATTN_OK;
 }
 
@@ -372,7 +350,7 @@ static hashattn_status run_all(struct evaluating *e, const float *values, struct
 
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
                                 const float *values, const struct dataset *dataset, size_t count,
-                                size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,
+                                size_t batch, uint64_t seed, float *outputs, struct model_space *space,
                                 struct evaluation *result)
 {
     struct evaluating e = {.host = host,
@@ -382,7 +360,7 @@ hashattn_status evaluate_within(struct host *host, const struct train_setup *set
                            .count = count,
                            .batch = batch,
                            .seed = seed,
-                           .workspace = workspace,
+                           .space = space,
                            .outputs = outputs};
     return run_all(&e, values, result);
 }
@@ -391,11 +369,11 @@ hashattn_status evaluate(struct host *host, const struct train_setup *setup, str
                          const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
                          float *outputs, struct evaluation *result)
 {
-    struct workspace workspace = {NULL, 0};
+    struct model_space space = {.made = NULL};
     TRY(comm_agree(host, setup->comm, evaluate_fit(host, model, dataset)));
     hashattn_status status = evaluate_within(host, setup, model, values, dataset, dataset->count, batch, seed,
-                                             outputs, &workspace, result);
-    workspace_free(host, &workspace);
+                                             outputs, &space, result);
+    model_space_free(host, &space);
     return status;
 }
 
@@ -403,7 +381,7 @@ hashattn_status evaluate_examples(struct host *host, const struct train_setup *s
                                   const float *values, const struct dataset *dataset, uint64_t seed,
                                   double *sums, struct evaluation *result)
 {
-    struct workspace workspace = {NULL, 0};
+    struct model_space space = {.made = NULL};
     struct evaluating e = {.host = host,
                            .setup = setup,
                            .model = model,
@@ -411,10 +389,10 @@ hashattn_status evaluate_examples(struct host *host, const struct train_setup *s
                            .count = dataset->count,
                            .batch = 1,
                            .seed = seed,
-                           .workspace = &workspace,
+                           .space = &space,
                            .sums = sums};
     TRY(comm_agree(host, setup->comm, evaluate_fit(host, model, dataset)));
     hashattn_status status = run_all(&e, values, result);
-    workspace_free(host, &workspace);
+    model_space_free(host, &space);
     return status;
 }

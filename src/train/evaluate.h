@@ -3,26 +3,18 @@
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H
 
+#include "models/model_space.h"
 #include "train/trainer.h"
-
-/* One block that is reused from batch to batch and grows to the largest. */
-struct workspace {
-    void *block;
-    size_t size;
-};
-/* Makes it at least `size` bytes. Its contents are lost when it grows. */
-hashattn_status workspace_fit(struct host *host, struct workspace *workspace, size_t size);
-void workspace_free(struct host *host, struct workspace *workspace);
 
 /* Prepares the model for the sequences of a data set. Refuses one whose rows, targets or lengths do not fit
    the model: the last check against files that changed during a run. */
 hashattn_status evaluate_fit(struct host *host, struct model *model, const struct dataset *dataset);
 
-/* As evaluate() of trainer.h, on the first `count` examples, in a borrowed workspace. evaluate_fit must have
+/* As evaluate() of trainer.h, on the first `count` examples, in borrowed memory. evaluate_fit must have
    accepted the data set. */
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
                                 const float *values, const struct dataset *dataset, size_t count,
-                                size_t batch, uint64_t seed, float *outputs, struct workspace *workspace,
+                                size_t batch, uint64_t seed, float *outputs, struct model_space *space,
                                 struct evaluation *result);
 
 /* As evaluate() of trainer.h, in batches of one example. sums (count, MODEL_SUMS): receives those of each

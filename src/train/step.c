@@ -15,7 +15,7 @@
 void stepper_close(struct stepper *s)
 {
     struct host *host = s->host;
-    workspace_free(host, &s->workspace);
+    model_space_free(host, &s->space);
     memory_free(host, s->trained);
     memory_free(host, s->outcomes);
     memory_free(host, s->sum_room);
@@ -143,7 +143,7 @@ static struct model_batch batch_of(const struct stepper *s, const struct packed_
     return batch;
 }
 
-/* Allocates the workspace of the shard with the most rows at once, so that a training that starts has enough
+/* Allocates the memory of the shard with the most rows at once, so that a training that starts has enough
    memory to finish. */
 static hashattn_status reserve(struct stepper *s)
 {
@@ -155,8 +155,8 @@ static hashattn_status reserve(struct stepper *s)
             continue;
         uint64_t largest = batches_largest(&s->batches, count, first, number);
         const struct model_batch batch = batch_of(s, pack(s, largest, first, number), &(struct frame){0});
-        TRY(model_check(s->host, s->model, &batch));
-        TRY(workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch)));
+        struct model_pass *pass;
+        TRY(model_space_open(s->host, &s->space, s->model, &batch, NULL, &pass));
     }
     return HASHATTN_OK;
 }
@@ -286,22 +286,19 @@ static hashattn_status run_part(struct stepper *s, struct frame *frame, size_t s
     if (number == 0)
         return HASHATTN_OK;
     struct model_batch batch = batch_of(s, pack(s, step, first, number), frame);
-    hashattn_status status = model_check(s->host, s->model, &batch);
-    if (status == HASHATTN_OK)
-        status = workspace_fit(s->host, &s->workspace, model_workspace_size(s->model, &batch));
-    TRY(agree_on_rows(s, status));
+    struct model_pass *pass;
+    TRY(agree_on_rows(s, model_space_open(s->host, &s->space, s->model, &batch, frame->values, &pass)));
     profile_lap(batch.profile, PROFILE_DATA);
-    double loss = model_forward(s->model, &batch, frame->values, s->workspace.block);
+    double loss = model_forward(pass);
     TRY(agree_on_rows(s, isfinite(loss) ? HASHATTN_OK : fail_not_finite(s, "the loss", loss, frame->step)));
-    if (last && comm_size(&s->grid.data) > 1) {
+    bool sends = last && comm_size(&s->grid.data) > 1;
+    if (sends) {
         TRY(agree_on_sums(s, frame, HASHATTN_OK));
         profile_lap(batch.profile, PROFILE_RANKS);
-        batch.listener = &listener;
     }
-    model_backward(s->model, &batch, frame->values, s->workspace.block, gradients);
-    model_count(s->model, &batch, s->workspace.block, outcome->sums);
-    size_t saved = model_saved_size(s->model, &batch);
-    outcome->saved_bytes = saved > outcome->saved_bytes ? saved : outcome->saved_bytes;
+    model_backward(pass, gradients, sends ? &listener : NULL);
+    model_count(pass, outcome->sums);
+    outcome->saved_bytes = size_max(outcome->saved_bytes, model_saved_bytes(s->space.made));
     outcome->tokens += model_batch_rows(&batch);
     outcome->loss += loss;
     profile_lap(batch.profile, PROFILE_HEAD);

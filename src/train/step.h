@@ -42,7 +42,7 @@ struct stepper {
     float *room; /* params_room floats: the values as a step's passes read them; or NULL */
     struct optim optim;
     double *chunk_sums;
-    struct workspace workspace;
+    struct model_space space;
     struct rank_grid grid;
     size_t first_shard, end_shard;  /* of this rank */
     float *more;                    /* gradients of shards after the first */

@@ -548,7 +548,9 @@ static void computing_allocates_nothing(void **state)
         attention_case_fill(&problem, 1, true);
         problem.key_mask[1] = 0;
         size_t offsets[2 * (CASE_SEQUENCES + 1)];
-        struct attention_call call = attention_case_call(&problem, pool, offsets);
+        struct case_call made = attention_case_call(&problem, pool, offsets);
+        check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
+        const struct attention_call call = made.call;
         struct attention_result room = attention_case_run(&problem);
         size_t saved_floats = room.saved_bytes / 4, scratch_floats = room.scratch_bytes / 4;
         float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats);

@@ -201,8 +201,8 @@ static void refusals_have_the_numbers(void **state)
         struct attention_case problem =
             case_of(&options, cases[i].queries, cases[i].keys, 4, 4, cases[i].max_len);
         size_t offsets[2 * (CASE_SEQUENCES + 1)];
-        struct attention_call call = attention_case_call(&problem, pool, offsets);
-        check_status(&host, attention_check(&host, &call), cases[i].part ? HASHATTN_REFUSED : HASHATTN_OK,
+        struct case_call made = attention_case_call(&problem, pool, offsets);
+        check_status(&host, case_plan(&host, &made), cases[i].part ? HASHATTN_REFUSED : HASHATTN_OK,
                      cases[i].part);
         attention_case_free(&problem);
     }

@@ -232,7 +232,7 @@ words profile_of_train err "  ms per step                  ms     share      bus
 
 run eval r --json --split valid
 cp out eval.json
-report eval eval.json "task attention precision split accuracy loss majority tokens num_unknown examples num_cut num_params seconds tokens_per_second peak_rss_bytes labels confusion" '(d["task"], d["attention"], d["precision"], d["split"], d["examples"]) == ("needle", "yoso", "float32", "valid", 7) and d["num_params"] > 1000 and abs(d["tokens_per_second"] * d["seconds"] / (7 * 16) - 1) < 1e-6'
+report eval eval.json "task attention precision parameters split accuracy loss majority tokens num_unknown examples num_cut num_params seconds tokens_per_second peak_rss_bytes labels confusion" '(d["task"], d["attention"], d["precision"], d["split"], d["examples"]) == ("needle", "yoso", "float32", "valid", 7) and d["num_params"] > 1000 and abs(d["tokens_per_second"] * d["seconds"] / (7 * 16) - 1) < 1e-6'
 run eval r --split valid
 python3 - out <<'P' >told 2>&1
 import json, re, sys

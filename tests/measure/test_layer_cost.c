@@ -19,7 +19,10 @@
 struct made_layer {
     struct params params;
     struct trunk trunk;
+    struct mix_plan list;
+    struct trunk_plan plan;
     struct trunk_pass pass;
+    void *plans, *workspace;
     size_t floats, bytes; /* of the rows; of the workspace */
     float *x, *dy, *values, *room, *gradients;
 };
@@ -41,15 +44,18 @@ static void make_layer(struct host *host, const struct model_config *config, str
     random_normals(random_key(seed, RANDOM_BENCH, 0), 0, made->x, used);
     random_normals(random_key(seed, RANDOM_BENCH, 1), 0, made->dy, used);
     params_start(&made->params, seed, made->values);
-    made->pass = (struct trunk_pass){.trunk = &made->trunk,
-                                     .rows = rows,
-                                     .input.floats = made->x,
-                                     .random_key = seed,
-                                     .training = training};
-    made->bytes = trunk_memory_size(&made->pass);
-    made->pass.memory = aligned_zeros(made->bytes / sizeof(float) + 1);
-    made->pass.values =
-        params_lay(&made->params, rows.kernels, rows.pool, made->values, training, made->room);
+    size_t plans = trunk_num_plans(&made->trunk);
+    made->plans = aligned_zeros(plan_set_bytes(plans, 1) / sizeof(float));
+    struct plan_set set = plan_set_on(made->plans, plans, 1);
+    assert_int_equal(made->trunk.num_lists, 1);
+    check_status(host, trunk_plan_make(host, &made->trunk, &rows, training, &set, &made->list, &made->plan),
+                 HASHATTN_OK, NULL);
+    made->bytes = made->plan.memory_bytes;
+    made->workspace = aligned_zeros(made->bytes / sizeof(float) + 1);
+    made->pass =
+        trunk_open(&made->plan, (struct input_rows){.floats = made->x},
+                   params_lay(&made->params, rows.kernels, rows.pool, made->values, training, made->room),
+                   seed, made->workspace);
     for (int i = 0; i < runs; i++) {
         trunk_forward(&made->pass, NULL, 0);
         if (training) {
@@ -61,7 +67,8 @@ static void make_layer(struct host *host, const struct model_config *config, str
 
 static void free_layer(struct host *host, struct made_layer *made)
 {
-    void *const all[] = {made->x, made->dy, made->values, made->room, made->gradients, made->pass.memory};
+    void *const all[] = {made->x,         made->dy,    made->values,   made->room,
+                         made->gradients, made->plans, made->workspace};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     trunk_free(host, &made->trunk);
@@ -111,11 +118,11 @@ static void a_layer_computes_real_passes(void **state)
         check_same_bits(found[2], made.values, total, "parameters");
         check_same_bits(found[4], made.gradients, total, "gradients");
         const char *y = (const char *)trunk_rows(&made.pass);
-        check_same_bits((const char *)found[6] + (y - (const char *)made.pass.memory), y, narrow, "rows out");
+        check_same_bits((const char *)found[6] + (y - (const char *)made.workspace), y, narrow, "rows out");
         if (training)
             check_same_bits(found[1], made.dy, narrow, "gradient of the rows");
         assert_int_equal(cost.workspace_bytes, made.bytes);
-        assert_int_equal(cost.saved_bytes, trunk_saved_size(&made.pass));
+        assert_int_equal(cost.saved_bytes, made.plan.saved_bytes);
         free_layer(&small.host, &made);
         keeping_host_free(&keeping);
     }

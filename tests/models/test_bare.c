@@ -11,6 +11,7 @@
 #include "models/model.h"
 #include "support/check.h"
 #include "support/layers.h"
+#include "support/test_pass.h"
 
 enum { VALUES = 30, OUTPUTS = 2, EXAMPLES = 3 };
 
@@ -58,29 +59,31 @@ static void a_linear_forecast_is_the_whole_model(void **state)
                                       .input = {.floats = x},
                                       .targets = &targets,
                                       .training = true};
-    check_status(&base.host, model_check(&base.host, model, &batch), HASHATTN_OK, NULL);
+    check_status(&base.host, test_pass_plan(&base.host, model, &batch), HASHATTN_OK, NULL);
     struct comm two = {.peer = {.size = 2}};
     struct row_ranks ranks = {.comm = &two};
     const struct rows_cut cut = {.ranks = &ranks};
     struct model_batch shared = batch;
     shared.cut = &cut;
     check_status(
-        &base.host, model_check(&base.host, model, &shared), HASHATTN_REFUSED,
+        &base.host, test_pass_plan(&base.host, model, &shared), HASHATTN_REFUSED,
         "the objective dlinear reads the rows of a sequence together: sequence_parallel must be 1, not 2");
-    assert_int_equal(model_saved_size(model, &batch), 0);
-    void *workspace = aligned_alloc(64, (model_workspace_size(model, &batch) + 63) / 64 * 64);
+    assert_int_equal(test_pass_saved(&base.host, model, &batch), 0);
     const float *laid = params_lay(params, base.kernels, base.pool, values, true, room);
-    double loss = model_forward(model, &batch, laid, workspace), want = 0;
-    model_predict(model, &batch, workspace, got);
+    struct test_pass pass = {.plan = NULL};
+    test_pass_open(&pass, &base.host, model, &batch, laid);
+    double loss = model_forward(pass.pass), want = 0;
+    model_predict(pass.pass, got);
     for (size_t i = 0; i < EXAMPLES; i++) {
         check_near((double)got[i * OUTPUTS], 0.5, 1e-6, "the bias");
         check_near((double)got[i * OUTPUTS + 1], 24.0 * (double)(i + 1), 1e-4, "a forecast");
         want += (0.25 + 576.0 * (double)((i + 1) * (i + 1))) / OUTPUTS / EXAMPLES;
     }
     check_near(loss, want, 1e-5 * want, "loss");
-    model_backward(model, &batch, laid, workspace, gradients);
+    model_backward(pass.pass, gradients, NULL);
     check_near((double)gradients[bias->offset], 0.5, 1e-6, "gradient of the bias");
-    free(values), free(gradients), free(room), free(x), free(workspace);
+    free(values), free(gradients), free(room), free(x);
+    test_pass_close(&pass);
     model_free(&base.host, model);
     head_plan_free(&base.host, &config.plan);
     layer_test_close(&base);

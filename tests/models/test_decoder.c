@@ -14,6 +14,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
+#include "support/test_pass.h"
 
 enum { DIM = 8, HEADS = 2, WIDE = 12, VOCAB = 11, LONGEST = 260, MOST_ROWS = 700, MOST_SEQUENCES = 8 };
 
@@ -30,7 +31,7 @@ struct decoder_test {
     uint64_t samples[MOST_SEQUENCES];
     struct model_batch batch;
     unsigned char options[4096]; /* of the mechanism */
-    void *workspace;
+    struct test_pass pass;
     const float *values; /* as prepared by the last forward */
     double row_losses[MOST_ROWS];
     struct oracle_encoder oracle;
@@ -102,17 +103,14 @@ static void open_batch(struct decoder_test *t, size_t count, const size_t *lengt
 /* Memory of exactly the requested size, full of NaNs. */
 static double run_forward(struct decoder_test *t)
 {
-    size_t bytes = model_workspace_size(t->model, &t->batch);
-    free(t->workspace);
-    t->workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    memset(t->workspace, 0xff, bytes);
     t->values = layer_test_lay(&t->base, t->batch.training);
-    return model_forward(t->model, &t->batch, t->values, t->workspace);
+    test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, t->values);
+    return model_forward(t->pass.pass);
 }
 
 static void run_backward(struct decoder_test *t)
 {
-    model_backward(t->model, &t->batch, t->values, t->workspace, t->base.gradients);
+    model_backward(t->pass.pass, t->base.gradients, NULL);
 }
 
 /* The loss of every row, each from the sums of a count in which only it has a target. */
@@ -121,16 +119,17 @@ static const double *losses_of(struct decoder_test *t)
     float weights[MOST_ROWS];
     size_t rows = t->batch.offsets[t->batch.num_sequences];
     const struct targets targets = *t->batch.targets, one = {.ids = targets.ids, .weights = weights};
-    struct model_batch batch = t->batch;
-    batch.targets = &one;
+    const struct targets *own = t->batch.targets;
+    t->batch.targets = &one;
     memset(weights, 0, sizeof weights);
     for (size_t r = 0; r < rows; r++) {
         double sums[MODEL_SUMS] = {0};
         weights[r] = 1;
-        model_count(t->model, &batch, t->workspace, sums);
+        model_count(t->pass.pass, sums);
         t->row_loss[r] = sums[0]; /* 0 if the forward had no targets */
         weights[r] = 0;
     }
+    t->batch.targets = own;
     return t->row_loss;
 }
 
@@ -139,7 +138,7 @@ static void close_model(struct decoder_test *t)
     memset(&t->base.params, 0, sizeof t->base.params); /* the model's */
     model_free(&t->base.host, t->model);
     layer_test_close(&t->base);
-    free(t->workspace);
+    test_pass_close(&t->pass);
 }
 
 /* ---- against double precision ------------------------------------------------------------------------- */
@@ -199,7 +198,7 @@ static void check_losses(struct decoder_test *t, double loss)
 
 static void check_every_derivative(const char *mechanism, int norm, int positions)
 {
-    struct decoder_test t = {.workspace = NULL};
+    struct decoder_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find(mechanism));
     config.max_len = 9;
     config.norm = norm;
@@ -235,7 +234,7 @@ static void attention_dropout_is_for_training(void **state)
     double loss[2][2];
     for (int drops = 0; drops < 2; drops++)
         for (int training = 0; training < 2; training++) {
-            struct decoder_test t = {.workspace = NULL};
+            struct decoder_test t = {.pass = {.plan = NULL}};
             struct model_config config = config_of(&t, attention_find("softmax"));
             config.max_len = 9;
             config.attention_dropout = drops ? 0.5 : 0;
@@ -253,7 +252,7 @@ static void gradients_over_many_tiles_are_right(void **state)
 {
     (void)state;
     for (int norm = 0; norm < 2; norm++) {
-        struct decoder_test t = {.workspace = NULL};
+        struct decoder_test t = {.pass = {.plan = NULL}};
         struct model_config config = config_of(&t, attention_find("softmax"));
         config.norm = norm;
         config.positions = norm == 0 ? POSITIONS_LEARNED : POSITIONS_LAYERED;
@@ -304,7 +303,7 @@ static void the_future_is_not_seen(void **state)
     (void)state;
     size_t tried = 0;
     for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
-        struct decoder_test t = {.workspace = NULL};
+        struct decoder_test t = {.pass = {.plan = NULL}};
         struct model_config config = config_of(&t, *mechanism);
         if (!is_causal(*mechanism, t.options))
             continue;
@@ -341,7 +340,7 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
 {
     (void)state;
     for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
-        struct decoder_test t = {.workspace = NULL};
+        struct decoder_test t = {.pass = {.plan = NULL}};
         struct model_config config = config_of(&t, *mechanism);
         if (!is_causal(*mechanism, t.options))
             continue;
@@ -374,7 +373,7 @@ static void threads_change_no_bit(void **state)
         float *gradients = NULL;
         double loss = 0;
         for (int threads = 1; threads <= 3; threads++) {
-            struct decoder_test t = {.workspace = NULL};
+            struct decoder_test t = {.pass = {.plan = NULL}};
             struct model_config config = config_of(&t, attention_find(precision == 0 ? "yoso" : "softmax"));
             config.dropout = 0.2;
             config.precision = precision;
@@ -404,7 +403,7 @@ static void threads_change_no_bit(void **state)
 static void parts_add_up_to_the_whole(void **state)
 {
     (void)state;
-    struct decoder_test t = {.workspace = NULL};
+    struct decoder_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find("softmax"));
     open_model(&t, &config, 1);
     open_batch(&t, 3, (size_t[]){30, 100, 61});
@@ -444,7 +443,7 @@ static void parts_add_up_to_the_whole(void **state)
 static void an_own_loss_is_per_sequence(void **state)
 {
     (void)state;
-    struct decoder_test t = {.workspace = NULL};
+    struct decoder_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, &linear_mechanism);
     open_model(&t, &config, 1);
     open_batch(&t, 2, (size_t[]){40, 50});
@@ -468,7 +467,7 @@ static void an_own_loss_is_per_sequence(void **state)
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
-    struct decoder_test t = {.workspace = NULL};
+    struct decoder_test t = {.pass = {.plan = NULL}};
     struct model *encoder;
     struct model_config config = config_of(&t, attention_find("softmax"));
     struct host host;
@@ -490,7 +489,7 @@ static void what_cannot_be_is_refused(void **state)
 static void an_empty_batch_is_nothing(void **state)
 {
     (void)state;
-    struct decoder_test t = {.workspace = NULL};
+    struct decoder_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find("softmax"));
     open_model(&t, &config, 2);
     open_batch(&t, 0, NULL);

@@ -11,6 +11,7 @@
 #include "nn/block.h"
 #include "support/check.h"
 #include "support/layers.h"
+#include "support/test_pass.h"
 
 enum { LAYERS = 3, ROWS = 900, SEQUENCES = 3, MOST_CALLS = LAYERS + 2 };
 
@@ -82,12 +83,11 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
                                       .targets = &targets,
                                       .sample_ids = samples,
                                       .random_key = 7,
-                                      .training = true,
-                                      .listener = &listener};
-    void *workspace = aligned_alloc(64, (model_workspace_size(model, &batch) + 127) / 64 * 64);
-    const float *values = layer_test_lay(&base, true);
-    model_forward(model, &batch, values, workspace);
-    model_backward(model, &batch, values, workspace, base.gradients);
+                                      .training = true};
+    struct test_pass pass = {.plan = NULL};
+    test_pass_open(&pass, &base.host, model, &batch, layer_test_lay(&base, true));
+    model_forward(pass.pass);
+    model_backward(pass.pass, base.gradients, &listener);
     assert_int_equal(ear.calls, MOST_CALLS);
     assert_int_equal(ear.firsts[0], model_trunk_floats(model));
     if (threads == 1)
@@ -99,7 +99,7 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
                         mechanism->name);
         free(ear.seen[i]);
     }
-    free(workspace);
+    test_pass_close(&pass);
     memset(&base.params, 0, sizeof base.params); /* the model's */
     model_free(&base.host, model);
     layer_test_close(&base);

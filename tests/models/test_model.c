@@ -26,6 +26,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
+#include "support/test_pass.h"
 
 enum { DIM = 8, HEADS = 2, WIDE = 12, CLASSES = 3, VOCAB = 9, MOST_ROWS = 700, MOST_SEQUENCES = 8 };
 
@@ -40,7 +41,7 @@ struct model_test {
     uint64_t samples[MOST_SEQUENCES];
     struct model_batch batch;
     unsigned char options[4096]; /* of the mechanism */
-    void *workspace;
+    struct test_pass pass;
     const float *values;                     /* as prepared by the last forward */
     float outputs[MOST_SEQUENCES * CLASSES]; /* probabilities */
     /* oracle */
@@ -104,22 +105,18 @@ static void open_batch(struct model_test *t, size_t count, const size_t *lengths
     };
 }
 
-/* Memory of exactly the requested size, full of NaNs, so that reading before writing shows. */
 static double run_forward(struct model_test *t)
 {
-    size_t bytes = model_workspace_size(t->model, &t->batch);
-    free(t->workspace);
-    t->workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    memset(t->workspace, 0xff, bytes);
     t->values = layer_test_lay(&t->base, t->batch.training);
-    double loss = model_forward(t->model, &t->batch, t->values, t->workspace);
-    model_predict(t->model, &t->batch, t->workspace, t->outputs);
+    test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, t->values);
+    double loss = model_forward(t->pass.pass);
+    model_predict(t->pass.pass, t->outputs);
     return loss;
 }
 
 static void run_backward(struct model_test *t)
 {
-    model_backward(t->model, &t->batch, t->values, t->workspace, t->base.gradients);
+    model_backward(t->pass.pass, t->base.gradients, NULL);
 }
 
 static void close_model(struct model_test *t)
@@ -127,7 +124,7 @@ static void close_model(struct model_test *t)
     memset(&t->base.params, 0, sizeof t->base.params); /* the model's */
     model_free(&t->base.host, t->model);
     layer_test_close(&t->base);
-    free(t->workspace);
+    test_pass_close(&t->pass);
     for (size_t i = 0; i < sizeof t->masks / sizeof *t->masks; i++)
         free(t->masks[i]);
 }
@@ -223,7 +220,7 @@ static void check_outputs(struct model_test *t, double loss)
 static void check_every_derivative(const char *plan, size_t idle, int pooling, int64_t taps, double rate,
                                    int norm, int positions)
 {
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find("softmax"), 9);
     struct host host;
     host_init(&host);
@@ -266,7 +263,7 @@ static void every_gradient_is_right(void **state)
 static void gradients_of_pairs_are_right(void **state)
 {
     (void)state;
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find("softmax"), 9);
     config.pairs = true;
     config.dropout = 0.2;
@@ -288,7 +285,7 @@ static void gradients_of_pairs_are_right(void **state)
 /* A batch of several tiles and chunks: one random direction per tensor. */
 static void check_many_tiles(int norm)
 {
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find("softmax"), 260);
     config.conv_window = 5;
     config.dropout = 0.2;
@@ -349,7 +346,7 @@ static void bf16_is_float32_rounded(void **state)
     float logits[2][MOST_SEQUENCES * CLASSES], gradients[2][TOTAL];
     size_t total = 0;
     for (int precision = 0; precision < PRECISION_COUNT; precision++) {
-        struct model_test t = {.workspace = NULL};
+        struct model_test t = {.pass = {.plan = NULL}};
         struct model_config config = config_of(&t, attention_find("softmax"), 260);
         config.precision = precision;
         open_model(&t, &config, 2);
@@ -377,7 +374,7 @@ static void a_sequence_is_the_same_alone_and_packed(void **state)
     (void)state;
     for (int run = 0; run < 6; run++) {
         bool training = run % 2 == 1;
-        struct model_test t = {.workspace = NULL};
+        struct model_test t = {.pass = {.plan = NULL}};
         struct model_config config = config_of(&t, attention_find("softmax"), 260);
         config.norm = run / 2 == 1;
         config.precision = run / 2 == 2 ? PRECISION_BF16 : PRECISION_FLOAT32;
@@ -432,7 +429,7 @@ static void predictions_do_not_depend_on_the_batch(void **state)
 {
     (void)state;
     for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL; mechanism++) {
-        struct model_test t = {.workspace = NULL};
+        struct model_test t = {.pass = {.plan = NULL}};
         struct model_config config = config_of(&t, *mechanism, 260);
         config.dim = 64;
         config.ffn = 128;
@@ -468,7 +465,7 @@ static void threads_change_no_bit(void **state)
         float *gradients = NULL, logits[MOST_SEQUENCES * CLASSES];
         double loss = 0;
         for (int threads = 1; threads <= 3; threads++) {
-            struct model_test t = {.workspace = NULL};
+            struct model_test t = {.pass = {.plan = NULL}};
             struct model_config config = config_of(&t, *mechanism, 260);
             config.conv_window = 5;
             config.dropout = 0.2;
@@ -498,7 +495,7 @@ static void threads_change_no_bit(void **state)
 static void evaluation_is_training_without_dropout(void **state)
 {
     (void)state;
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find("softmax"), 260);
     config.conv_window = 5;
     open_model(&t, &config, 2);
@@ -506,13 +503,13 @@ static void evaluation_is_training_without_dropout(void **state)
     double loss = run_forward(&t);
     float logits[MOST_SEQUENCES * CLASSES];
     memcpy(logits, t.outputs, sizeof logits);
-    size_t training_bytes = model_workspace_size(t.model, &t.batch);
+    size_t training_bytes = test_pass_bytes(&t.base.host, t.model, &t.batch);
     t.batch.training = false;
     t.batch.sample_ids = NULL;
     double again = run_forward(&t);
     check_same_bits(&loss, &again, sizeof loss, "loss");
     check_same_bits(logits, t.outputs, 5 * CLASSES * sizeof *logits, "logits");
-    assert_true(2 * model_workspace_size(t.model, &t.batch) < training_bytes);
+    assert_true(2 * test_pass_bytes(&t.base.host, t.model, &t.batch) < training_bytes);
     struct model_config dropping = config;
     struct model *plain = t.model;
     dropping.dropout = 0.5;
@@ -536,7 +533,7 @@ static void chance_follows_step_and_sample(void **state)
     (void)state;
     static const char *const mechanisms[] = {"softmax", "yoso"};
     for (size_t m = 0; m < 2; m++) {
-        struct model_test t = {.workspace = NULL};
+        struct model_test t = {.pass = {.plan = NULL}};
         struct model_config config = config_of(&t, attention_find(mechanisms[m]), 9);
         config.dropout = m == 0 ? 0.3 : 0;
         open_model(&t, &config, 1);
@@ -563,7 +560,7 @@ static void chance_follows_step_and_sample(void **state)
 static void an_empty_batch_is_nothing(void **state)
 {
     (void)state;
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find("softmax"), 9);
     config.conv_window = 3;
     open_model(&t, &config, 2);
@@ -598,7 +595,7 @@ static double slope_along(struct model_test *t, const struct param *row, const f
 static void own_parameters_and_loss_are_carried(void **state)
 {
     (void)state;
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, &linear_mechanism, 9);
     config.layers = 1; /* the gradient of an upper layer's own loss would not cover the lower layer */
     config.dropout = 0.2;
@@ -643,7 +640,7 @@ struct outcome {
 
 static struct outcome outcome_of(const char *plan, int64_t layers, int64_t heads)
 {
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct outcome outcome = {0};
     struct host host;
     host_init(&host);
@@ -659,7 +656,7 @@ static struct outcome outcome_of(const char *plan, int64_t layers, int64_t heads
     memcpy(outcome.logits[0], t.outputs, 5 * CLASSES * sizeof(float));
     run_backward(&t);
     outcome.total = t.base.params.total;
-    outcome.saved = model_saved_size(t.model, &t.batch);
+    outcome.saved = test_pass_saved(&t.base.host, t.model, &t.batch);
     outcome.gradients = malloc(outcome.total * sizeof(float));
     memcpy(outcome.gradients, t.base.gradients, outcome.total * sizeof(float));
     t.batch.training = false;
@@ -715,7 +712,7 @@ static void the_own_loss_is_meant_over_the_heads_that_have_it(void **state)
     (void)state;
     double own[2] = {0};
     for (int both = 0; both < 2; both++) {
-        struct model_test t = {.workspace = NULL};
+        struct model_test t = {.pass = {.plan = NULL}};
         struct model_config config = config_of(&t, &linear_mechanism, 9);
         config.plan.used[1].mechanism = attention_find("softmax");
         config.plan.num_used = 2;
@@ -734,7 +731,7 @@ static void the_own_loss_is_meant_over_the_heads_that_have_it(void **state)
     check_near(own[1], own[0], 100 * EPSILON, "own loss");
     assert_true(own[0] > 1e-3);
 
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, &linear_mechanism, 9);
     config.plan.used[1].mechanism = attention_find("softmax");
     config.plan.num_used = 2;
@@ -766,14 +763,14 @@ static void the_own_loss_is_meant_over_the_heads_that_have_it(void **state)
 static void saved_bytes_are_those_of_attention(void **state)
 {
     (void)state;
-    struct model_test t = {.workspace = NULL};
+    struct model_test t = {.pass = {.plan = NULL}};
     struct model_config config = config_of(&t, attention_find("softmax"), 260);
     open_model(&t, &config, 1);
     open_batch(&t, 2, (size_t[]){100, 200});
-    size_t saved = model_saved_size(t.model, &t.batch);
-    assert_true(saved > 0 && saved < model_workspace_size(t.model, &t.batch));
+    size_t saved = test_pass_saved(&t.base.host, t.model, &t.batch);
+    assert_true(saved > 0 && saved < test_pass_bytes(&t.base.host, t.model, &t.batch));
     t.batch.training = false;
-    assert_int_equal(2 * model_saved_size(t.model, &t.batch), saved);
+    assert_int_equal(2 * test_pass_saved(&t.base.host, t.model, &t.batch), saved);
     close_model(&t);
 }
 

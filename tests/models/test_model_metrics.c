@@ -14,6 +14,7 @@
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
 #include "support/named_metric.h"
+#include "support/test_pass.h"
 
 enum { VOCAB = 5, CLASSES = 3, SEQUENCES = 3, TOKENS = 12 };
 
@@ -234,23 +235,22 @@ static void batches_are_counted(void **state)
     float *values = new_zeros(params->total), *room = new_zeros(params_room(params) + 1);
     params_start(params, 3, values);
     const float *laid = params_lay(params, batch.kernels, NULL, values, true, room);
-    size_t bytes = model_workspace_size(t.model, &batch);
-    void *workspace = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    struct test_pass pass = {.plan = NULL};
+    test_pass_open(&pass, &t.host, t.model, &batch, laid);
     double sums[MODEL_SUMS] = {0};
-    model_forward(t.model, &batch, laid, workspace);
+    model_forward(pass.pass);
     for (int i = 0; i < 2; i++)
-        model_count(t.model, &batch, workspace, sums);
+        model_count(pass.pass, sums);
     check_near(sums[2], 2 * SEQUENCES, 0, "examples");
     check_near(sums[8], 2 * TOKENS, 0, "tokens");
     check_near(sums[10], 2 * SEQUENCES, 0, "sequences of the first mechanism");
     check_near(sums[12], 2 * SEQUENCES, 0, "sequences of the second mechanism");
     assert_true(sums[9] > 0 && sums[11] > 0 && sums[9] != sums[11] && sums[13] == 0 && sums[14] == 0);
     batch.training = false;
-    free(workspace);
-    workspace = aligned_alloc(64, (model_workspace_size(t.model, &batch) + 63) / 64 * 64);
     memset(sums, 0, sizeof sums);
-    model_forward(t.model, &batch, laid, workspace);
-    model_count(t.model, &batch, workspace, sums);
+    test_pass_open(&pass, &t.host, t.model, &batch, laid);
+    model_forward(pass.pass);
+    model_count(pass.pass, sums);
     check_near(sums[2], SEQUENCES, 0, "examples");
     check_near(sums[10] + sums[12], 0, 0, "no own losses in evaluation");
 
@@ -271,7 +271,8 @@ static void batches_are_counted(void **state)
     check_near(baselines[0], 2.0 / 3, 1e-15, "two labels of three are 2");
     check_near(baselines[1], 6.0 / 12, 1e-15, "six tokens of twelve are 1");
     check_near(baselines[2], -1, 0, "not written");
-    free(counts), free(workspace), free(values), free(room);
+    test_pass_close(&pass);
+    free(counts), free(values), free(room);
     model_free(&t.host, t.model);
 }
 

@@ -12,6 +12,7 @@
 #include "support/check.h"
 #include "support/fake_clock.h"
 #include "support/layers.h"
+#include "support/test_pass.h"
 
 enum { VOCAB = 9, TOKENS = 12 };
 
@@ -64,16 +65,18 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
           *gradients = new_zeros(params->total);
     params_start(params, 3, values);
     const float *laid = params_lay(params, batch.kernels, NULL, values, true, room);
-    void *workspace = aligned_alloc(64, (model_workspace_size(model, &batch) + 63) / 64 * 64);
+    struct test_pass pass = {.plan = NULL};
+    test_pass_open(&pass, &host, model, &batch, laid);
     fake_clock_tick = 0.125;
     profile_begin(profile);
-    model_forward(model, &batch, laid, workspace);
+    model_forward(pass.pass);
     if (training)
-        model_backward(model, &batch, laid, workspace, gradients);
+        model_backward(pass.pass, gradients, NULL);
     fake_clock_tick = 0;
     for (int part = 0; part < PROFILE_PARTS; part++)
         check_near(profile->wall[part] / 0.125, want[part], 1e-9, profile_names[part]);
-    free(workspace), free(values), free(room), free(gradients);
+    test_pass_close(&pass);
+    free(values), free(room), free(gradients);
     model_free(&host, model);
     profile_free(&host, profile);
     pool_free(&host, pool);

@@ -21,6 +21,7 @@
 #include "oracle/oracle_stacks.h"
 #include "support/check.h"
 #include "support/layers.h"
+#include "support/test_pass.h"
 
 enum { DIM = 6, HEADS = 2, WIDE = 7, WIDTH = 4, DECODED = 2, OUTPUTS = 6, MOST = 8, ROWS = 960 };
 
@@ -35,7 +36,7 @@ struct stacks_test {
     uint64_t samples[MOST];
     float *floats, *decoder_floats, *asked;
     float outputs[MOST * OUTPUTS];
-    void *workspace;
+    struct test_pass pass;
     const float *values;
     struct oracle_stacks oracle;
 };
@@ -130,23 +131,18 @@ static void open_batch(struct stacks_test *t, size_t count, const size_t *length
                                        .targets = t->asked};
 }
 
-/* Memory of exactly the requested size, full of NaNs, so that reading before writing shows. */
 static double run_forward(struct stacks_test *t)
 {
-    check_status(&t->base.host, model_check(&t->base.host, t->model, &t->batch), HASHATTN_OK, NULL);
-    size_t bytes = model_workspace_size(t->model, &t->batch);
-    free(t->workspace);
-    t->workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    memset(t->workspace, 0xff, bytes);
     t->values = layer_test_lay(&t->base, t->batch.training);
-    double loss = model_forward(t->model, &t->batch, t->values, t->workspace);
-    model_predict(t->model, &t->batch, t->workspace, t->outputs);
+    test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, t->values);
+    double loss = model_forward(t->pass.pass);
+    model_predict(t->pass.pass, t->outputs);
     return loss;
 }
 
 static void run_backward(struct stacks_test *t)
 {
-    model_backward(t->model, &t->batch, t->values, t->workspace, t->base.gradients);
+    model_backward(t->pass.pass, t->base.gradients, NULL);
 }
 
 static void close_model(struct stacks_test *t)
@@ -155,7 +151,8 @@ static void close_model(struct stacks_test *t)
     model_free(&t->base.host, t->model);
     head_plan_free(&t->base.host, &t->plan);
     layer_test_close(&t->base);
-    free(t->workspace), free(t->floats), free(t->decoder_floats), free(t->asked);
+    test_pass_close(&t->pass);
+    free(t->floats), free(t->decoder_floats), free(t->asked);
 }
 
 /* ---- against double precision -------------------------------------------------------------------------- */
@@ -318,7 +315,7 @@ static void own_loss_of(struct stacks_test *t, const char *plan, double *own, do
     open_batch(t, 2, (size_t[]){60, 80}, (size_t[]){90, 70});
     *loss = run_forward(t);
     run_backward(t);
-    model_count(t->model, &t->batch, t->workspace, sums);
+    model_count(t->pass.pass, sums);
     model_metrics(t->model, sums, values);
     for (size_t i = 0; i < model_num_metrics(t->model); i++) {
         if (strcmp(model_metric(t->model, i)->name, "lha.own_loss") == 0)
@@ -444,12 +441,12 @@ static void short_sequences_are_refused(void **state)
     struct stacks_test t;
     open_layers(&t, "softmax", 0, 1, 3);
     open_batch(&t, 2, (size_t[]){5, 4}, (size_t[]){2, 2});
-    check_status(&t.base.host, model_check(&t.base.host, t.model, &t.batch), HASHATTN_REFUSED,
+    check_status(&t.base.host, test_pass_plan(&t.base.host, t.model, &t.batch), HASHATTN_REFUSED,
                  "distil: a sequence of 4 rows has 2 left before halving 2 of 2, at least 3 are needed");
     t.batch.num_sequences = 1;
     distil_offsets(1, t.offsets, t.halved_offsets);
     distil_offsets(1, t.halved_offsets, t.halved_offsets + 2);
-    check_status(&t.base.host, model_check(&t.base.host, t.model, &t.batch), HASHATTN_OK, NULL);
+    check_status(&t.base.host, test_pass_plan(&t.base.host, t.model, &t.batch), HASHATTN_OK, NULL);
     close_model(&t);
 }
 

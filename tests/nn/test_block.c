@@ -21,6 +21,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
+#include "support/test_mix.h"
 
 enum { DIM = 6, HEADS = 2, WIDE = 7, TAPS = 3, SEQUENCES = 3, ROWS = 9, NARROW = 2 * ROW_TILE * DIM };
 static const size_t offsets[] = {0, 4, 5, ROWS};
@@ -32,6 +33,7 @@ struct block_test {
     struct block block;
     struct rows rows;
     struct block_pass pass;
+    struct test_mix mix;
     struct block_space space;
     struct block_scratch scratch;
     struct attention_gradients d;
@@ -93,14 +95,15 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
         block_scratch_on(&t->block, training, array(t, block_scratch_size(&t->block, training)), NULL);
     t->d.query = array(t, NARROW), t->d.key = array(t, NARROW), t->d.value = array(t, NARROW);
     t->d.mixed = array(t, NARROW);
-    check_status(&base->host,
-                 memory_new(&base->host, self_attention_saved_size(&t->block.attention, &t->rows), 1, "saved",
-                            &a->saved),
+    void *block;
+    test_mix_open(&t->mix, &base->host, &t->block.attention, &t->rows);
+    a->plan = &t->mix.plan;
+    check_status(&base->host, memory_new(&base->host, a->plan->saved_bytes, 1, "saved", &block), HASHATTN_OK,
+                 NULL);
+    a->saved = block;
+    check_status(&base->host, memory_new(&base->host, a->plan->scratch_bytes, 1, "scratch", &block),
                  HASHATTN_OK, NULL);
-    check_status(&base->host,
-                 memory_new(&base->host, self_attention_scratch_size(&t->block.attention, &t->rows), 1,
-                            "scratch", &a->scratch),
-                 HASHATTN_OK, NULL);
+    a->scratch = block;
     t->y = training ? new_zeros(NARROW) : t->space.x;
     t->g = new_zeros(NARROW);
     t->exact_y = calloc(ROWS * DIM, sizeof(double));
@@ -122,6 +125,7 @@ static void close_block(struct block_test *t)
 {
     memory_free(&t->base.host, t->space.attention.saved);
     memory_free(&t->base.host, t->space.attention.scratch);
+    free(t->mix.block);
     if (t->y != t->space.x)
         free(t->y);
     for (size_t i = 0; i < t->used; i++)

@@ -14,6 +14,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 #include "support/placed_mechanism.h"
+#include "support/test_mix.h"
 
 enum { HEADS = 3, WIDTH = 2, DIM = HEADS * WIDTH, LONGEST = 7, ROWS = 12, SEQUENCES = 3 };
 static const size_t offsets[] = {0, 4, 5, ROWS};
@@ -23,6 +24,7 @@ struct mix_test {
     struct layer_test base;
     struct self_attention attention;
     struct rows rows;
+    struct test_mix mix;
     struct attention_space space;
     struct attention_gradients d;
     float arrays[8][FLOATS];
@@ -67,14 +69,17 @@ static void open_mix(struct mix_test *t, const struct head_group *groups, size_t
                                         .context = t->arrays[3],
                                         .mixed = t->arrays[3]};
     t->d = (struct attention_gradients){t->arrays[4], t->arrays[5], t->arrays[6], t->arrays[7]};
-    t->space.saved = new_block(t, self_attention_saved_size(&t->attention, &t->rows));
-    t->space.scratch = new_block(t, self_attention_scratch_size(&t->attention, &t->rows));
+    test_mix_open(&t->mix, &t->base.host, &t->attention, &t->rows);
+    t->space.plan = &t->mix.plan;
+    t->space.saved = new_block(t, t->mix.plan.saved_bytes);
+    t->space.scratch = new_block(t, t->mix.plan.scratch_bytes);
 }
 
 static void close_mix(struct mix_test *t)
 {
     memory_free(&t->base.host, t->space.saved);
     memory_free(&t->base.host, t->space.scratch);
+    free(t->mix.block);
     layer_test_close(&t->base);
 }
 

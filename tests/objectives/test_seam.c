@@ -16,6 +16,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 #include "support/small_run.h"
+#include "support/test_pass.h"
 #include "support/thread_ranks.h"
 #include "support/waves_task.h"
 #include "train/packing.h"
@@ -252,12 +253,13 @@ struct gradient_test {
     struct dataset data;
     struct packed_examples packed;
     struct model_batch batch;
-    void *workspace;
+    struct test_pass pass;
 };
 
 static double loss_of(struct gradient_test *t)
 {
-    return model_forward(t->model, &t->batch, layer_test_lay(&t->base, true), t->workspace);
+    test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, layer_test_lay(&t->base, true));
+    return model_forward(t->pass.pass);
 }
 
 static void open_gradient(struct gradient_test *t, int norm, double second_weight)
@@ -278,9 +280,6 @@ static void open_gradient(struct gradient_test *t, int norm, double second_weigh
     t->batch = packed_batch(&t->packed, t->base.kernels, t->base.pool, true);
     t->batch.training = true;
     t->batch.random_key = 5;
-    size_t bytes = model_workspace_size(t->model, &t->batch);
-    t->workspace = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    memset(t->workspace, 0xff, bytes);
 }
 
 static void close_gradient(struct gradient_test *t)
@@ -292,7 +291,7 @@ static void close_gradient(struct gradient_test *t)
     dataset_free(&t->small.host, &t->data);
     layer_test_close(&t->base);
     small_run_free(&t->small);
-    free(t->workspace);
+    test_pass_close(&t->pass);
 }
 
 /* One random direction per tensor, by fourth-order differences of the float loss; the error of a loss is the
@@ -301,10 +300,10 @@ static void the_gradient_of_all_is_right(void **state)
 {
     (void)state;
     for (int norm = 0; norm < 2; norm++) {
-        struct gradient_test t = {.workspace = NULL};
+        struct gradient_test t = {.pass = {.plan = NULL}};
         open_gradient(&t, norm, 0.5);
         double loss = loss_of(&t);
-        model_backward(t.model, &t.batch, layer_test_lay(&t.base, true), t.workspace, t.base.gradients);
+        model_backward(t.pass.pass, t.base.gradients, NULL);
         for (size_t i = 0; i < t.base.params.num_rows; i++) {
             const struct param *row = &t.base.params.rows[i];
             float *direction = new_normals(i, row->count, 1 / sqrt((double)row->count));
@@ -334,7 +333,7 @@ static void losses_are_weighed(void **state)
     (void)state;
     double losses[3];
     for (int i = 0; i < 3; i++) {
-        struct gradient_test t = {.workspace = NULL};
+        struct gradient_test t = {.pass = {.plan = NULL}};
         open_gradient(&t, 0, 0.5 * (i + 1));
         losses[i] = loss_of(&t);
         close_gradient(&t);
@@ -347,10 +346,10 @@ static void losses_are_weighed(void **state)
 static void weight_zero_is_not_asked(void **state)
 {
     (void)state;
-    struct gradient_test t = {.workspace = NULL};
+    struct gradient_test t = {.pass = {.plan = NULL}};
     open_gradient(&t, 0, 0.5);
     double loss = loss_of(&t), sums[MODEL_SUMS] = {0}, again[MODEL_SUMS] = {0};
-    model_count(t.model, &t.batch, t.workspace, sums);
+    model_count(t.pass.pass, sums);
     size_t moved[2] = {0, 0};
     for (size_t r = 0; r < t.batch.offsets[12]; r++)
         if (t.packed.data.targets[0].weights[r] == 0) {
@@ -358,7 +357,7 @@ static void weight_zero_is_not_asked(void **state)
             moved[0]++;
         }
     double unasked = loss_of(&t);
-    model_count(t.model, &t.batch, t.workspace, again);
+    model_count(t.pass.pass, again);
     check_same_bits(&loss, &unasked, sizeof loss, "loss");
     check_same_bits(sums, again, sizeof sums, "sums");
     for (size_t r = 0; r < t.batch.offsets[12] && moved[1] == 0; r++)
@@ -374,10 +373,10 @@ static void weight_zero_is_not_asked(void **state)
 static void parts_add_up_to_the_whole(void **state)
 {
     (void)state;
-    struct gradient_test t = {.workspace = NULL};
+    struct gradient_test t = {.pass = {.plan = NULL}};
     open_gradient(&t, 0, 0.5);
     double whole = loss_of(&t), sum = 0, counts[2] = {0, 12};
-    model_backward(t.model, &t.batch, layer_test_lay(&t.base, true), t.workspace, t.base.gradients);
+    model_backward(t.pass.pass, t.base.gradients, NULL);
     size_t total = t.base.params.total;
     double *want = new_doubles(t.base.gradients, total);
     memset(t.base.gradients, 0, total * sizeof(float));
@@ -391,7 +390,7 @@ static void parts_add_up_to_the_whole(void **state)
         t.batch.counts = counts;
         t.batch.examples = 12;
         sum += loss_of(&t);
-        model_backward(t.model, &t.batch, layer_test_lay(&t.base, true), t.workspace, t.base.gradients);
+        model_backward(t.pass.pass, t.base.gradients, NULL);
     }
     check_near(sum, whole, 100 * EPSILON * whole, "loss");
     for (size_t i = 0; i < total; i++)

@@ -212,8 +212,7 @@ static struct packed plain_rows(const struct attention_case *problem, float *dat
         .data = data, .width = width, .row_stride = problem->num_heads * width, .head_stride = width};
 }
 
-struct attention_call attention_case_call(const struct attention_case *problem, struct pool *pool,
-                                          size_t *offsets)
+struct case_call attention_case_call(const struct attention_case *problem, struct pool *pool, size_t *offsets)
 {
     size_t *query_offsets = offsets, *key_offsets = offsets + CASE_SEQUENCES + 1;
     query_offsets[0] = key_offsets[0] = 0;
@@ -221,30 +220,39 @@ struct attention_call attention_case_call(const struct attention_case *problem, 
         query_offsets[s + 1] = query_offsets[s] + problem->queries[s];
         key_offsets[s + 1] = key_offsets[s] + problem->keys[s];
     }
-    return (struct attention_call){
-        .kernels = problem->kernels != NULL ? problem->kernels : kernels_all()[0],
-        .pool = pool,
-        .mechanism = problem->mechanism,
-        .options = problem->options,
-        .num_sequences = problem->num_sequences,
-        .num_heads = problem->num_heads,
-        .head_dim = problem->head_dim,
-        .value_dim = problem->value_dim,
-        .max_len = problem->max_len,
-        .query_offsets = query_offsets,
-        .key_offsets = key_offsets,
-        .precision = problem->precision,
-        .query = plain_rows(problem, problem->query, problem->head_dim),
-        .key = plain_rows(problem, problem->key, problem->head_dim),
-        .value = plain_rows(problem, problem->value, problem->value_dim),
-        .key_mask = problem->key_mask,
-        .causal = problem->causal,
-        .call_key = problem->call_key,
-        .sample_ids = problem->sample_ids,
-        .params = problem->params,
-        .drop_threshold = (unsigned)lround(problem->drop * 65536),
-        .drop_scale = (float)(1 / (1 - problem->drop)),
+    return (struct case_call){
+        .shape = {.kernels = problem->kernels != NULL ? problem->kernels : kernels_all()[0],
+                  .pool = pool,
+                  .mechanism = problem->mechanism,
+                  .options = problem->options,
+                  .num_sequences = problem->num_sequences,
+                  .num_heads = problem->num_heads,
+                  .head_dim = problem->head_dim,
+                  .value_dim = problem->value_dim,
+                  .max_len = problem->max_len,
+                  .query_offsets = query_offsets,
+                  .key_offsets = key_offsets,
+                  .precision = problem->precision,
+                  .masked = problem->key_mask != NULL,
+                  .causal = problem->causal},
+        .call = {.query = plain_rows(problem, problem->query, problem->head_dim),
+                 .key = plain_rows(problem, problem->key, problem->head_dim),
+                 .value = plain_rows(problem, problem->value, problem->value_dim),
+                 .key_mask = problem->key_mask,
+                 .call_key = problem->call_key,
+                 .sample_ids = problem->sample_ids,
+                 .params = problem->params,
+                 .drop_threshold = (unsigned)lround(problem->drop * 65536),
+                 .drop_scale = (float)(1 / (1 - problem->drop))},
     };
+}
+
+hashattn_status case_plan(struct host *host, struct case_call *made)
+{
+    assert_true(attention_plan_bytes(made->shape.num_sequences) <= sizeof made->arrays);
+    TRY(attention_plan_make(host, &made->shape, made->call.key_mask, made->arrays, &made->plan));
+    made->call.plan = &made->plan;
+    return attention_check(host, &made->call);
 }
 
 static float *filled(size_t count, float number)
@@ -276,7 +284,8 @@ struct attention_result attention_case_run(const struct attention_case *problem)
                  NULL);
     size_t offsets[2 * (CASE_SEQUENCES + 1)], d = problem->head_dim, d_v = problem->value_dim;
     const size_t *queries = problem->queries, *keys = problem->keys;
-    struct attention_call call = attention_case_call(problem, pool, offsets);
+    struct case_call made = attention_case_call(problem, pool, offsets);
+    struct attention_call *call = &made.call;
     struct rows query = rows_from(problem, queries, d, problem->query);
     struct rows key = rows_from(problem, keys, d, problem->key);
     struct rows value = rows_from(problem, keys, d_v, problem->value);
@@ -285,19 +294,19 @@ struct attention_result attention_case_run(const struct attention_case *problem)
     struct rows dquery = rows_of(problem, queries, d, problem->start);
     struct rows dkey = rows_of(problem, keys, d, problem->start);
     struct rows dvalue = rows_of(problem, keys, d_v, problem->start);
-    call.large = is_large(problem, problem->query, queries, d) || is_large(problem, problem->key, keys, d) ||
-                 is_large(problem, problem->value, keys, d_v);
-    call.query = query.packed;
-    call.key = key.packed;
-    call.value = value.packed;
-    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+    call->large = is_large(problem, problem->query, queries, d) || is_large(problem, problem->key, keys, d) ||
+                  is_large(problem, problem->value, keys, d_v);
+    call->query = query.packed;
+    call->key = key.packed;
+    call->value = value.packed;
+    check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
 
     struct attention_result result = {
         .query_rows = offsets[problem->num_sequences],
         .key_rows = offsets[CASE_SEQUENCES + 1 + problem->num_sequences],
         .param_count = attention_case_params(problem),
-        .saved_bytes = attention_saved_size(&call),
-        .scratch_bytes = attention_scratch_size(&call),
+        .saved_bytes = made.plan.saved_bytes,
+        .scratch_bytes = made.plan.scratch_bytes,
     };
     size_t params = problem->num_heads * result.param_count;
     size_t saved_floats = result.saved_bytes / sizeof(float);
@@ -307,16 +316,16 @@ struct attention_result attention_case_run(const struct attention_case *problem)
     result.auxiliary_dparams = filled(params, 0);
     memset(saved, 0xff, result.saved_bytes);
     memset(scratch, 0xff, result.scratch_bytes);
-    attention_forward(&call, out.packed, saved, scratch);
+    attention_forward(call, out.packed, saved, scratch);
     memset(scratch, 0xff, result.scratch_bytes);
-    result.auxiliary = attention_auxiliary(&call, result.auxiliary_dparams, saved, scratch);
+    result.auxiliary = attention_auxiliary(call, result.auxiliary_dparams, saved, scratch);
     memset(scratch, 0xff, result.scratch_bytes);
-    double alone = attention_auxiliary(&call, NULL, saved, scratch);
+    double alone = attention_auxiliary(call, NULL, saved, scratch);
     check_same_bits(&alone, &result.auxiliary, sizeof alone, "the loss alone");
     memset(scratch, 0xff, result.scratch_bytes);
-    call.large = is_large(problem, problem->dout, queries, d_v);
+    call->large = is_large(problem, problem->dout, queries, d_v);
     if (problem->mechanism->backward != NULL)
-        attention_backward(&call, out.packed, dout.packed, dquery.packed, dkey.packed, dvalue.packed,
+        attention_backward(call, out.packed, dout.packed, dquery.packed, dkey.packed, dvalue.packed,
                            result.param_count == 0 ? NULL : result.dparams, saved, scratch);
 
     guard_free(saved, saved_floats);

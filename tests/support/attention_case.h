@@ -62,10 +62,18 @@ void attention_case_take_rows(float *to, size_t first_to, const float *from, siz
 /* Copies sequence s of problem to the start of sequence t of other; parameters too. */
 void attention_case_take_sequence(struct attention_case *other, size_t t,
                                   const struct attention_case *problem, size_t s);
-/* The call as the driver gets it; for tests of the check. Views point at the case's own arrays, packed;
-   offsets has room for 2 (CASE_SEQUENCES + 1). */
-struct attention_call attention_case_call(const struct attention_case *problem, struct pool *pool,
-                                          size_t *offsets);
+/* A call as the driver gets it, and its shapes, which a test may change before case_plan. */
+struct case_call {
+    struct attention_shape shape;
+    struct attention_plan plan;
+    struct attention_call call;
+    _Alignas(64) unsigned char arrays[1024]; /* of the plan */
+};
+/* Views point at the case's own arrays, packed; offsets has room for 2 (CASE_SEQUENCES + 1). */
+struct case_call attention_case_call(const struct attention_case *problem, struct pool *pool,
+                                     size_t *offsets);
+/* Plans the call and checks it. */
+hashattn_status case_plan(struct host *host, struct case_call *made);
 
 struct attention_result attention_case_run(const struct attention_case *problem);
 void attention_result_free(struct attention_result *result);

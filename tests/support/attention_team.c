@@ -56,13 +56,13 @@ static void compute(struct comm *comm, void *argument)
     }
     own.query = arrays[0], own.key = arrays[1], own.value = arrays[2];
     struct row_ranks ranks = {.host = &host, .comm = comm};
-    struct attention_call call = attention_case_call(&own, pool, offsets);
-    call.key_offsets = call.query_offsets;
-    call.ranks = &ranks;
-    call.totals = whole->keys;
-    rank_require(attention_check(&host, &call) == HASHATTN_OK);
-    size_t saved_floats = attention_saved_size(&call) / sizeof(float),
-           scratch_floats = attention_scratch_size(&call) / sizeof(float);
+    struct case_call made = attention_case_call(&own, pool, offsets);
+    made.shape.key_offsets = made.shape.query_offsets;
+    made.shape.ranks = &ranks;
+    made.shape.totals = whole->keys;
+    rank_require(case_plan(&host, &made) == HASHATTN_OK);
+    size_t saved_floats = made.plan.saved_bytes / sizeof(float),
+           scratch_floats = made.plan.scratch_bytes / sizeof(float);
     float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats);
     size_t num_params = own.num_heads * attention_case_params(&own);
     float *dparams = calloc(num_params + 1, sizeof *dparams),
@@ -70,13 +70,13 @@ static void compute(struct comm *comm, void *argument)
     struct packed out = packed_rows(&own, arrays[4], own.value_dim),
                   dout = packed_rows(&own, arrays[3], own.value_dim);
     memset(scratch, 0xff, scratch_floats * sizeof(float));
-    attention_forward(&call, out, saved, scratch);
+    attention_forward(&made.call, out, saved, scratch);
     uint64_t sent = comm->bytes_sent;
     memset(scratch, 0xff, scratch_floats * sizeof(float));
-    team->auxiliary[comm_rank(comm)] = attention_auxiliary(&call, auxiliary_dparams, saved, scratch);
+    team->auxiliary[comm_rank(comm)] = attention_auxiliary(&made.call, auxiliary_dparams, saved, scratch);
     uint64_t auxiliary_sent = comm->bytes_sent - sent;
     memset(scratch, 0xff, scratch_floats * sizeof(float));
-    attention_backward(&call, out, dout, packed_rows(&own, arrays[5], own.head_dim),
+    attention_backward(&made.call, out, dout, packed_rows(&own, arrays[5], own.head_dim),
                        packed_rows(&own, arrays[6], own.head_dim),
                        packed_rows(&own, arrays[7], own.value_dim), dparams, saved, scratch);
     rank_require(ranks.status == HASHATTN_OK);

@@ -16,6 +16,7 @@
 #include "support/check.h"
 #include "support/named_metric.h"
 #include "support/small_run.h"
+#include "support/test_pass.h"
 
 enum { CLASSES = 16 };
 
@@ -74,14 +75,11 @@ static void probabilities_alone(struct fixture *fixture, size_t example, float p
                                       .offsets = offsets,
                                       .input = {.ids = fixture->dataset.ids + from},
                                       .random_key = random_key(9, RANDOM_EVALUATION, 0)};
-    void *workspace;
-    check_status(
-        &fixture->small.host,
-        memory_new(&fixture->small.host, model_workspace_size(fixture->model, &batch), 1, "w", &workspace),
-        HASHATTN_OK, NULL);
-    model_forward(fixture->model, &batch, fixture->values, workspace);
-    model_predict(fixture->model, &batch, workspace, probabilities);
-    memory_free(&fixture->small.host, workspace);
+    struct test_pass pass = {.plan = NULL};
+    test_pass_open(&pass, &fixture->small.host, fixture->model, &batch, fixture->values);
+    model_forward(pass.pass);
+    model_predict(pass.pass, probabilities);
+    test_pass_close(&pass);
 }
 
 static double metric(const struct fixture *fixture, const struct evaluation *found, const char *name)

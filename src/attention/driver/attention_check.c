@@ -1,13 +1,12 @@
-/* The check of a call, before any of it runs: widths and strides, what the mechanism refuses for the shape of
-   each sequence, and memory that cannot be counted. Its messages have the numbers. Cost: one refusal per
-   sequence whose shape differs from the one before, and a pass over the mask.
+/* The checks before anything runs: what the mechanism refuses for the shape of each sequence, and widths and
+   strides of a call. The messages have the numbers. Cost: one refusal per sequence whose shape differs from
+   the one before, and a pass over the mask.
    SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <stdio.h>
 
 #include "attention/driver/call_shape.h"
 #include "attention/driver/kept.h"
-#include "base/memory.h"
 
 static hashattn_status check_rows(struct host *host, const char *what, const struct packed *rows,
                                   size_t width, size_t count)
@@ -20,10 +19,10 @@ static hashattn_status check_rows(struct host *host, const char *what, const str
 }
 
 /* The part of check_sequence about ranks that share it. */
-static hashattn_status check_ranks(struct host *host, const struct attention_call *call, size_t sequence)
+static hashattn_status check_ranks(struct host *host, const struct attention_shape *shape, size_t sequence)
 {
-    const struct mechanism *mechanism = call->mechanism;
-    size_t ranks = row_ranks_count(call->ranks), rows = call->totals[sequence];
+    const struct mechanism *mechanism = shape->mechanism;
+    size_t ranks = row_ranks_count(shape->ranks), rows = shape->totals[sequence];
     char list[200];
     attention_shared_names(list, sizeof list);
     FAIL_IF(rows < ranks, host, HASHATTN_REFUSED,
@@ -32,82 +31,79 @@ static hashattn_status check_ranks(struct host *host, const struct attention_cal
     FAIL_IF(mechanism->mixes && mechanism->sequence_parallel == NULL, host, HASHATTN_REFUSED,
             "%s cannot share a sequence: sequence_parallel is %zu, which is for: %s", mechanism->name, ranks,
             list);
-    assert(call->query_offsets == call->key_offsets && call->key_mask == NULL && call->out_of_range == NULL);
-    assert(call->dtype == DTYPE_FLOAT32 && !call->inspects && !call->large);
+    assert(shape->query_offsets == shape->key_offsets && !shape->masked);
+    assert(shape->dtype == DTYPE_FLOAT32 && !shape->inspects);
     return HASHATTN_OK;
 }
 
-static hashattn_status check_sequence(struct host *host, const struct attention_call *call, size_t sequence)
+/* mask: of all key rows; NULL: all take part. */
+static hashattn_status check_sequence(struct host *host, const struct attention_shape *shape,
+                                      const uint8_t *mask, size_t sequence)
 {
-    const struct mechanism *mechanism = call->mechanism;
-    assert(call->query_offsets[sequence] <= call->query_offsets[sequence + 1] &&
-           call->key_offsets[sequence] <= call->key_offsets[sequence + 1]);
-    struct problem_shape shape = call_shape(call, sequence);
-    FAIL_IF(call->causal && shape.num_queries != shape.num_keys, host, HASHATTN_INVALID,
+    const struct mechanism *mechanism = shape->mechanism;
+    assert(shape->query_offsets[sequence] <= shape->query_offsets[sequence + 1] &&
+           shape->key_offsets[sequence] <= shape->key_offsets[sequence + 1]);
+    struct problem_shape of = shape_of_sequence(shape, sequence);
+    FAIL_IF(shape->causal && of.num_queries != of.num_keys, host, HASHATTN_INVALID,
             "sequence %zu has %zu queries and %zu keys; causal attention needs equal numbers", sequence,
-            shape.num_queries, shape.num_keys);
-    bool masked = call_masks_queries(call, &shape);
-    if (!mechanism->sees_mask)
-        shape.num_keys = kept_count(call_mask(call, sequence), shape.num_keys).count;
-    if (masked)
-        shape.num_queries = shape.num_keys;
-    const char *why = mechanism_refuses(mechanism, call->options, &shape);
-    if (call->ranks != NULL)
-        TRY(check_ranks(host, call, sequence));
-    if (why == NULL && call_across(call) != NULL && call_across(call)->refuse != NULL)
-        why = call_across(call)->refuse(call->options, &shape);
+            of.num_queries, of.num_keys);
+    bool masks_queries = shape_masks_queries(shape, &of);
+    if (mask != NULL && !mechanism->sees_mask)
+        of.num_keys = kept_count(mask + shape->key_offsets[sequence], of.num_keys).count;
+    if (masks_queries)
+        of.num_queries = of.num_keys;
+    const char *why = mechanism_refuses(mechanism, shape->options, &of);
+    if (shape->ranks != NULL)
+        TRY(check_ranks(host, shape, sequence));
+    if (why == NULL && shape_across(shape) != NULL && shape_across(shape)->refuse != NULL)
+        why = shape_across(shape)->refuse(shape->options, &of);
     if (why == NULL)
         return HASHATTN_OK;
     char longest[40] = "", sentence[200];
-    options_fill(mechanism->options, call->options, why, sentence, sizeof sentence);
-    struct attention_call longer = *call;
+    options_fill(mechanism->options, shape->options, why, sentence, sizeof sentence);
+    struct attention_shape longer = *shape;
     longer.max_len++;
-    if (call_param_count(&longer) != call_param_count(call)) /* its tensors grow with max_len */
-        snprintf(longest, sizeof longest, ", max_len %zu", call->max_len);
+    if (shape_param_count(&longer) != shape_param_count(shape)) /* its tensors grow with max_len */
+        snprintf(longest, sizeof longest, ", max_len %zu", shape->max_len);
     return host_fail(host, HASHATTN_REFUSED, "%s: %s (sequence %zu: %zu queries, %zu keys, head_dim %zu%s)",
-                     mechanism->name, sentence, sequence, shape.num_queries, shape.num_keys, shape.head_dim,
-                     longest);
+                     mechanism->name, sentence, sequence, of.num_queries, of.num_keys, of.head_dim, longest);
 }
 
 /* true if `sequence` has the shape of the previous one, which was checked. */
-static bool is_as_before(const struct attention_call *call, size_t sequence)
+static bool is_as_before(const struct attention_shape *shape, const uint8_t *mask, size_t sequence)
 {
-    if (sequence == 0 || call->key_mask != NULL)
+    if (sequence == 0 || mask != NULL)
         return false;
-    struct problem_shape shape = call_shape(call, sequence), before = call_shape(call, sequence - 1);
-    return shape.num_queries == before.num_queries && shape.num_keys == before.num_keys &&
-           shape.total_rows == before.total_rows;
+    struct problem_shape of = shape_of_sequence(shape, sequence),
+                         before = shape_of_sequence(shape, sequence - 1);
+    return of.num_queries == before.num_queries && of.num_keys == before.num_keys &&
+           of.total_rows == before.total_rows;
 }
 
-hashattn_status attention_check_shapes(struct host *host, const struct attention_call *call)
+hashattn_status attention_check_shapes(struct host *host, const struct attention_shape *shape,
+                                       const uint8_t *key_mask)
 {
-    assert(call->query_offsets[0] == 0 && call->key_offsets[0] == 0);
-    for (size_t s = 0; s < call->num_sequences; s++)
-        if (!is_as_before(call, s))
-            TRY(check_sequence(host, call, s));
+    assert(shape->query_offsets[0] == 0 && shape->key_offsets[0] == 0);
+    for (size_t s = 0; s < shape->num_sequences; s++)
+        if (!is_as_before(shape, key_mask, s))
+            TRY(check_sequence(host, shape, key_mask, s));
     return HASHATTN_OK;
 }
 
 hashattn_status attention_check(struct host *host, const struct attention_call *call)
 {
-    const struct mechanism *mechanism = call->mechanism;
-    assert(call->kernels != NULL && call->pool != NULL && mechanism != NULL);
-    FAIL_IF(call->num_heads < 1 || call->head_dim < 1 || call->value_dim < 1, host, HASHATTN_INVALID,
-            "num_heads is %zu, head_dim %zu, value_dim %zu; each must be at least 1", call->num_heads,
-            call->head_dim, call->value_dim);
-    size_t queries = call->query_offsets[call->num_sequences], keys = call->key_offsets[call->num_sequences];
-    TRY(check_rows(host, "query", &call->query, call->head_dim, queries));
-    TRY(check_rows(host, "key", &call->key, call->head_dim, keys));
-    TRY(check_rows(host, "value", &call->value, call->value_dim, keys));
-    size_t parameters = call_param_count(call);
-    FAIL_IF(parameters > 0 && call->params == NULL && call_has_rows(call), host, HASHATTN_INVALID,
-            "%s needs %zu learned parameters per head, none were given", mechanism->name, parameters);
-    TRY(attention_check_shapes(host, call));
-    size_t saved = attention_saved_size(call), scratch = attention_scratch_size(call);
-    FAIL_IF(saved >= PTRDIFF_MAX || scratch >= PTRDIFF_MAX, host, HASHATTN_NO_MEMORY,
-            "%s on %zu queries, %zu keys, %zu heads needs more bytes than can be counted (%zu saved, %zu "
-            "scratch)",
-            mechanism->name, queries, keys, call->num_heads, saved, scratch);
+    const struct attention_plan *plan = call->plan;
+    const struct attention_shape *shape = &plan->shape;
+    size_t queries = shape->query_offsets[shape->num_sequences],
+           keys = shape->key_offsets[shape->num_sequences];
+    assert(call->key_mask == NULL || shape->masked);
+    assert(shape->ranks == NULL || (call->out_of_range == NULL && !call->large));
+    TRY(check_rows(host, "query", &call->query, shape->head_dim, queries));
+    TRY(check_rows(host, "key", &call->key, shape->head_dim, keys));
+    TRY(check_rows(host, "value", &call->value, shape->value_dim, keys));
+    FAIL_IF(plan->param_count > 0 && call->params == NULL && shape_has_rows(shape), host, HASHATTN_INVALID,
+            "%s needs %zu learned parameters per head, none were given", shape->mechanism->name,
+            plan->param_count);
     return HASHATTN_OK;
 }
 

@@ -25,9 +25,10 @@ struct arrays {
 
 static struct arrays arrays_of(const struct attention_call *call, const struct packed *dout)
 {
-    bool all = dout == NULL || call->mechanism->range.bounded;
+    const struct attention_shape *shape = &call->plan->shape;
+    bool all = dout == NULL || shape->mechanism->range.bounded;
     const struct packed *array[ARRAYS] = {&call->query, &call->key, &call->value, dout};
-    struct arrays arrays = {.call = call, .range = call->mechanism->range};
+    struct arrays arrays = {.call = call, .range = shape->mechanism->range};
     for (size_t a = 0; a < ARRAYS; a++)
         if (array[a] != NULL && array[a]->data != NULL && (all || a == DOUT))
             arrays.array[a] = array[a];
@@ -37,7 +38,8 @@ static struct arrays arrays_of(const struct attention_call *call, const struct p
 /* The mechanism's own loss reads queries and keys, in float32 always. */
 static struct arrays arrays_of_loss(const struct attention_call *call)
 {
-    unsigned power = call->mechanism->range.power;
+    const struct attention_shape *shape = &call->plan->shape;
+    unsigned power = shape->mechanism->range.power;
     struct arrays arrays = arrays_of(call, NULL);
     arrays.array[VALUE] = NULL;
     arrays.range = (struct number_range){.bounded = true, .power = power > 1 ? power : 1};
@@ -51,8 +53,8 @@ static bool of_keys(size_t array)
 
 static struct view rows_of(const struct arrays *arrays, size_t array, size_t sequence, size_t head)
 {
-    const struct attention_call *call = arrays->call;
-    return call_head(call, arrays->array[array], of_keys(array) ? call->key_offsets : call->query_offsets,
+    const struct attention_shape *shape = &arrays->call->plan->shape;
+    return call_head(shape, arrays->array[array], of_keys(array) ? shape->key_offsets : shape->query_offsets,
                      sequence, head);
 }
 
@@ -70,13 +72,14 @@ static void look_at_piece(void *argument, size_t index, int worker)
     (void)worker;
     struct looking *looking = argument;
     const struct attention_call *call = looking->arrays->call;
+    const struct attention_shape *shape = &call->plan->shape;
     size_t array = index / PIECES, piece = index % PIECES;
     if (looking->arrays->array[array] == NULL)
         return;
     struct view rows = rows_of(looking->arrays, array, looking->sequence, looking->head);
     size_t first = rows.rows * piece / PIECES, end = rows.rows * (piece + 1) / PIECES;
     looking->squares[array][piece] = row_squares(
-        call->kernels, rows, of_keys(array) ? call_mask(call, looking->sequence) : NULL, first, end);
+        shape->kernels, rows, of_keys(array) ? call_mask(call, looking->sequence) : NULL, first, end);
 }
 
 /* What a unit holds. */
@@ -99,8 +102,8 @@ static struct found look(const struct arrays *arrays, size_t sequence, size_t he
         found.large |= squares >= DOUBLE_SQUARES;
         size[array] = sqrt(1 + squares);
     }
-    const struct attention_call *call = arrays->call;
-    const size_t *queries = call->query_offsets + sequence, *keys = call->key_offsets + sequence;
+    const struct attention_shape *shape = &arrays->call->plan->shape;
+    const size_t *queries = shape->query_offsets + sequence, *keys = shape->key_offsets + sequence;
     found.reach = pow(fmax(size[QUERY], size[KEY]), arrays->range.power) * size[VALUE] * size[DOUT] *
                   (double)size_max(1, size_max(queries[1] - queries[0], keys[1] - keys[0]));
     return found;
@@ -130,8 +133,8 @@ static void look_at_unit(void *argument, size_t index, int worker)
 {
     (void)worker;
     struct pass *pass = argument;
-    const struct attention_call *call = pass->arrays.call;
-    struct found found = look(&pass->arrays, index / call->num_heads, index % call->num_heads, NULL);
+    const struct attention_shape *shape = &pass->arrays.call->plan->shape;
+    struct found found = look(&pass->arrays, index / shape->num_heads, index % shape->num_heads, NULL);
     if (!is_allowed(&pass->arrays, &found))
         atomic_store_explicit(&pass->forbidden, true, memory_order_relaxed);
     if (found.large)
@@ -142,12 +145,13 @@ static void look_at_unit(void *argument, size_t index, int worker)
 
 static double element_of(const struct attention_call *call, struct view rows, size_t row, size_t column)
 {
+    const struct attention_shape *shape = &call->plan->shape;
     const unsigned char *at =
         (const unsigned char *)rows.data + row * rows.stride * element_bytes(rows.dtype);
     float number;
     if (rows.dtype == DTYPE_FLOAT32)
         return (double)((const float *)(const void *)at)[column];
-    call->kernels->bf16.widen(&number, 1, (const bf16 *)(const void *)at + column, 1, 1, 1);
+    shape->kernels->bf16.widen(&number, 1, (const bf16 *)(const void *)at + column, 1, 1, 1);
     return (double)number;
 }
 
@@ -170,7 +174,7 @@ static hashattn_status check_row(struct host *host, const struct arrays *arrays,
 static hashattn_status check_reach(struct host *host, const struct arrays *arrays, size_t s, size_t h,
                                    const size_t *first_row)
 {
-    const struct attention_call *call = arrays->call;
+    const struct attention_shape *shape = &arrays->call->plan->shape;
     struct found found = look(arrays, s, h, NULL);
     char place[80], rows[80] = "";
     if (first_row != NULL)
@@ -182,7 +186,7 @@ static hashattn_status check_reach(struct host *host, const struct arrays *array
     FAIL_IF(!is_allowed(arrays, &found), host, HASHATTN_REFUSED,
             "%s: numbers are too large for float32: %s, head %zu, the product of %s%s%sthe number of rows is "
             "%g, allowed is less than %g",
-            call->mechanism->name, place, h, rows, arrays->array[VALUE] == NULL ? "" : "length of value, ",
+            shape->mechanism->name, place, h, rows, arrays->array[VALUE] == NULL ? "" : "length of value, ",
             arrays->array[DOUT] == NULL ? "" : "length of dout, ", found.reach, REACH_LIMIT);
     return HASHATTN_OK;
 }
@@ -190,7 +194,8 @@ static hashattn_status check_reach(struct host *host, const struct arrays *array
 static hashattn_status fail(struct host *host, const struct arrays *arrays, const size_t *first_row)
 {
     const struct attention_call *call = arrays->call;
-    size_t units = call->num_sequences * call->num_heads, heads = call->num_heads;
+    const struct attention_shape *shape = &call->plan->shape;
+    size_t units = shape->num_sequences * shape->num_heads, heads = shape->num_heads;
     for (size_t a = 0; a < ARRAYS; a++)
         for (size_t i = 0; arrays->array[a] != NULL && i < units; i++) {
             const uint8_t *mask = of_keys(a) ? call_mask(call, i / heads) : NULL;
@@ -201,16 +206,16 @@ static hashattn_status fail(struct host *host, const struct arrays *arrays, cons
         }
     for (size_t i = 0; i < units; i++)
         TRY(check_reach(host, arrays, i / heads, i % heads, first_row));
-    return host_fail(host, HASHATTN_REFUSED, "%s: an output is beyond float32", call->mechanism->name);
+    return host_fail(host, HASHATTN_REFUSED, "%s: an output is beyond float32", shape->mechanism->name);
 }
 
 /* *large: whether any unit is. */
 static hashattn_status check(struct host *host, const struct arrays *arrays, const size_t *first_row,
                              bool *large)
 {
-    const struct attention_call *call = arrays->call;
+    const struct attention_shape *shape = &arrays->call->plan->shape;
     struct pass pass = {.arrays = *arrays};
-    pool_run(call->pool, look_at_unit, &pass, call->num_sequences * call->num_heads);
+    pool_run(shape->pool, look_at_unit, &pass, shape->num_sequences * shape->num_heads);
     *large = atomic_load(&pass.large);
     return atomic_load(&pass.forbidden) ? fail(host, arrays, first_row) : HASHATTN_OK;
 }

@@ -17,11 +17,11 @@
 enum { SPREAD_ROWS = 4096, SPREAD_PAIRS = 512 * 512, EQUAL_ROUNDS = 4 };
 
 /* Cost of one head, in pairs or rows: comparable within a call. */
-static size_t cost_of(const struct attention_call *call, size_t sequence)
+static size_t cost_of(const struct attention_shape *shape, size_t sequence)
 {
-    const size_t *query = call->query_offsets + sequence, *key = call->key_offsets + sequence;
-    return call->mechanism->quadratic ? size_product(query[1] - query[0], key[1] - key[0])
-                                      : size_sum(query[1] - query[0], key[1] - key[0]);
+    const size_t *query = shape->query_offsets + sequence, *key = shape->key_offsets + sequence;
+    return shape->mechanism->quadratic ? size_product(query[1] - query[0], key[1] - key[0])
+                                       : size_sum(query[1] - query[0], key[1] - key[0]);
 }
 
 /* Units that cost at most `limit` each: their total cost, number, and highest cost. */
@@ -29,33 +29,33 @@ struct units {
     size_t cost, count, largest;
 };
 
-static struct units units_within(const struct attention_call *call, size_t limit)
+static struct units units_within(const struct attention_shape *shape, size_t limit)
 {
     struct units units = {0};
-    for (size_t s = 0; s < call->num_sequences; s++) {
-        size_t cost = cost_of(call, s);
+    for (size_t s = 0; s < shape->num_sequences; s++) {
+        size_t cost = cost_of(shape, s);
         if (cost > limit)
             continue;
-        units.cost = size_sum(units.cost, size_product(cost, call->num_heads));
-        units.count += call->num_heads;
+        units.cost = size_sum(units.cost, size_product(cost, shape->num_heads));
+        units.count += shape->num_heads;
         units.largest = cost > units.largest ? cost : units.largest;
     }
     return units;
 }
 
-size_t work_order_spread(const struct attention_call *call)
+size_t work_order_spread(const struct attention_shape *shape)
 {
-    const struct mechanism *mechanism = call->mechanism;
-    size_t threads = (size_t)pool_threads(call->pool),
+    const struct mechanism *mechanism = shape->mechanism;
+    size_t threads = (size_t)pool_threads(shape->pool),
            worth = mechanism->quadratic ? SPREAD_PAIRS : SPREAD_ROWS;
-    struct units all = units_within(call, SIZE_MAX), left = all;
-    if (call_across(call) != NULL)
+    struct units all = units_within(shape, SIZE_MAX), left = all;
+    if (shape_across(shape) != NULL)
         return all.count;
     if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
         return 0;
     /* Spread the units that would finish last, one cost at a time. */
     while (left.largest >= worth && left.largest > left.cost / threads + left.cost / 16)
-        left = units_within(call, left.largest - 1);
+        left = units_within(shape, left.largest - 1);
     /* Spread the remainder of equal units. */
     size_t rest = left.count % threads;
     bool equal = left.count > 0 && left.largest - left.cost / left.count <= left.largest / 8;
@@ -67,19 +67,19 @@ size_t work_order_spread(const struct attention_call *call)
 /* ---- most expensive first ------------------------------------------------------------------------------ */
 
 /* true if a comes before b. */
-static bool dearer(const struct attention_call *call, size_t a, size_t b)
+static bool dearer(const struct attention_shape *shape, size_t a, size_t b)
 {
-    size_t cost_a = cost_of(call, a), cost_b = cost_of(call, b);
+    size_t cost_a = cost_of(shape, a), cost_b = cost_of(shape, b);
     return cost_a != cost_b ? cost_a > cost_b : a < b;
 }
 
 /* Restores the heap below `root`; its top is the cheapest of order[0 .. count). */
-static void sift(const struct attention_call *call, size_t *order, size_t root, size_t count)
+static void sift(const struct attention_shape *shape, size_t *order, size_t root, size_t count)
 {
     for (size_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && dearer(call, order[child], order[child + 1]))
+        if (child + 1 < count && dearer(shape, order[child], order[child + 1]))
             child++;
-        if (!dearer(call, order[root], order[child]))
+        if (!dearer(shape, order[root], order[child]))
             return;
         size_t cheaper = order[child];
         order[child] = order[root];
@@ -88,19 +88,19 @@ static void sift(const struct attention_call *call, size_t *order, size_t root, 
 }
 
 /* Heap sort: in place, n log n; qsort may allocate. */
-void work_order_sort(const struct attention_call *call, size_t *order)
+void work_order_sort(const struct attention_shape *shape, size_t *order)
 {
-    size_t count = call->num_sequences;
+    size_t count = shape->num_sequences;
     for (size_t i = 0; i < count; i++)
         order[i] = i;
-    if (call_across(call) != NULL) /* ranks have other lengths, but need the same order */
+    if (shape_across(shape) != NULL) /* ranks have other lengths, but need the same order */
         return;
     for (size_t i = count / 2; i-- > 0;)
-        sift(call, order, i, count);
+        sift(shape, order, i, count);
     for (size_t i = count; i-- > 1;) {
         size_t cheapest = order[0];
         order[0] = order[i];
         order[i] = cheapest;
-        sift(call, order, 0, i);
+        sift(shape, order, 0, i);
     }
 }

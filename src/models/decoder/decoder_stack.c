@@ -112,8 +112,8 @@ static void last_tile(void *argument, size_t tile, int worker)
 const float *decoder_forward(const struct decoder_pass *pass, struct own_loss *own, size_t num_own)
 {
     struct decoder_run run = decoder_run_open(pass);
-    struct pool *pool = pass->rows.pool;
-    assert(pass->rows.num_sequences == pass->encoder.num_sequences);
+    struct pool *pool = pass->plan->rows.pool;
+    assert(pass->plan->rows.num_sequences == pass->plan->encoder.num_sequences);
     for (; run.layer < run.decoder->layers; run.layer++) {
         const struct decoder_block *block = decoder_run_block(&run);
         const struct decoder_layer s = decoder_run_space(&run, run.layer);
@@ -122,10 +122,10 @@ const float *decoder_forward(const struct decoder_pass *pass, struct own_loss *o
         pool_run(pool, enter_tile, &run, run.rows.tiles);
         self_attention_mix(&block->own, &run.rows, pass->values, &s.own, decoder_mix_key(&run, SITE_OWN));
         pool_run(pool, meet_tile, &run, run.rows.tiles);
-        pool_run(pool, keys_tile, &run, pass->encoder.tiles);
+        pool_run(pool, keys_tile, &run, pass->plan->encoder.tiles);
         self_attention_mix(&block->cross, &run.cross, pass->values, &s.cross,
                            decoder_mix_key(&run, SITE_CROSS));
-        for (size_t i = 0; pass->training && i < num_own; i++)
+        for (size_t i = 0; pass->plan->training && i < num_own; i++)
             own[i].sum += decoder_own_loss(&run, own[i].mechanism, (struct slice){NULL, 0}, 0);
         pool_run(pool, leave_tile, &run, run.rows.tiles);
     }

@@ -9,6 +9,7 @@
 #ifndef MODELS_DECODER_STACK_H
 #define MODELS_DECODER_STACK_H
 
+#include "base/memory.h"
 #include "models/trunk.h"
 
 struct decoder_block {
@@ -37,21 +38,32 @@ hashattn_status decoder_describe(struct host *host, struct params *params, const
 void decoder_free(struct host *host, struct decoder *decoder);
 hashattn_status decoder_fit(struct host *host, struct decoder *decoder, size_t rows); /* see embed_fit */
 
-struct decoder_pass {
+/* What follows from the shapes of a batch. */
+struct decoder_plan {
     const struct decoder *decoder;
-    struct rows rows;     /* of the decoder */
-    struct rows encoder;  /* as many sequences */
+    struct rows rows, encoder; /* of the decoder; of the encoder, as many sequences */
+    struct rows cross;         /* queries of the decoder that meet keys of the encoder */
+    bool training;
+    struct mix_plan *own, *met; /* (layers) of self-attention and of `cross` */
+    size_t memory_bytes;        /* of a pass */
+    size_t saved_bytes;         /* of these, what attention saves, all layers */
+};
+/* Takes the arrays of a plan. */
+struct decoder_plan decoder_plan_on(const struct decoder *decoder, struct arena *arena);
+/* The most plans of attention that it takes from a set. */
+size_t decoder_num_plans(const struct decoder *decoder);
+/* REFUSED, with the numbers, if a mechanism cannot handle a sequence. */
+hashattn_status decoder_plan_make(struct host *host, const struct rows *rows, const struct rows *encoder,
+                                  bool training, struct plan_set *set, struct decoder_plan *plan);
+
+struct decoder_pass {
+    const struct decoder_plan *plan;
     const float *encoded; /* (padded rows of the encoder, dim), unchanged until backward is over */
     const float *floats;  /* (padded rows, width) input */
     const float *values;
     uint64_t random_key;
-    bool training;
-    void *memory; /* decoder_memory_size bytes; the size functions ignore it */
+    void *memory; /* memory_bytes of the plan */
 };
-/* REFUSED, with the numbers, if a mechanism cannot handle a sequence. */
-hashattn_status decoder_check(struct host *host, const struct decoder_pass *pass);
-size_t decoder_memory_size(const struct decoder_pass *pass);
-size_t decoder_saved_size(const struct decoder_pass *pass); /* of attention, all layers */
 /* Number of heads with an own loss of this mechanism. */
 size_t decoder_own_heads(const struct decoder *decoder, const struct mechanism *mechanism);
 

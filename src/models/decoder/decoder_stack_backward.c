@@ -156,7 +156,7 @@ static void layer_back(struct decoder_run *run, float *gradients, const struct o
     memset(space->cross.value, 0, space->encoded * sizeof(float));
     self_attention_mix_backward(&b->cross, &run->cross, pass->values, whole, &s.cross, &space->cross,
                                 decoder_mix_key(run, SITE_CROSS));
-    stage_back(run, &pass->encoder, b->keys, b->cross_mix, keys_back, gradients);
+    stage_back(run, &pass->plan->encoder, b->keys, b->cross_mix, keys_back, gradients);
     stage_back(run, &run->rows, b->meet, b->keys, meet_back, gradients);
     self_attention_mix_backward(&b->own, &run->rows, pass->values, whole, &s.own, &space->own,
                                 decoder_mix_key(run, SITE_OWN));
@@ -168,7 +168,7 @@ static void layer_back(struct decoder_run *run, float *gradients, const struct o
 void decoder_backward(const struct decoder_pass *pass, float *gradients, float *dencoded,
                       const struct own_loss *own, size_t num_own)
 {
-    assert(pass->training);
+    assert(pass->plan->training);
     struct decoder_run run = decoder_run_open(pass);
     const struct decoder *decoder = run.decoder;
     const struct input_rows given = decoder_run_input(&run);

@@ -91,17 +91,6 @@ hashattn_status decoder_fit(struct host *host, struct decoder *decoder, size_t r
     return input_fit(host, &decoder->input, rows);
 }
 
-hashattn_status decoder_check(struct host *host, const struct decoder_pass *pass)
-{
-    struct rows cross = pass->rows;
-    cross.key_offsets = pass->encoder.offsets;
-    for (size_t i = 0; i < pass->decoder->layers; i++) {
-        TRY(self_attention_check(host, &pass->decoder->blocks[i].own, &pass->rows));
-        TRY(self_attention_check(host, &pass->decoder->blocks[i].cross, &cross));
-    }
-    return HASHATTN_OK;
-}
-
 size_t decoder_own_heads(const struct decoder *decoder, const struct mechanism *mechanism)
 {
     size_t heads = 0;

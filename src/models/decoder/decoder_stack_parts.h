@@ -25,7 +25,7 @@ struct decoder_space {
     unsigned char *saved;
     size_t saved_bytes; /* of one layer, both mixings: own first */
     size_t own_bytes;
-    void *mix_scratch;
+    unsigned char *mix_scratch;
     float *tiles;
     size_t tile_floats;
     float *dstream; /* backward */

@@ -24,11 +24,11 @@ struct work {
 };
 
 /* The inspections of a call, laid out in a block; on NULL it only counts bytes. */
-static struct inspection *lay(const struct attention_call *call, void *block, size_t *bytes)
+static struct inspection *lay(const struct attention_shape *shape, void *block, size_t *bytes)
 {
     struct arena arena = arena_on(block);
-    size_t units = size_product(call->num_sequences, call->num_heads),
-           groups = call->mechanism->inspection->num_groups(call->options);
+    size_t units = size_product(shape->num_sequences, shape->num_heads),
+           groups = shape->mechanism->inspection->num_groups(shape->options);
     struct inspection *inspections = arena_take(&arena, units, sizeof *inspections);
     for (size_t i = 0; i < units; i++)
         inspection_take(block == NULL ? NULL : &inspections[i], &arena, groups);
@@ -49,24 +49,25 @@ static const char *stack_of(const struct model_config *config, size_t list)
 static hashattn_status look(struct work *work, size_t layer, const struct mechanism *mechanism,
                             const struct attention_call *call, void *saved, void *scratch)
 {
-    const struct inspection_facet *facet = call->mechanism->inspection;
+    const struct attention_shape *shape = &call->plan->shape;
+    const struct inspection_facet *facet = shape->mechanism->inspection;
     size_t bytes;
-    lay(call, NULL, &bytes);
+    lay(shape, NULL, &bytes);
     TRY(workspace_fit(work->host, &work->inspections, bytes));
-    struct inspection *inspections = lay(call, work->inspections.block, &bytes);
+    struct inspection *inspections = lay(shape, work->inspections.block, &bytes);
     attention_inspect(call, inspections, saved, scratch);
-    for (size_t i = 0; i < call->num_sequences * call->num_heads; i++) {
-        size_t sequence = i / call->num_heads;
+    for (size_t i = 0; i < shape->num_sequences * shape->num_heads; i++) {
+        size_t sequence = i / shape->num_heads;
         const struct inspected_head head = {
             .sequence = work->example * work->each + sequence,
             .layer = layer,
-            .head = call->first_head + i % call->num_heads,
+            .head = shape->first_head + i % shape->num_heads,
             .mechanism = mechanism,
-            .probe = call->mechanism != mechanism ? call->mechanism : NULL,
-            .num_tokens = call->query_offsets[sequence + 1] - call->query_offsets[sequence],
-            .num_keys = call->key_offsets[sequence + 1] - call->key_offsets[sequence],
+            .probe = shape->mechanism != mechanism ? shape->mechanism : NULL,
+            .num_tokens = shape->query_offsets[sequence + 1] - shape->query_offsets[sequence],
+            .num_keys = shape->key_offsets[sequence + 1] - shape->key_offsets[sequence],
             .stack = stack_of(work->config, layer),
-            .num_groups = facet->num_groups(call->options),
+            .num_groups = facet->num_groups(shape->options),
             .inspection = &inspections[i]};
         FAIL_IF(work->callback(work->user, &head), work->host, HASHATTN_INTERRUPTED, "stopped in example %zu",
                 work->example);
@@ -77,15 +78,16 @@ static hashattn_status look(struct work *work, size_t layer, const struct mechan
 static hashattn_status see_call(struct work *work, size_t layer, const struct attention_call *call,
                                 void *saved, void *scratch)
 {
+    const struct mechanism *mechanism = call->plan->shape.mechanism;
     struct attention_call probing;
-    if (call->mechanism->inspection != NULL)
-        return work->fitting ? HASHATTN_OK : look(work, layer, call->mechanism, call, saved, scratch);
-    if (work->probes.probe == NULL || !call->mechanism->mixes)
+    if (mechanism->inspection != NULL)
+        return work->fitting ? HASHATTN_OK : look(work, layer, mechanism, call, saved, scratch);
+    if (work->probes.probe == NULL || !mechanism->mixes)
         return HASHATTN_OK;
     if (work->fitting)
         return probes_fit(&work->probes, layer, call);
     TRY(probes_open(&work->probes, layer, call, &probing, &saved, &scratch));
-    return look(work, layer, call->mechanism, &probing, saved, scratch);
+    return look(work, layer, mechanism, &probing, saved, scratch);
 }
 
 static void see(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch)
@@ -129,7 +131,8 @@ static hashattn_status run_examples(const struct train_setup *setup, struct mode
     struct host *host = work->host;
     const struct inspector inspector = {see, work};
     struct packed_examples packed = {0};
-    struct workspace workspace = {NULL, 0};
+    struct model_space space = {.made = NULL};
+    struct model_pass *pass;
     hashattn_status status;
     TRY(evaluate_fit(host, model, dataset));
     TRY_DONE(packed_examples_new(host, dataset, 1, &packed));
@@ -141,13 +144,12 @@ static hashattn_status run_examples(const struct train_setup *setup, struct mode
             work->fitting ? random_key(random_key(seed, RANDOM_INSPECTION, 0), RANDOM_STEP, work->example)
                           : random_key(seed, RANDOM_EVALUATION, 0);
         batch.inspector = &inspector;
-        TRY_DONE(model_check(host, model, &batch));
-        TRY_DONE(workspace_fit(host, &workspace, model_workspace_size(model, &batch)));
-        model_forward(model, &batch, values, workspace.block);
+        TRY_DONE(model_space_open(host, &space, model, &batch, values, &pass));
+        model_forward(pass);
         TRY_DONE(work->status);
     }
 done:
-    workspace_free(host, &workspace);
+    model_space_free(host, &space);
     packed_examples_free(host, &packed);
     return status;
 }

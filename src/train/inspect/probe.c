@@ -12,23 +12,23 @@
 /* Hashes start near 0 (standard deviation 0.1) and have few steps, so the rate is higher than in training. */
 static const double RATE = 0.02, BETA1 = 0.9, BETA2 = 0.98, EPSILON = 1e-8;
 
-static struct parameter_sizes sizes_of(const struct attention_call *call)
+static struct parameter_sizes sizes_of(const struct attention_shape *shape)
 {
-    return (struct parameter_sizes){call->head_dim, call->value_dim, call->max_len};
+    return (struct parameter_sizes){shape->head_dim, shape->value_dim, shape->max_len};
 }
 
 /* Draws (num_heads, floats of a head). */
-static void start_hashes(const struct probe *probe, const struct attention_call *call, size_t layer,
+static void start_hashes(const struct probe *probe, const struct attention_shape *shape, size_t layer,
                          float *values)
 {
-    const struct parameter_sizes sizes = sizes_of(call);
-    for (size_t head = 0; head < call->num_heads; head++) {
+    const struct parameter_sizes sizes = sizes_of(shape);
+    for (size_t head = 0; head < shape->num_heads; head++) {
         size_t index = 0;
         for (const struct parameter_row *row = probe->mechanism->params; row->name != NULL; row++, index++) {
             size_t rows, cols;
             row->shape(probe->options, &sizes, &rows, &cols);
             uint64_t key = random_key(random_key(probe->seed, RANDOM_LAYER, layer), RANDOM_HEAD,
-                                      call->first_head + head);
+                                      shape->first_head + head);
             start_fill(row->start, row->scale, random_key(key, RANDOM_INIT, index), values, rows * cols);
             values += rows * cols;
         }
@@ -36,15 +36,15 @@ static void start_hashes(const struct probe *probe, const struct attention_call 
 }
 
 /* The hashes of this call, made on first use; *found is NULL if the mechanism learns none. */
-static hashattn_status hashes_of(struct probes *probes, size_t layer, const struct attention_call *call,
+static hashattn_status hashes_of(struct probes *probes, size_t layer, const struct attention_shape *shape,
                                  struct probe_hashes **found)
 {
-    const struct parameter_sizes sizes = sizes_of(call);
+    const struct parameter_sizes sizes = sizes_of(shape);
     size_t count =
-        call->num_heads * attention_param_count(probes->probe->mechanism, probes->probe->options, &sizes);
+        shape->num_heads * attention_param_count(probes->probe->mechanism, probes->probe->options, &sizes);
     *found = NULL;
     for (size_t i = 0; i < probes->num_hashes; i++)
-        if (probes->hashes[i].layer == layer && probes->hashes[i].first_head == call->first_head)
+        if (probes->hashes[i].layer == layer && probes->hashes[i].first_head == shape->first_head)
             *found = &probes->hashes[i];
     if (*found != NULL || count == 0)
         return HASHATTN_OK;
@@ -61,8 +61,8 @@ static hashattn_status hashes_of(struct probes *probes, size_t layer, const stru
     TRY(memory_new_zeroed(probes->host, size_product(4, count), sizeof(float), "hashes to fit", &block));
     *found = &probes->hashes[probes->num_hashes++];
     **found = (struct probe_hashes){
-        .layer = layer, .first_head = call->first_head, .count = count, .values = block};
-    start_hashes(probes->probe, call, layer, block);
+        .layer = layer, .first_head = shape->first_head, .count = count, .values = block};
+    start_hashes(probes->probe, shape, layer, block);
     return HASHATTN_OK;
 }
 
@@ -70,19 +70,22 @@ hashattn_status probes_open(struct probes *probes, size_t layer, const struct at
                             struct attention_call *probing, void **saved, void **scratch)
 {
     struct probe_hashes *hashes;
-    TRY(hashes_of(probes, layer, call, &hashes));
+    struct attention_shape shape = call->plan->shape;
+    TRY(hashes_of(probes, layer, &shape, &hashes));
+    shape.mechanism = probes->probe->mechanism;
+    shape.options = probes->probe->options;
+    shape.inspects = true;
+    TRY(workspace_fit(probes->host, &probes->arrays, attention_plan_bytes(shape.num_sequences)));
+    TRY(attention_plan_make(probes->host, &shape, call->key_mask, probes->arrays.block, &probes->plan));
     *probing = *call;
-    probing->mechanism = probes->probe->mechanism;
-    probing->options = probes->probe->options;
-    probing->inspects = true;
+    probing->plan = &probes->plan;
     probing->params = hashes != NULL ? hashes->values : NULL;
     probing->out_of_range = NULL;
-    TRY(attention_check_shapes(probes->host, probing));
-    size_t rows = call->query_offsets[call->num_sequences], width = call->num_heads * call->value_dim;
+    size_t rows = shape.query_offsets[shape.num_sequences], width = shape.num_heads * shape.value_dim;
     struct arena arena = arena_on(NULL);
     for (int pass = 0; pass < 2; pass++) {
-        *saved = arena_take(&arena, attention_saved_size(probing), 1);
-        *scratch = arena_take(&arena, attention_scratch_size(probing), 1);
+        *saved = arena_take(&arena, probes->plan.saved_bytes, 1);
+        *scratch = arena_take(&arena, probes->plan.scratch_bytes, 1);
         float *out = arena_take(&arena, size_product(rows, width), sizeof *out);
         if (pass == 0) {
             TRY(workspace_fit(probes->host, &probes->workspace, arena.used));
@@ -90,7 +93,7 @@ hashattn_status probes_open(struct probes *probes, size_t layer, const struct at
             continue;
         }
         const struct packed to = {
-            .data = out, .width = call->value_dim, .row_stride = width, .head_stride = call->value_dim};
+            .data = out, .width = shape.value_dim, .row_stride = width, .head_stride = shape.value_dim};
         attention_forward(probing, to, *saved, *scratch);
     }
     return HASHATTN_OK;
@@ -98,19 +101,20 @@ hashattn_status probes_open(struct probes *probes, size_t layer, const struct at
 
 hashattn_status probes_fit(struct probes *probes, size_t layer, const struct attention_call *call)
 {
+    const struct attention_shape *shape = &call->plan->shape;
     struct attention_call probing;
     struct probe_hashes *hashes;
     void *saved, *scratch;
-    TRY(hashes_of(probes, layer, call, &hashes));
+    TRY(hashes_of(probes, layer, shape, &hashes));
     if (hashes == NULL || probes->probe->mechanism->own_loss == NULL)
         return HASHATTN_OK;
     TRY(probes_open(probes, layer, call, &probing, &saved, &scratch));
     float *gradients = hashes->values + hashes->count;
     memset(gradients, 0, hashes->count * sizeof *gradients);
     probes->loss = attention_auxiliary(&probing, gradients, saved, scratch) /
-                   (double)(call->num_heads * call->num_sequences);
-    const struct optim optim = {.kernels = call->kernels,
-                                .pool = call->pool,
+                   (double)(shape->num_heads * shape->num_sequences);
+    const struct optim optim = {.kernels = shape->kernels,
+                                .pool = shape->pool,
                                 .total = hashes->count,
                                 .m = gradients + hashes->count,
                                 .v = gradients + 2 * hashes->count,
@@ -126,4 +130,5 @@ void probes_free(struct probes *probes)
         memory_free(probes->host, probes->hashes[i].values);
     memory_free(probes->host, probes->hashes);
     workspace_free(probes->host, &probes->workspace);
+    workspace_free(probes->host, &probes->arrays);
 }

@@ -29,6 +29,8 @@ struct probes {
     const struct probe *probe;
     struct probe_hashes *hashes;
     size_t num_hashes, room;
+    struct workspace arrays; /* of the plan */
+    struct attention_plan plan;
     struct workspace workspace; /* saved, scratch and output of the mechanism */
     double loss;                /* of the last fit: mean over heads */
 };

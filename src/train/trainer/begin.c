@@ -141,6 +141,7 @@ static hashattn_status check_new(struct trainer *t)
 /* Makes the directory with its first state. */
 static hashattn_status make_folder(struct trainer *t)
 {
+    TRY(run_config_check(t->host, t->config));
     TRY(file_make_directory(t->host, t->run, false));
     hashattn_status status = lock_run(t);
     if (status == HASHATTN_OK)
@@ -160,7 +161,6 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     run_config_settle(setup->kernels, config);
     TRY(by_writer(t, check_new));
     TRY_DONE(trainer_open(t));
-    TRY_DONE(run_config_check(host, config));
     TRY_DONE(by_writer(t, make_folder));
     TRY_DONE(share_state(t));
     trainer_log_visit(t, "start");

@@ -1,5 +1,5 @@
 /* The training loop: steps (train/step.c), and between them evaluations, saves and the callback, which may
-   stop the run. An evaluation borrows the workspace of the steps. A failed save does not end the training:
+   stop the run. An evaluation borrows the memory of the steps. A failed save does not end the training:
    the callback gets a warning, and the next save tries again. Only a failure of the last save fails the run
    (NO_DISK). Earlier saves stay complete.
    SPDX-License-Identifier: Apache-2.0 */
@@ -125,7 +125,7 @@ static hashattn_status evaluate_now(struct trainer *t)
     profile_begin(t->setup->profile);
     hashattn_status status = evaluate_within(t->host, &asking, t->stepper.model, t->stepper.values, &t->valid,
                                              t->num_valid, (size_t)t->options->batch,
-                                             (uint64_t)t->options->seed, NULL, &t->stepper.workspace, &found);
+                                             (uint64_t)t->options->seed, NULL, &t->stepper.space, &found);
     t->state.seconds += clock_seconds() - start;
     profile_lap(t->setup->profile, PROFILE_EVALUATION);
     if (status == HASHATTN_INTERRUPTED) {

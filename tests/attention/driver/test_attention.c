@@ -293,14 +293,14 @@ static void the_most_expensive_units_come_first(void **state)
     for (int linear = 0; linear < 2; linear++) {
         noting.quadratic = !linear;
         size_t offsets[2 * (CASE_SEQUENCES + 1)];
-        struct attention_call call = attention_case_call(&problem, pool, offsets);
-        check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
-        size_t saved_floats = attention_saved_size(&call) / 4,
-               scratch_floats = attention_scratch_size(&call) / 4;
+        struct case_call made = attention_case_call(&problem, pool, offsets);
+        check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
+        size_t saved_floats = made.plan.saved_bytes / 4, scratch_floats = made.plan.scratch_bytes / 4;
         float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats), out[2 * 15];
         num_seen = 0;
-        attention_forward(&call, (struct packed){.data = out, .width = 1, .row_stride = 2, .head_stride = 1},
-                          saved, scratch);
+        attention_forward(&made.call,
+                          (struct packed){.data = out, .width = 1, .row_stride = 2, .head_stride = 1}, saved,
+                          scratch);
         assert_int_equal(num_seen, 12);
         for (int i = 0; i < 12; i++)
             assert_true(seen[i] == (float)(10 * (linear ? by_sum : by_product)[i / 2] + i % 2));
@@ -359,22 +359,20 @@ static void units_that_are_spread_have_all_threads(void **state)
         check_status(&host, pool_new(&host, settings[i].threads, &pool), HASHATTN_OK, NULL);
         float *data = calloc(offsets[sequences] * settings[i].heads, sizeof *data);
         struct packed rows = {.data = data, .width = 1, .row_stride = settings[i].heads, .head_stride = 1};
-        struct attention_call call = {.kernels = kernels_named("ref", &(const char *){0}),
-                                      .pool = pool,
-                                      .mechanism = &noting,
-                                      .num_sequences = sequences,
-                                      .num_heads = settings[i].heads,
-                                      .head_dim = 1,
-                                      .value_dim = 1,
-                                      .query_offsets = offsets,
-                                      .key_offsets = offsets,
-                                      .query = rows,
-                                      .key = rows,
-                                      .value = rows};
-        check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
-        void *scratch = aligned_alloc(64, (attention_scratch_size(&call) + 64) / 64 * 64);
+        struct case_call made = {.shape = {.kernels = kernels_named("ref", &(const char *){0}),
+                                           .pool = pool,
+                                           .mechanism = &noting,
+                                           .num_sequences = sequences,
+                                           .num_heads = settings[i].heads,
+                                           .head_dim = 1,
+                                           .value_dim = 1,
+                                           .query_offsets = offsets,
+                                           .key_offsets = offsets},
+                                 .call = {.query = rows, .key = rows, .value = rows}};
+        check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
+        void *scratch = aligned_alloc(64, made.plan.scratch_bytes + 64);
         num_alone = num_side_by_side = 0;
-        attention_forward(&call, rows, NULL, scratch);
+        attention_forward(&made.call, rows, NULL, scratch);
         if (num_alone != settings[i].spread)
             fail_msg("setting %zu: %zu units are spread, not %zu", i, (size_t)num_alone, settings[i].spread);
         assert_int_equal(num_alone + num_side_by_side, sequences * settings[i].heads);
@@ -403,59 +401,59 @@ static void refusals_name_the_numbers(void **state)
     host_init(&host);
     check_status(&host, pool_new(&host, 1, &pool), HASHATTN_OK, NULL);
     size_t offsets[2 * (CASE_SEQUENCES + 1)];
-    struct attention_call good = attention_case_call(&problem, pool, offsets), call = good;
-    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+    struct case_call good = attention_case_call(&problem, pool, offsets), made = good;
+    check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
 
-    call.num_heads = 0;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+    made.shape.num_heads = 0;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID,
                  "num_heads is 0, head_dim 3, value_dim 2; each must be at least 1");
-    call = good;
-    call.head_dim = 0;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "head_dim 0");
-    call = good;
-    call.value_dim = 0;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "value_dim 0");
-    call = good;
-    call.query.width = 4;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "query has width 4, 3 is needed");
-    call = good;
-    call.key.row_stride = 2;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+    made = good;
+    made.shape.head_dim = 0;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID, "head_dim 0");
+    made = good;
+    made.shape.value_dim = 0;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID, "value_dim 0");
+    made = good;
+    made.call.query.width = 4;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID, "query has width 4, 3 is needed");
+    made = good;
+    made.call.key.row_stride = 2;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID,
                  "key has rows of width 3 that are only 2 apart");
-    call = good;
-    call.key.width = 5;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "key has width 5, 3 is needed");
-    call = good;
-    call.value.width = 9;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID, "value has width 9, 2 is needed");
-    call = good;
-    call.query.row_stride = call.query.width; /* rows may follow each other */
-    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+    made = good;
+    made.call.key.width = 5;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID, "key has width 5, 3 is needed");
+    made = good;
+    made.call.value.width = 9;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID, "value has width 9, 2 is needed");
+    made = good;
+    made.call.query.row_stride = made.call.query.width; /* rows may follow each other */
+    check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
     for (size_t rows = 1; rows <= 2; rows++) { /* and a single one has no stride */
         const size_t few[] = {0, rows};
-        call = good;
-        call.num_sequences = 1;
-        call.query_offsets = call.key_offsets = few;
-        call.value.row_stride = 1;
-        check_status(&host, attention_check(&host, &call), rows == 1 ? HASHATTN_OK : HASHATTN_INVALID,
+        made = good;
+        made.shape.num_sequences = 1;
+        made.shape.query_offsets = made.shape.key_offsets = few;
+        made.call.value.row_stride = 1;
+        check_status(&host, case_plan(&host, &made), rows == 1 ? HASHATTN_OK : HASHATTN_INVALID,
                      rows == 1 ? NULL : "value has rows of width 2 that are only 1 apart");
     }
-    call = good;
-    call.params = NULL;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+    made = good;
+    made.call.params = NULL;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID,
                  "linear needs 8 learned parameters per head, none were given");
-    call = good;
-    call.causal = true;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+    made = good;
+    made.shape.causal = true;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID,
                  "sequence 0 has 3 queries and 2 keys; causal attention needs equal numbers");
-    call = good;
-    call.mechanism = attention_find("none");
-    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED,
+    made = good;
+    made.shape.mechanism = attention_find("none");
+    check_status(&host, case_plan(&host, &made), HASHATTN_REFUSED,
                  "none: output = value needs as many queries as keys (sequence 0: 3 queries, 2 keys");
-    call = good;
+    made = good;
     options.weighting = 1;
-    call.mechanism = &blind_mechanism;
-    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED, "blind: does not see positions");
+    made.shape.mechanism = &blind_mechanism;
+    check_status(&host, case_plan(&host, &made), HASHATTN_REFUSED, "blind: does not see positions");
     attention_case_free(&problem);
     pool_free(&host, pool);
 }
@@ -482,37 +480,40 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     problem.keys[0] = 3;
     attention_case_fill(&problem, 1, true);
     size_t offsets[2 * (CASE_SEQUENCES + 1)];
-    struct attention_call call = attention_case_call(&problem, pool, offsets);
-    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+    struct case_call made = attention_case_call(&problem, pool, offsets);
+    check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
     problem.keys[1] = 2; /* every sequence is checked, not only the first */
     attention_case_free(&problem);
     attention_case_fill(&problem, 1, true);
-    call = attention_case_call(&problem, pool, offsets);
-    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED, "(sequence 1: ");
+    made = attention_case_call(&problem, pool, offsets);
+    check_status(&host, case_plan(&host, &made), HASHATTN_REFUSED, "(sequence 1: ");
     problem.keys[1] = 5;
     attention_case_free(&problem);
     attention_case_fill(&problem, 1, true);
-    call = attention_case_call(&problem, pool, offsets);
-    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
+    made = attention_case_call(&problem, pool, offsets);
+    check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
     problem.key_mask[1] = 0;
-    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED,
+    check_status(&host, case_plan(&host, &made), HASHATTN_REFUSED,
                  "blind: dislikes two keys (sequence 0: 3 queries, 2 keys, head_dim 3)");
 
     picky.refuse = refuse_nothing;
-    call.key_mask = NULL;
-    call.num_heads = SIZE_MAX / 1000;
+    made.call.key_mask = NULL;
+    made.shape.masked = false;
+    made.shape.num_heads = SIZE_MAX / 1000;
+    check_status(&host, case_plan(&host, &made), HASHATTN_NO_MEMORY, "more bytes than can be counted");
     char want[200];
     snprintf(want, sizeof want,
              "blind on %zu queries, %zu keys, %zu heads needs more bytes than can be counted (%zu saved, %zu "
              "scratch)",
-             call.query_offsets[call.num_sequences], call.key_offsets[call.num_sequences], call.num_heads,
-             attention_saved_size(&call), attention_scratch_size(&call));
-    check_status(&host, attention_check(&host, &call), HASHATTN_NO_MEMORY, want);
-    call.num_heads = 2;
+             made.shape.query_offsets[made.shape.num_sequences],
+             made.shape.key_offsets[made.shape.num_sequences], made.shape.num_heads, made.plan.saved_bytes,
+             made.plan.scratch_bytes);
+    check_status(&host, case_plan(&host, &made), HASHATTN_NO_MEMORY, want);
+    made.shape.num_heads = 2;
     size_t far[2] = {0, SIZE_MAX / 8};
-    call.num_sequences = 1;
-    call.query_offsets = call.key_offsets = far;
-    check_status(&host, attention_check(&host, &call), HASHATTN_NO_MEMORY, "more bytes than can be counted");
+    made.shape.num_sequences = 1;
+    made.shape.query_offsets = made.shape.key_offsets = far;
+    check_status(&host, case_plan(&host, &made), HASHATTN_NO_MEMORY, "more bytes than can be counted");
     attention_case_free(&problem);
     pool_free(&host, pool);
 }
@@ -535,23 +536,23 @@ static void every_shape_is_checked(void **state)
                 threes[s + 1] = threes[s] + 3;
                 keys[s + 1] = keys[s] + (s >= first && s < end ? 2 : 3);
             }
-            struct attention_call call = {.mechanism = &picky,
-                                          .options = &options,
-                                          .num_sequences = COUNT,
-                                          .num_heads = 1,
-                                          .head_dim = 5,
-                                          .value_dim = 5,
-                                          .query_offsets = threes,
-                                          .key_offsets = keys};
+            struct attention_shape shape = {.mechanism = &picky,
+                                            .options = &options,
+                                            .num_sequences = COUNT,
+                                            .num_heads = 1,
+                                            .head_dim = 5,
+                                            .value_dim = 5,
+                                            .query_offsets = threes,
+                                            .key_offsets = keys};
             snprintf(want, sizeof want,
                      "blind: dislikes two keys (sequence %zu: 3 queries, 2 keys, head_dim 5)", first);
-            check_status(&host, attention_check_shapes(&host, &call), HASHATTN_REFUSED, want);
-            call.query_offsets = keys;
-            call.key_offsets = threes;
-            check_status(&host, attention_check_shapes(&host, &call), HASHATTN_OK, NULL);
-            call.causal = true;
+            check_status(&host, attention_check_shapes(&host, &shape, NULL), HASHATTN_REFUSED, want);
+            shape.query_offsets = keys;
+            shape.key_offsets = threes;
+            check_status(&host, attention_check_shapes(&host, &shape, NULL), HASHATTN_OK, NULL);
+            shape.causal = true;
             snprintf(want, sizeof want, "sequence %zu has 2 queries and 3 keys; causal", first);
-            check_status(&host, attention_check_shapes(&host, &call), HASHATTN_INVALID, want);
+            check_status(&host, attention_check_shapes(&host, &shape, NULL), HASHATTN_INVALID, want);
         }
 }
 
@@ -569,13 +570,14 @@ static void a_call_without_rows_needs_nothing(void **state)
         problem.queries[s] = problem.keys[s] = 0;
     attention_case_fill(&problem, 1, false);
     size_t offsets[2 * (CASE_SEQUENCES + 1)];
-    struct attention_call call = attention_case_call(&problem, pool, offsets);
-    call.num_heads = (size_t)1 << 50;
-    call.params = NULL;
-    check_status(&host, attention_check(&host, &call), HASHATTN_OK, NULL);
-    assert_int_equal(attention_saved_size(&call), 0);
-    assert_int_equal(attention_scratch_size(&call), 0);
-    const struct packed keys = {.width = call.head_dim}, values = {.width = call.value_dim};
+    struct case_call made = attention_case_call(&problem, pool, offsets);
+    made.shape.num_heads = (size_t)1 << 50;
+    made.call.params = NULL;
+    check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
+    assert_int_equal(made.plan.saved_bytes, 0);
+    assert_int_equal(made.plan.scratch_bytes, 0);
+    const struct attention_call call = made.call;
+    const struct packed keys = {.width = made.shape.head_dim}, values = {.width = made.shape.value_dim};
     attention_forward(&call, values, NULL, NULL);
     attention_backward(&call, values, values, keys, keys, values, NULL, NULL, NULL);
     assert_true(attention_auxiliary(&call, NULL, NULL, NULL) == 0);

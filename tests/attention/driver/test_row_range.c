@@ -16,6 +16,7 @@ struct fixture {
     float rows[ARRAYS][SIZE]; /* query, key and value: (rows, heads, width) */
     uint8_t mask[ROWS];
     size_t offsets[SEQUENCES + 1];
+    struct attention_plan plan;
     struct attention_call call;
     struct pool *pool;
 };
@@ -33,18 +34,17 @@ static void set_up(struct fixture *f, struct pool *pool)
     }
     for (size_t r = 0; r < ROWS; r++)
         f->mask[r] = r % 7 != 2;
-    f->call = (struct attention_call){.kernels = kernels_all()[0],
-                                      .mechanism = attention_find("softmax"),
-                                      .num_sequences = SEQUENCES,
-                                      .num_heads = HEADS,
-                                      .head_dim = DIM,
-                                      .value_dim = DIM,
-                                      .query_offsets = offsets,
-                                      .key_offsets = offsets,
-                                      .query = packed[0],
-                                      .key = packed[1],
-                                      .value = packed[2],
-                                      .key_mask = f->mask};
+    f->plan.shape = (struct attention_shape){.kernels = kernels_all()[0],
+                                             .mechanism = attention_find("softmax"),
+                                             .num_sequences = SEQUENCES,
+                                             .num_heads = HEADS,
+                                             .head_dim = DIM,
+                                             .value_dim = DIM,
+                                             .query_offsets = offsets,
+                                             .key_offsets = offsets,
+                                             .masked = true};
+    f->call = (struct attention_call){
+        .plan = &f->plan, .query = packed[0], .key = packed[1], .value = packed[2], .key_mask = f->mask};
 }
 
 /* A number at one place is found in its own unit and no other, unless it is of a masked key. */

@@ -175,30 +175,30 @@ static void refuse(struct comm *comm, void *argument)
     size_t offsets[] = {0, 1, 3}, totals[] = {2, 6};
     host_init(&host);
     struct row_ranks ranks = {.host = &host, .comm = comm};
-    struct attention_call call = {.kernels = kernels_all()[0],
-                                  .mechanism = attention_find("linear"),
-                                  .num_sequences = 2,
-                                  .num_heads = 1,
-                                  .head_dim = 4,
-                                  .value_dim = 4,
-                                  .query_offsets = offsets,
-                                  .key_offsets = offsets,
-                                  .ranks = &ranks,
-                                  .totals = totals};
-    void *options = calloc(1, call.mechanism->options_size + 1);
-    options_preset(call.mechanism->options, options);
-    call.options = options;
+    struct attention_shape shape = {.kernels = kernels_all()[0],
+                                    .mechanism = attention_find("linear"),
+                                    .num_sequences = 2,
+                                    .num_heads = 1,
+                                    .head_dim = 4,
+                                    .value_dim = 4,
+                                    .query_offsets = offsets,
+                                    .key_offsets = offsets,
+                                    .ranks = &ranks,
+                                    .totals = totals};
+    void *options = calloc(1, shape.mechanism->options_size + 1);
+    options_preset(shape.mechanism->options, options);
+    shape.options = options;
     totals[0] = 3;
-    rank_require(attention_check_shapes(&host, &call) == HASHATTN_REFUSED);
+    rank_require(attention_check_shapes(&host, &shape, NULL) == HASHATTN_REFUSED);
     rank_require(strstr(host.message,
                         "linear cannot share a sequence: sequence_parallel is 3, which is for: ") != NULL);
     rank_require(strstr(host.message, "softmax") != NULL && strstr(host.message, "yoso") != NULL &&
                  strstr(host.message, "none") != NULL);
     free(options);
-    call.mechanism = attention_find("softmax");
-    rank_require(attention_check_shapes(&host, &call) == HASHATTN_OK);
+    shape.mechanism = attention_find("softmax");
+    rank_require(attention_check_shapes(&host, &shape, NULL) == HASHATTN_OK);
     totals[1] = 2;
-    rank_require(attention_check_shapes(&host, &call) == HASHATTN_REFUSED);
+    rank_require(attention_check_shapes(&host, &shape, NULL) == HASHATTN_REFUSED);
     rank_require(strstr(host.message, "sequence 1 has 2 rows, too few for sequence_parallel 3") != NULL);
 }
 

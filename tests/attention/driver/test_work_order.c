@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "attention/driver/attention.h"
 #include "base/random.h"
 #include "support/check.h"
 
@@ -48,13 +49,13 @@ static void units_are_spread_where_threads_would_idle(void **state)
             offsets[sequences + 1] = offsets[sequences] + settings[i].lengths[sequences];
         struct pool *pool;
         check_status(&host, pool_new(&host, settings[i].threads, &pool), HASHATTN_OK, NULL);
-        const struct attention_call call = {.pool = pool,
-                                            .mechanism = attention_find(settings[i].mechanism),
-                                            .num_sequences = sequences,
-                                            .num_heads = settings[i].heads,
-                                            .query_offsets = offsets,
-                                            .key_offsets = offsets};
-        size_t spread = work_order_spread(&call);
+        const struct attention_shape shape = {.pool = pool,
+                                              .mechanism = attention_find(settings[i].mechanism),
+                                              .num_sequences = sequences,
+                                              .num_heads = settings[i].heads,
+                                              .query_offsets = offsets,
+                                              .key_offsets = offsets};
+        size_t spread = work_order_spread(&shape);
         if (spread != settings[i].spread)
             fail_msg("setting %zu: %zu units are spread, not %zu", i, spread, settings[i].spread);
         pool_free(&host, pool);
@@ -77,13 +78,13 @@ static void most_expensive_come_first(void **state)
                 keys[s + 1] = keys[s] + n_k;
                 cost[s] = quadratic ? n_q * n_k : n_q + n_k;
             }
-            const struct attention_call call = {.mechanism = attention_find(quadratic ? "softmax" : "yoso"),
-                                                .num_sequences = sequences,
-                                                .num_heads = 2,
-                                                .query_offsets = queries,
-                                                .key_offsets = keys};
+            const struct attention_shape shape = {.mechanism = attention_find(quadratic ? "softmax" : "yoso"),
+                                                  .num_sequences = sequences,
+                                                  .num_heads = 2,
+                                                  .query_offsets = queries,
+                                                  .key_offsets = keys};
             order[sequences] = 12345;
-            work_order_sort(&call, order);
+            work_order_sort(&shape, order);
             assert_int_equal(order[sequences], 12345);
             bool seen[MOST] = {false};
             for (size_t i = 0; i < sequences; i++) {

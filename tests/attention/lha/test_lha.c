@@ -555,19 +555,20 @@ static void refusals(void **state)
     size_t offsets[2 * (CASE_SEQUENCES + 1)];
     host_init(&host);
     check_status(&host, pool_new(&host, 1, &pool), HASHATTN_OK, NULL);
-    struct attention_call call = attention_case_call(&data, pool, offsets);
+    struct case_call made = attention_case_call(&data, pool, offsets);
     check_status(
-        &host, attention_check(&host, &call), HASHATTN_REFUSED,
+        &host, case_plan(&host, &made), HASHATTN_REFUSED,
         "lha: joint needs as many queries as keys, which are the same tokens (sequence 0: 40 queries, 41");
-    call.params = NULL;
-    check_status(&host, attention_check(&host, &call), HASHATTN_INVALID,
+    made.shape.key_offsets = made.shape.query_offsets;
+    made.call.params = NULL;
+    check_status(&host, case_plan(&host, &made), HASHATTN_INVALID,
                  "learned parameters per head, none were given");
     attention_case_free(&data);
     free(options);
     options = group_case_options("lha", "partition=true");
     data = group_case_new("lha", options, 40, 40, D, D_V, true);
-    call = attention_case_call(&data, pool, offsets);
-    check_status(&host, attention_check(&host, &call), HASHATTN_REFUSED,
+    made = attention_case_call(&data, pool, offsets);
+    check_status(&host, case_plan(&host, &made), HASHATTN_REFUSED,
                  "lha: partition places a token among later ones: causal attention needs membership whole");
     attention_case_free(&data);
     free(options);

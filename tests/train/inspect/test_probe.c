@@ -20,6 +20,7 @@ struct fixture {
     void *options;
     float query[N * HEADS * DIM], key[N * HEADS * DIM];
     size_t offsets[2];
+    struct attention_plan plan; /* of the model's own attention */
     struct probe probe;
     struct probes probes;
 };
@@ -49,20 +50,18 @@ static struct attention_call call_of(struct fixture *f, uint64_t key)
                   keys = rows;
     query.data = f->query;
     keys.data = f->key;
-    return (struct attention_call){.kernels = f->kernels,
-                                   .pool = f->pool,
-                                   .mechanism = attention_find("softmax"),
-                                   .num_sequences = 1,
-                                   .num_heads = HEADS,
-                                   .head_dim = DIM,
-                                   .value_dim = DIM,
-                                   .max_len = N,
-                                   .query_offsets = f->offsets,
-                                   .key_offsets = f->offsets,
-                                   .query = query,
-                                   .key = keys,
-                                   .value = keys,
-                                   .call_key = key};
+    f->plan.shape = (struct attention_shape){.kernels = f->kernels,
+                                             .pool = f->pool,
+                                             .mechanism = attention_find("softmax"),
+                                             .num_sequences = 1,
+                                             .num_heads = HEADS,
+                                             .head_dim = DIM,
+                                             .value_dim = DIM,
+                                             .max_len = N,
+                                             .query_offsets = f->offsets,
+                                             .key_offsets = f->offsets};
+    return (struct attention_call){
+        .plan = &f->plan, .query = query, .key = keys, .value = keys, .call_key = key};
 }
 
 static void fixture_init(struct fixture *f)
@@ -162,10 +161,11 @@ static void shapes_that_the_probe_refuses_are_named(void **state)
     struct fixture f;
     fixture_init(&f);
     fill_rows(&f, 0);
-    struct attention_call call = call_of(&f, 1), probing;
+    const struct attention_call call = call_of(&f, 1);
+    struct attention_call probing;
     void *saved, *scratch;
     size_t keys[2] = {0, N / 2};
-    call.key_offsets = keys;
+    f.plan.shape.key_offsets = keys;
     check_status(&f.host, option_set(&f.host, f.probe.mechanism->options, "lha", f.options, "joint", "true"),
                  HASHATTN_OK, NULL);
     check_status(&f.host, probes_open(&f.probes, 0, &call, &probing, &saved, &scratch), HASHATTN_REFUSED,
