@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "api/handles.h"
-#include "api/operator_plan.h"
-#include "api/own_params.h"
+#include "api/operator/operator_plan.h"
+#include "api/operator/own_params.h"
 #include "api/versions/versions.h"
 #include "base/memory.h"
 

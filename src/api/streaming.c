@@ -10,8 +10,8 @@
 
 #include "api/floating.h"
 #include "api/handles.h"
-#include "api/operands.h"
-#include "api/own_params.h"
+#include "api/operator/operands.h"
+#include "api/operator/own_params.h"
 #include "api/versions/versions.h"
 #include "attention/driver/row_range.h"
 #include "attention/driver/stream.h"

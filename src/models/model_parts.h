@@ -3,9 +3,9 @@
 #ifndef MODELS_MODEL_PARTS_H
 #define MODELS_MODEL_PARTS_H
 
-#include "models/decoder/decoder_stack.h"
-#include "models/encoder_stack.h"
 #include "models/model.h"
+#include "models/stacks/decoder_stack.h"
+#include "models/stacks/encoder_stack.h"
 
 /* An entry of the list of objectives, with its parameters described. */
 struct goal {

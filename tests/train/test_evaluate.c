@@ -393,24 +393,6 @@ static void failing_allocations_leave_nothing(void **state)
     fixture_free(&fixture);
 }
 
-static void the_workspace_grows_and_is_kept(void **state)
-{
-    (void)state;
-    struct host host;
-    host_init(&host);
-    struct workspace workspace = {NULL, 0};
-    check_status(&host, workspace_fit(&host, &workspace, 1000), HASHATTN_OK, NULL);
-    assert_int_equal(workspace.size, 1000);
-    void *block = workspace.block;
-    check_status(&host, workspace_fit(&host, &workspace, 999), HASHATTN_OK, NULL);
-    assert_true(workspace.block == block && workspace.size == 1000);
-    check_status(&host, workspace_fit(&host, &workspace, 1001), HASHATTN_OK, NULL);
-    assert_int_equal(workspace.size, 1125);
-    check_status(&host, workspace_fit(&host, &workspace, SIZE_MAX), HASHATTN_NO_MEMORY, "activations");
-    assert_true(workspace.block == NULL && workspace.size == 0);
-    workspace_free(&host, &workspace);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,7 +404,6 @@ int main(void)
         cmocka_unit_test(rows_and_targets_of_another_kind_are_refused),
         cmocka_unit_test(a_callback_can_stop_it),
         cmocka_unit_test(failing_allocations_leave_nothing),
-        cmocka_unit_test(the_workspace_grows_and_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* A plan says where every sequence's saved memory begins, in which order units run, and how large both blocks
    are; a set has one plan for each different shape. Planted and caught: sequences that share saved memory;
    the scratch of spread units left out; the order of another batch; two plans for one shape; one plan for
-   heads that begin elsewhere, and for causal and not. Covers: plan_set.c. SPDX-License-Identifier: Apache-2.0
- */
+   heads that begin elsewhere, and for causal and not.
+   Covers: plan_set.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/plan.h"
 
 #include <stdlib.h>

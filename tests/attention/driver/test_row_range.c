@@ -97,12 +97,12 @@ static void numbers_beyond_the_range_are_refused_by_name(void **state)
     host_init(&host);
     check_status(&host, pool_new(&host, 2, &pool), HASHATTN_OK, NULL);
     set_up(&f, pool);
-    f.call.pool = pool;
+    f.plan.shape.pool = pool;
     size_t place = (FIRST * HEADS + 1) * DIM; /* sequence 1, head 1, row 0 */
     const struct packed dout = f.call.query;
     const size_t chunk = 40;
     f.rows[0][place] = 0x1p58f;
-    f.call.mechanism = attention_find("linear");
+    f.plan.shape.mechanism = attention_find("linear");
     check_status(&host, row_range_check(&host, &f.call, NULL, NULL), HASHATTN_REFUSED,
                  "linear: numbers are too large for float32: at sequence 1, head 1, the product of length of "
                  "query or key to the power 2, length of value, the number of rows is ");
@@ -113,21 +113,21 @@ static void numbers_beyond_the_range_are_refused_by_name(void **state)
     assert_true(f.call.large);
     assert_false(row_range_unit(&f.call, 1, 1, pool).allowed);
     assert_true(row_range_unit(&f.call, 0, 1, pool).allowed && row_range_unit(&f.call, 1, 0, pool).allowed);
-    f.call.mechanism = attention_find("yoso"); /* takes queries of any length */
+    f.plan.shape.mechanism = attention_find("yoso"); /* takes queries of any length */
     check_status(&host, row_range_check(&host, &f.call, NULL, NULL), HASHATTN_OK, NULL);
-    f.call.mechanism = attention_find("softmax");
+    f.plan.shape.mechanism = attention_find("softmax");
     check_status(&host, row_range_check(&host, &f.call, NULL, NULL), HASHATTN_OK, NULL);
     check_status(&host, row_range_check_loss(&host, &f.call), HASHATTN_OK, NULL);
     /* Backward multiplies by dout, and looks at the other arrays only if the mechanism has a range. */
     f.rows[0][place] = 0x1p40f;
-    f.call.mechanism = attention_find("linear");
+    f.plan.shape.mechanism = attention_find("linear");
     check_status(&host, row_range_check(&host, &f.call, NULL, NULL), HASHATTN_OK, NULL);
     check_status(&host, row_range_check(&host, &f.call, &dout, NULL), HASHATTN_REFUSED,
                  "length of value, length of dout, the number of rows is ");
     f.rows[2][place + DIM * HEADS] = NAN;
     check_status(&host, row_range_check(&host, &f.call, &dout, NULL), HASHATTN_INVALID,
                  "value is nan at sequence 1, head 1, row 1, column 0");
-    f.call.mechanism = attention_find("softmax");
+    f.plan.shape.mechanism = attention_find("softmax");
     check_status(&host, row_range_check(&host, &f.call, &dout, NULL), HASHATTN_OK, NULL);
     /* A loss of its own reads queries and keys. */
     check_status(&host, row_range_check_loss(&host, &f.call), HASHATTN_OK, NULL);

@@ -1,11 +1,11 @@
 /* Forward. Stages of tiles alternate with mixings of the whole batch, as in trunk.c; a stage is one function
    here, and runs by itself.
    SPDX-License-Identifier: Apache-2.0 */
-#include "models/decoder/decoder_stack.h"
+#include "models/stacks/decoder_stack.h"
 
 #include <assert.h>
 
-#include "models/decoder/decoder_stack_parts.h"
+#include "models/stacks/decoder_stack_parts.h"
 
 /* The input of the layer after this one, or of the last norm. */
 static float *next_of(const struct decoder_run *run)

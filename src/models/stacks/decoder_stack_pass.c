@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 #include "base/random.h"
-#include "models/decoder/decoder_stack_parts.h"
+#include "models/stacks/decoder_stack_parts.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------- */
 

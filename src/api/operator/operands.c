@@ -1,6 +1,6 @@
 /* Layouts, masks and lengths of rows.
    SPDX-License-Identifier: Apache-2.0 */
-#include "api/operands.h"
+#include "api/operator/operands.h"
 
 #include <math.h>
 #include <string.h>

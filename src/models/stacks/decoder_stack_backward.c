@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "models/decoder/decoder_stack_parts.h"
+#include "models/stacks/decoder_stack_parts.h"
 
 /* y = LN(x): stream, the gradient of y, becomes that of x. */
 static void norm_back(const struct decoder_run *run, const struct block_scratch *scratch,

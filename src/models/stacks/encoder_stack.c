@@ -1,6 +1,6 @@
 /* Every trunk and every layer between two has memory of its own, one after the other.
    SPDX-License-Identifier: Apache-2.0 */
-#include "models/encoder_stack.h"
+#include "models/stacks/encoder_stack.h"
 
 #include <assert.h>
 #include <stdio.h>

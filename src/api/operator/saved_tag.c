@@ -1,6 +1,6 @@
 /* Folds everything that decides what a mechanism saves, except the numbers of the arrays, into one word.
    SPDX-License-Identifier: Apache-2.0 */
-#include "api/saved_tag.h"
+#include "api/operator/saved_tag.h"
 
 #include <string.h>
 

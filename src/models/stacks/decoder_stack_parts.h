@@ -4,7 +4,7 @@
 #ifndef MODELS_DECODER_STACK_PARTS_H
 #define MODELS_DECODER_STACK_PARTS_H
 
-#include "models/decoder/decoder_stack.h"
+#include "models/stacks/decoder_stack.h"
 
 /* Activations of one layer, (padded, dim) unless said otherwise; in evaluation all layers share them. */
 struct decoder_layer {

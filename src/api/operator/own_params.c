@@ -1,7 +1,7 @@
 /* Draws or reads a tensor (heads, rows, cols) for each of the mechanism's rows, and stores them head by head
    for the driver; copies them from and to memory in that layout, and writes them to a file.
    SPDX-License-Identifier: Apache-2.0 */
-#include "api/own_params.h"
+#include "api/operator/own_params.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "models/decoder/decoder_stack.h"
+#include "models/stacks/decoder_stack.h"
 
 /* One attention up to its mechanism; `mix` receives where the parameters of the mechanism begin. */
 static hashattn_status describe_attention(struct host *host, struct params *params,

@@ -1,7 +1,7 @@
 /* One block holds the arrays of the plan and copies of the offsets, because those of the caller may change
    between calls. Equal lengths get offsets of their own.
    SPDX-License-Identifier: Apache-2.0 */
-#include "api/operator_plan.h"
+#include "api/operator/operator_plan.h"
 
 #include <string.h>
 

@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/own_params.h"
+#include "api/operator/operator_plan.h"
+#include "api/operator/own_params.h"
 #include "base/random.h"
 #include "io/safetensors.h"
 #include "support/api_context.h"
@@ -216,6 +217,7 @@ static void they_start_as_their_rows_say(void **state)
     check_ok(c.context, run_placed(&c, &placed));
     assert_true(placed.params[N] == 0.25f);
     own_params_drop(&placed);
+    operator_plan_free(&placed);
     check_ok(c.context, run(&c));
     const float *kept = c.attention->params;
     c.problem.max_len = LONGEST;
@@ -298,6 +300,7 @@ static void they_are_read_for_one_length(void **state)
     check_same_bits(placed.params + PLACED, numbers + LONGEST, LONGEST * sizeof *numbers,
                     "of the second head");
     own_params_drop(&placed);
+    operator_plan_free(&placed);
     close_case(&c);
 }
 
