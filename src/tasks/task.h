@@ -160,6 +160,13 @@ struct task_preset {
    that a model 75 % right in training was 60 % right in evaluation. */
 #define LRA_SMALL_MODEL "dropout=0"
 
+/* What presets share, as fields of struct task_preset; a task adds its own. */
+#define SMALL_ENCODER .layers = 2, .dim = 64, .heads = 2, .ffn = 128
+#define LRA_PRESET                                                                                           \
+    .name = "lra", .learning_rate = 1e-4, SMALL_ENCODER, .pooling = "mean-padded", .model = LRA_MODEL,       \
+    .training = LRA_TRAINING
+#define LRA_SMALL_PRESET .name = "lra-small", .batch = 32, .eval_every = 100, SMALL_ENCODER
+
 /* Texts that a task turns into its data. */
 struct task_sources {
     const char *const *files; /* (num_files) of the training set */
