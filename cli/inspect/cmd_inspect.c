@@ -42,6 +42,7 @@ static void print_row(const char *layer, const char *head, const struct membersh
 
 static void print_text(const struct inspected *inspected, const hashattn_model_info *info, const char *split)
 {
+    const char *const *names = compared_memberships;
     struct membership_sums sums[MEMBERSHIPS];
     printf("%s on %s, %s: %zu sequences of %.0f tokens; %zu buckets; all figures in per cent\n\npairs: pairs "
            "of query and key that share a bucket\nutility: full attention on these pairs; bound: on each "
@@ -53,8 +54,8 @@ static void print_text(const struct inspected *inspected, const hashattn_model_i
     printf("%10s %7s %19s %6s %32s %19s %19s\n", "", "pairs", "utility", "",
            "own: queries by number of buckets", "sizes off", "ratios off");
     printf("%5s %4s %7s   %4s %5s %5s %6s   %5s %5s %5s %5s %5s   %5s %5s %5s   %5s %5s %5s\n", "layer",
-           "head", "met", "own", "lsh", "smyrf", "bound", "0", "1", "2", "3", "4+", "own", "lsh", "smyrf",
-           "own", "lsh", "smyrf");
+           "head", "met", names[0], names[1], names[2], "bound", "0", "1", "2", "3", "4+", names[0], names[1],
+           names[2], names[0], names[1], names[2]);
     char layer[24], head[24], mechanism[96];
     for (size_t i = 0; i < inspected->num_heads; i++) {
         const struct inspected_head *h = &inspected->heads[i];
@@ -101,7 +102,7 @@ static void json_memberships(struct json_out *json, const struct membership_sums
                              const struct inspected_head *head)
 {
     for (int p = 0; p < MEMBERSHIPS; p++) {
-        json_out_object(json, membership_names[p]);
+        json_out_object(json, compared_memberships[p]);
         json_out_number(json, "utility", mean_of(sums[p].utility, sums[p].count));
         json_out_number(json, "bound", mean_of(sums[p].bound, sums[p].count));
         json_out_number(json, "pairs", mean_of(sums[p].pairs, sums[p].count));

@@ -7,8 +7,6 @@
 
 #include "cli/shared/tool/grow.h"
 
-const char *const membership_names[MEMBERSHIPS] = {"own", "lsh", "smyrf"};
-
 /* The row of this head, added if new; NULL if memory runs out. */
 static struct inspected_head *head_of(struct inspected *inspected, const hashattn_membership *m)
 {
@@ -95,7 +93,7 @@ int inspected_hear(void *user, const hashattn_membership *m)
 {
     struct inspected *inspected = user;
     for (int p = 0; p < MEMBERSHIPS; p++)
-        if (strcmp(m->membership, membership_names[p]) == 0 && !hear(inspected, p, m))
+        if (strcmp(m->membership, compared_memberships[p]) == 0 && !hear(inspected, p, m))
             inspected->no_room = true;
     return inspected->no_room;
 }

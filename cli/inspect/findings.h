@@ -4,10 +4,10 @@
 #ifndef CLI_FINDINGS_H
 #define CLI_FINDINGS_H
 
+#include "cli/shared/output/memberships.h"
 #include "cli/shared/tool/command.h"
 
-enum { MEMBERSHIPS = 3, IN_BUCKETS = 5 };
-extern const char *const membership_names[MEMBERSHIPS]; /* "own", "lsh", "smyrf" */
+enum { IN_BUCKETS = 5 };
 
 /* Sums over sequences, or over heads. */
 struct membership_sums {

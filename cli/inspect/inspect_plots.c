@@ -31,7 +31,10 @@ static void write_utility(FILE *script, const struct inspected *inspected, size_
 {
     (void)layer;
     begin(script, "utility", 640, 420);
-    fputs("$data << EOD\n# per head, mean over sequences: bound, own, lsh, smyrf\n", script);
+    fputs("$data << EOD\n# per head, mean over sequences: bound", script);
+    for (int p = 0; p < MEMBERSHIPS; p++)
+        fprintf(script, ", %s", compared_memberships[p]);
+    fputc('\n', script);
     for (size_t i = 0; i < inspected->num_heads; i++) {
         const struct membership_sums *sums = inspected->heads[i].sums;
         fprintf(script, "%.6f", mean_of(sums[0].bound, sums[0].count));
@@ -44,9 +47,10 @@ static void write_utility(FILE *script, const struct inspected *inspected, size_
             "set boxwidth 0.5\nset xrange [0.4:4.6]\nset yrange [0:1]\nset grid ytics\nunset key\nset ylabel "
             "'attention utility'\n"
             "set title 'Share of full attention captured by equally many pairs, %zu heads'\n"
-            "set xtics ('upper bound' 1, '%s' 2, 'lsh' 3, 'smyrf' 4) scale 0\n"
+            "set xtics ('upper bound' 1, '%s' 2, '%s' 3, '%s' 4) scale 0\n"
             "plot for [i=1:4] $data using (i):i linecolor i\n",
-            inspected->num_heads, inspected_owner(inspected));
+            inspected->num_heads, inspected_owner(inspected), compared_memberships[1],
+            compared_memberships[2]);
 }
 
 /* Queries and keys of each bucket of each head of the layer, largest first. */
@@ -55,7 +59,7 @@ static void write_buckets(FILE *script, const struct inspected *inspected, size_
     begin(script, "buckets", 900, 720);
     for (int p = 0; p < MEMBERSHIPS; p++) {
         size_t at = 0;
-        fprintf(script, "$%s << EOD\n# position, queries and keys of a bucket\n", membership_names[p]);
+        fprintf(script, "$%s << EOD\n# position, queries and keys of a bucket\n", compared_memberships[p]);
         for (size_t i = 0; i < inspected->num_heads; i++) {
             const struct inspected_head *head = &inspected->heads[i];
             if (head->layer != layer)
@@ -75,7 +79,7 @@ static void write_buckets(FILE *script, const struct inspected *inspected, size_
         fprintf(script,
                 "set title '%s'\nplot $%s using 1:($2+$3) with boxes linecolor 2 title 'keys', '' using 1:2 "
                 "with boxes linecolor 1 title 'queries'\n",
-                p == 0 ? inspected_owner(inspected) : membership_names[p], membership_names[p]);
+                p == 0 ? inspected_owner(inspected) : compared_memberships[p], compared_memberships[p]);
     fputs("unset multiplot\n", script);
 }
 
@@ -83,7 +87,7 @@ static void write_buckets(FILE *script, const struct inspected *inspected, size_
    over keys for buckets with both. */
 static void write_data(FILE *script, const struct inspected *inspected, int membership, bool ratios)
 {
-    fprintf(script, "$%s_%s << EOD\n", membership_names[membership], ratios ? "ratios" : "sizes");
+    fprintf(script, "$%s_%s << EOD\n", compared_memberships[membership], ratios ? "ratios" : "sizes");
     for (size_t i = 0; i < inspected->num_buckets; i++) {
         const struct inspected_bucket *bucket = &inspected->buckets[i];
         if (bucket->membership != membership || (ratios && bucket->ratio == 0))
@@ -108,8 +112,8 @@ static void write_panels(FILE *script, const struct inspected *inspected, bool r
         fprintf(script,
                 "set title '%s'\nplot $%s_%s using (%g*(floor($1/%g)+0.5)):(1) smooth frequency with boxes "
                 "linecolor %d, 0 with lines linecolor rgb 'black'\n",
-                p == 0 ? inspected_owner(inspected) : membership_names[p], membership_names[p], what, step,
-                step, p + 1);
+                p == 0 ? inspected_owner(inspected) : compared_memberships[p], compared_memberships[p], what,
+                step, step, p + 1);
 }
 
 /* Histograms of the sizes and ratios of all buckets, with bins of an eighth of a share and of half a power of

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "cli/report/report.h"
+#include "cli/shared/output/memberships.h"
 
-enum { MEMBERSHIPS = 3, BUCKET_POINTS = 4000 };
-static const char *const memberships[MEMBERSHIPS] = {"own", "lsh", "smyrf"};
+enum { BUCKET_POINTS = 4000 };
 
 struct drawing {
     struct plot utility, sizes[MEMBERSHIPS];
@@ -42,13 +42,13 @@ static int draw_head(void *user, const char *key, const hashattn_value *head)
         drawing->layer = layer;
     double first = drawing->bucket;
     for (size_t p = 0; p < MEMBERSHIPS; p++) {
-        const hashattn_value *membership = hashattn_value_find(head, memberships[p]);
+        const hashattn_value *membership = hashattn_value_find(head, compared_memberships[p]);
         double share = hashattn_value_number(hashattn_value_find(membership, "utility"));
         if (p == 0)
             plot_add(&drawing->utility, plot_series_named(&drawing->utility, "bound: the best keys", 3),
                      (double)drawing->heads,
                      100 * hashattn_value_number(hashattn_value_find(membership, "bound")));
-        plot_add(&drawing->utility, plot_series_named(&drawing->utility, memberships[p], p),
+        plot_add(&drawing->utility, plot_series_named(&drawing->utility, compared_memberships[p], p),
                  (double)drawing->heads, 100 * share);
         drawing->membership = p;
         drawing->bucket = first;
@@ -79,7 +79,7 @@ void results_draw_buckets(const hashattn_value *record, const char *name, struct
     plot_free(&drawing.utility);
     for (size_t p = 0; p < MEMBERSHIPS; p++) {
         snprintf(drawing.sizes[p].title, PLOT_NAME, "Tokens by their best bucket, layer %g, %s, %.100s",
-                 drawing.layer, memberships[p], name);
+                 drawing.layer, compared_memberships[p], name);
         plot_write(results->buckets.to, &drawing.sizes[p], BUCKET_POINTS, ++results->figures);
         plot_free(&drawing.sizes[p]);
     }
