@@ -3,7 +3,7 @@
 # installed.
 # Planted and caught: the value of an option counted as an operand; tasks that cannot be generated offered for `data`; only the
 # first mechanism of a list completed; text after --name= completed as a name; file names that are cut at a space; names of
-# options offered after "--".
+# options offered after "--"; a preset of a task that is not offered, or offered twice.
 # Covers: complete.c
 . "$(dirname "$0")/checks.sh"
 
@@ -50,7 +50,8 @@ offers values_of_one_mechanism "--lha.hash=mlp|" train needle --lha.hash=m
 offers instruction_sets "$("$tool" info --json | python3 -c 'import json, sys; print("|".join(s["name"] for s in json.load(sys.stdin)["instruction_sets"]))')|auto|" info --isa ""
 offers precisions "bf16|" info --precision b
 offers inputs "iid|clustered|matched|same|" bench attention --input ""
-offers presets "lra|lra-small|bert|lha-lm|informer|" train --preset ""
+offers presets "$("$tool" info --json | python3 -c 'import json, sys; print("|".join(dict.fromkeys(p for t in json.load(sys.stdin)["tasks"] for p in t["presets"])))')|" train --preset ""
+offers a_preset "lra|lra-small|" train --preset lr
 offers mechanisms "$(list "$mechanisms")|" attend --attention ""
 offers mechanisms_of_a_list "local*5,lha|local*5,lsh|local*5,local|local*5,linear|local*5,linformer|local*5,longformer|local*5,lss|" train needle --attention "local*5,l"
 offers mechanisms_of_layers "--attention=yoso/softmax|" train needle --attention=yoso/sof

@@ -81,16 +81,32 @@ void options_add_split(struct options *options, const char **split, const char *
     options_offer(options, splits);
 }
 
+/* Fills options->presets with the names of all tasks, each once. */
+static void list_presets(struct options *options)
+{
+    size_t count = 0;
+    const char *name;
+    for (size_t task = 0; task < hashattn_task_count(); task++)
+        for (size_t i = 0; (name = hashattn_task_preset(task, i)) != NULL; i++) {
+            size_t at = 0;
+            while (at < count && strcmp(options->presets[at], name) != 0)
+                at++;
+            if (at == count)
+                options->presets[next_place(&count, MOST_PRESETS)] = name;
+        }
+    options->presets[count] = NULL;
+}
+
 void options_add_preset(struct options *options, const char **preset)
 {
-    static const char *const presets[] = {"lra", "lra-small", "bert", "lha-lm", "informer", NULL};
     static const char *const sizes[] = {"tiny", "mini", "small", "base", NULL};
     options_add_text(
         options, "preset", preset, "NAME",
         "lra: model and training as in the released Long Range Arena configurations; lra-small: its tasks in "
         "minutes; bert: as in BERT's pretraining; lha-lm: LHA's released language model, with heads of local "
         "and lha; informer: Informer on ETTh1");
-    options_offer(options, presets);
+    list_presets(options);
+    options_offer(options, options->presets);
     options_add_text(
         options, "size", &options->size, "NAME",
         "layers, dim, heads and ffn: tiny (2 x 128), mini (4 x 256), small (4 x 512) or base (12 x "

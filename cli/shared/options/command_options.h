@@ -34,7 +34,14 @@ struct setting {
     const char *text;
 };
 
-enum { OPTION_NAME = 48, MOST_OPTIONS = 48, MOST_LIBRARY = 512, MOST_SETTINGS = 64, MOST_OPERANDS = 1024 };
+enum {
+    OPTION_NAME = 48,
+    MOST_OPTIONS = 48,
+    MOST_LIBRARY = 512,
+    MOST_SETTINGS = 64,
+    MOST_OPERANDS = 1024,
+    MOST_PRESETS = 32
+};
 
 struct text_list {
     const char *items[MOST_OPERANDS];
@@ -48,8 +55,9 @@ struct options {
     size_t num_rows;
     hashattn_option library[MOST_LIBRARY];
     size_t num_library;
-    bool only_generated;   /* completion offers only tasks that `data` makes */
-    const char *size;      /* of --size, or NULL */
+    bool only_generated;                   /* completion offers only tasks that `data` makes */
+    const char *size;                      /* of --size, or NULL */
+    const char *presets[MOST_PRESETS + 1]; /* of all tasks, ended by NULL: what --preset offers */
     const char *task_sets; /* hashattn_task_info.attention of the named task; NULL: none is named */
     struct setting settings[MOST_SETTINGS];
     size_t num_settings;
