@@ -26,7 +26,6 @@ from ..operator import Attention
 
 _ELEMENTS = {torch.float32: _library.FLOAT32, torch.bfloat16: _library.BF16}
 _ALIGNMENT = 64
-_ALIGNED = 4  # bytes of the widest element
 
 
 def check_tensors(**tensors: Any) -> None:
@@ -151,36 +150,15 @@ def _place() -> _Place:
     return place
 
 
-class _Form:
-    """What calls with the same shapes, strides and options share: all but addresses and the seed."""
-
-    def __init__(self, call: Call, sizes: tuple[int, int]) -> None:
-        self.problem, self.sizes, self.out_shape = call.problem, sizes, call.out_shape
-        self.arrays = [layout.struct for layout in call.layouts]
-
-    def problem_of(self, seed: Tensor) -> _library.Problem:
-        problem = _library.Problem.from_buffer_copy(self.problem)
-        problem.seed = int(seed) % 2**64
-        return problem
-
-    def arrays_of(self, addresses: Sequence[int]) -> list[_library.Array]:
-        return [_library.Array(address, array.sequence_stride, array.row_stride, array.head_stride)
-                for address, array in zip(addresses, self.arrays)]
-
-
-_MOST_FORMS = 1024
-
-
 class _Kept(NamedTuple):
     attention: Attention
     learns: bool
-    forms: dict[Any, _Form]
 
 
 @functools.lru_cache(maxsize=64)
 def _kept(context: Context, mechanism: str, options: tuple[str, ...]) -> _Kept:
     attention = Attention(mechanism, context=context, **dict(zip(options[::2], options[1::2])))
-    return _Kept(attention, bool(attention.tensors(64, 64, 64)), {})
+    return _Kept(attention, bool(attention.tensors(64, 64, 64)))
 
 
 def _set_params(attention: Attention, handle: ObjectHandle, call: Call, params: Tensor) -> None:
@@ -197,14 +175,10 @@ def _set_params(attention: Attention, handle: ObjectHandle, call: Call, params: 
 class Opened:
     """A mechanism with its learned tensors, ready for one call. The context's lock is held."""
 
-    def __init__(self, handle: ObjectHandle, place: _Place, problem: _library.Problem, inputs: list[_library.Array],
-                 sizes: tuple[int, int], out_shape: tuple[int, ...], call: Call | None) -> None:
-        self._handle, self._place, self._problem, self._inputs = handle, place, problem, inputs
+    def __init__(self, handle: ObjectHandle, place: _Place, call: Call, sizes: tuple[int, int]) -> None:
+        self._handle, self._place, self._call = handle, place, call
         self.saved_bytes, self._scratch_bytes = sizes
-        self.out_shape = out_shape
-        self._packed = call is not None and call.packed
-        self._padded = call is not None and call.lengths is not None
-        self._call = call  # holds copies of inputs
+        self.out_shape = call.out_shape
 
     def result(self, like: Tensor, shape: tuple[int, ...]) -> Tensor:
         """As `new`; rows beyond the lengths are 0. OutOfMemoryError: there is no memory."""
@@ -212,39 +186,26 @@ class Opened:
             made = new(like, shape)
         except RuntimeError as error:
             raise OutOfMemoryError(f"no memory for a tensor of shape {shape}: {error}") from error
-        if self._padded:  # not by torch.zeros: see saved_block
+        if self._call.lengths is not None:  # not by torch.zeros: see saved_block
             ctypes.memset(made.data_ptr(), 0, made.nbytes)
         return made
 
     def run(self, name: str, tensors: Sequence[Tensor], *rest: Any) -> None:
         """Calls a function of the library with the problem, its inputs, further arrays, `rest`, and scratch memory."""
-        layouts = [TensorLayout(tensor, self._packed) for tensor in tensors]
-        arrays = [byref(array) for array in self._inputs] + [byref(layout.struct) for layout in layouts]
+        layouts = [TensorLayout(tensor, self._call.packed) for tensor in tensors]
+        arrays = [byref(layout.struct) for layout in (*self._call.layouts, *layouts)]
         function = getattr(_library.functions(), name)
         scratch = self._place.scratch(self._scratch_bytes)
-        self._handle.origin.check(function(self._handle.pointer, byref(self._problem), *arrays, *rest, scratch))
+        self._handle.origin.check(function(self._handle.pointer, byref(self._call.problem), *arrays, *rest, scratch))
 
 
 @contextmanager
 def opened(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_counts: Tensor | None,
            key_counts: Tensor | None, params: Tensor | None, max_len: int | None, padded: bool, seed: Tensor,
            causal: bool, mechanism: str, options: list[str]) -> Iterator[Opened]:
-    """The mechanism, ready; learned tensors are drawn from the call's seed if not given.
-
-    Checks and sizes of a call without masks, lengths and learned tensors are kept, which saves 20 us.
-    """
+    """The mechanism, ready; learned tensors are drawn from the call's seed if not given."""
     place = _place()
     kept = _kept(place.context, mechanism, tuple(options))
-    key: Any = None
-    if key_mask is None and query_counts is None and params is None and not kept.learns:
-        key = q.dtype, k.dtype, v.dtype, causal, q.shape, k.shape, v.shape, q.stride(), k.stride(), v.stride()
-        form = kept.forms.get(key)
-        addresses = q.data_ptr(), k.data_ptr(), v.data_ptr()
-        if form is not None and not any(address % _ALIGNED for address in addresses):
-            problem, inputs = form.problem_of(seed), form.arrays_of(addresses)
-            with kept.attention._use() as handle:
-                yield Opened(handle, place, problem, inputs, form.sizes, form.out_shape, None)
-            return
     call = call_of(q, k, v, key_mask, query_counts, key_counts, max_len, padded, seed, causal)
     if kept.learns and params is None:  # one that was kept may have those given in an earlier call
         kept = _kept.__wrapped__(place.context, mechanism, tuple(options))
@@ -252,8 +213,4 @@ def opened(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_count
         if params is not None:
             _set_params(kept.attention, handle, call, params)
         sizes = Attention._sizes_of_blocks(handle, call)  # refuses sizes that overflow, before anything is allocated
-        if key is not None and all(layout.tensor is given for layout, given in zip(call.layouts, (q, k, v))):
-            if len(kept.forms) >= _MOST_FORMS:
-                kept.forms.clear()
-            kept.forms[key] = _Form(call, sizes)
-        yield Opened(handle, place, call.problem, [layout.struct for layout in call.layouts], sizes, call.out_shape, call)
+        yield Opened(handle, place, call, sizes)
