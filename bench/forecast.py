@@ -145,7 +145,7 @@ def paper(setting):
     return "-" if theirs is None else f"{theirs:.3f}"
 
 
-def settings(kept):
+def runs_of(kept):
     """{(data, features, horizon): {model: runs}}."""
     of = {(data, features, horizon): {} for data in SETS for features in FEATURES for horizon in SETS[data]}
     for row in kept.rows:
@@ -154,7 +154,7 @@ def settings(kept):
 
 
 def document(kept):
-    of = settings(kept)
+    of = runs_of(kept)
     informers = [name for name in MODELS if name.startswith("informer")]
     others = [name for name in MODELS if name not in PATCHES + informers]
     return "\n".join(
@@ -165,7 +165,7 @@ def document(kept):
 
 
 def summary(kept):
-    of, mean = settings(kept), lambda runs: statistics.mean(row["mse"] for row in runs)
+    of, mean = runs_of(kept), lambda runs: statistics.mean(row["mse"] for row in runs)
     lines = ["MSE relative to `softmax` with the same seeds in per cent, mean and standard error over rows:", "",
              *beside_softmax(of), ""]
     counts = []
