@@ -11,7 +11,9 @@ extern "C" {
 #endif
 
 /* A model read from a run: config.json, and model.safetensors or, in a run that was stopped before its first
-   evaluation, last.safetensors. The context must outlive it. */
+   evaluation, last.safetensors. The context must outlive it. The first evaluation, prediction or forecast
+   packs its weights for products. They and the memory of the passes are kept until an option changes or the
+   model is freed. */
 typedef struct hashattn_model hashattn_model;
 
 /* BAD_FILE, with the file and what is wrong in it: `run` is not a run of this version of the library. */

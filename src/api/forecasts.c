@@ -76,8 +76,9 @@ hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data,
     TRY(run_config_data(host, config, &data));
     hashattn_status status = bridge_fill(host, config, &bridge);
     if (status == HASHATTN_OK)
-        status =
-            forecast_visit(host, &setup, config, model->net, model->values, data, which, seed, tell, &bridge);
+        status = evaluate_open(host, &setup, model->net, model->values, &model->session);
+    if (status == HASHATTN_OK)
+        status = forecast_visit(host, &setup, config, &model->session, data, which, seed, tell, &bridge);
     memory_free(host, (void *)bridge.names);
     memory_free(host, bridge.deviations);
     return status;

@@ -55,6 +55,7 @@ void hashattn_model_free(hashattn_model *model)
     if (model == NULL)
         return;
     struct host *host = &model->context->host;
+    session_close(host, &model->session);
     memory_free(host, model->values);
     model_free(host, model->net);
     run_config_free(host, &model->config);
@@ -77,8 +78,10 @@ static hashattn_status renew_net(struct host *host, void *owner)
     const struct params *now = model_params(net), *trained = model_params(model->net);
     bool same = now->num_rows == trained->num_rows && now->total == trained->total;
     struct model *unused = same ? model->net : net;
-    if (same)
+    if (same) {
+        session_close(&model->context->host, &model->session);
         model->net = net;
+    }
     size_t wanted = params_count(now), have = params_count(trained);
     model_free(host, unused);
     FAIL_IF(!same, host, HASHATTN_INVALID,
@@ -184,8 +187,10 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
     hashattn_status status = comm_agree(host, setup.comm, load_split(model, data, split, &dataset));
     struct evaluation result;
     if (status == HASHATTN_OK)
-        status = evaluate(host, &setup, model->net, model->values, &dataset, (size_t)config->training.batch,
-                          seed, NULL, &result);
+        status = evaluate_open(host, &setup, model->net, model->values, &model->session);
+    if (status == HASHATTN_OK)
+        status = evaluate(host, &setup, &model->session, &dataset, (size_t)config->training.batch, seed, NULL,
+                          &result);
     dataset_free(host, &dataset);
     if (status != HASHATTN_OK)
         return status;
@@ -277,8 +282,9 @@ static hashattn_status predict_part(struct host *host, void *context, struct dat
     size_t classes = model_outputs(model->net);
     setup.callback = model->callback == NULL ? NULL : tell_part;
     setup.user = prediction;
-    TRY(evaluate(host, &setup, model->net, model->values, part, (size_t)model->config.training.batch,
-                 prediction->seed, prediction->probabilities, &result));
+    TRY(evaluate_open(host, &setup, model->net, model->values, &model->session));
+    TRY(evaluate(host, &setup, &model->session, part, (size_t)model->config.training.batch, prediction->seed,
+                 prediction->probabilities, &result));
     prediction->num_cut += part->num_cut;
     for (size_t i = 0; i < part->count; i++, prediction->done++) {
         const float *row = prediction->probabilities + i * classes;

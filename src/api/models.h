@@ -13,6 +13,7 @@ struct hashattn_model {
     struct run_config config;
     struct model *net;
     float *values;                                  /* the parameters, one block */
+    struct session session;                         /* empty until they are used with the present options */
     int64_t last_step;                              /* see struct run_values */
     struct metric_list metrics;                     /* of the last evaluation */
     hashattn_difference differences[MODEL_METRICS]; /* of the last comparison */

@@ -36,7 +36,7 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     cost->sequences = steps * (size_t)(stepper->options->batch * stepper->options->accumulate) *
                       (stepper->train.pairs || decodes ? 2 : 1);
     cost->loss = outcome.loss;
-    cost->workspace_bytes = stepper->space.pass.size;
+    cost->workspace_bytes = stepper->session.space.pass.size;
     cost->tokens_per_second = (double)cost->tokens / total * 1e3;
     cost->step_ms = median(times, steps);
     return HASHATTN_OK;
@@ -49,18 +49,19 @@ static hashattn_status measure_forward(struct stepper *stepper, size_t passes, d
     size_t count = size_min((size_t)stepper->options->batch, stepper->train.count);
     struct train_setup setup = *stepper->setup;
     setup.callback = NULL;
-    struct model_space space = {.made = NULL};
+    struct session session;
     struct evaluation found;
-    hashattn_status status = HASHATTN_OK;
+    hashattn_status status = session_open(stepper->host, stepper->model, &session);
     for (size_t i = 0; i <= passes && status == HASHATTN_OK; i++) { /* the first warms up */
         double start = clock_seconds();
-        status = evaluate_within(stepper->host, &setup, stepper->model, stepper->values, &stepper->train,
-                                 count, count, (uint64_t)stepper->options->seed, NULL, &space, &found);
+        session_pack(&session, setup.kernels, setup.pool, stepper->values, false);
+        status = evaluate_within(stepper->host, &setup, &session, &stepper->train, count, count,
+                                 (uint64_t)stepper->options->seed, NULL, &found);
         if (i > 0)
             times[i - 1] = (clock_seconds() - start) * 1e3;
     }
-    cost->forward_bytes = space.pass.size;
-    model_space_free(stepper->host, &space);
+    cost->forward_bytes = session.space.pass.size;
+    session_close(stepper->host, &session);
     cost->forward_ms = median(times, passes);
     return status;
 }

@@ -38,3 +38,28 @@ void model_space_free(struct host *host, struct model_space *space)
     workspace_free(host, &space->pass);
     workspace_free(host, &space->plan);
 }
+
+hashattn_status session_open(struct host *host, struct model *model, struct session *session)
+{
+    void *room;
+    *session = (struct session){.model = NULL};
+    TRY(memory_new(host, params_room(model_params(model)), sizeof(float), "weights laid for products",
+                   &room));
+    session->model = model;
+    session->room = room;
+    return HASHATTN_OK;
+}
+
+void session_pack(struct session *session, const struct kernels *kernels, struct pool *pool,
+                  const float *values, bool backward)
+{
+    session->values =
+        params_lay(model_params(session->model), kernels, pool, values, backward, session->room);
+}
+
+void session_close(struct host *host, struct session *session)
+{
+    model_space_free(host, &session->space);
+    memory_free(host, session->room);
+    *session = (struct session){.model = NULL};
+}

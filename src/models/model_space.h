@@ -1,4 +1,5 @@
-/* The memory of a model's passes, reused from batch to batch: it grows to the largest.
+/* The memory of a model's passes, reused from batch to batch: it grows to the largest. A session has the
+   packed weights too.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_MODEL_SPACE_H
 #define MODELS_MODEL_SPACE_H
@@ -22,5 +23,20 @@ hashattn_status model_space_open(struct host *host, struct model_space *space, c
                                  const struct model_batch *batch, const float *values,
                                  struct model_pass **pass);
 void model_space_free(struct host *host, struct model_space *space);
+
+/* A model that is ready for forward passes: its weights packed once, for any number of batches. */
+struct session {
+    struct model *model; /* the caller's; NULL: the session is empty */
+    float *room;         /* params_room floats, or NULL */
+    const float *values; /* of params_lay, once they are packed */
+    struct model_space space;
+};
+/* Allocates the room. The session is empty after a failure. */
+hashattn_status session_open(struct host *host, struct model *model, struct session *session);
+/* Packs parameters `values` as params_lay does; the ones before are gone. */
+void session_pack(struct session *session, const struct kernels *kernels, struct pool *pool,
+                  const float *values, bool backward);
+/* Empties the session. Does nothing to an empty one. */
+void session_close(struct host *host, struct session *session);
 
 #endif

@@ -70,7 +70,7 @@ size_t params_place(struct params *params, size_t k, size_t n);
 /* Floats of the room that params_lay fills; 0: nothing is packed. */
 size_t params_room(const struct params *params);
 /* Prepares values for the layers. Returns a copy in `room`, after the packed weights, valid until the values
-   change (one step, or a whole evaluation); if nothing is packed, returns the values themselves. Weights that
+   change (one step, or a whole session); if nothing is packed, returns the values themselves. Weights that
    no product reads unpacked are not copied. backward: packs for backward passes too. */
 const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,
                         const float *values, bool backward, float *room);

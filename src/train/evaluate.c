@@ -128,15 +128,13 @@ struct batch_outcome {
 struct evaluating {
     struct host *host;
     const struct train_setup *setup;
-    const struct model *model;
-    const float *values; /* packed for products */
+    struct session *session;
+    const struct model *model; /* of the session */
     const struct dataset *dataset;
     size_t count, batch, num_batches;
     uint64_t seed;
-    struct model_space *space;
     double start;
     struct packed_examples packed;
-    float *room;                 /* params_room, or NULL */
     void *counts;                /* model_baselines_size */
     float *kept;                 /* (count, model_outputs), for overall metrics; or NULL */
     float *outputs;              /* the caller's, or `kept` */
@@ -164,7 +162,6 @@ static void evaluating_free(struct evaluating *e)
     memory_free(e->host, e->found);
     memory_free(e->host, e->kept);
     memory_free(e->host, e->counts);
-    memory_free(e->host, e->room);
     packed_examples_free(e->host, &e->packed);
 }
 
@@ -176,9 +173,6 @@ static hashattn_status evaluating_new(struct evaluating *e)
     void *block;
     TRY(packed_examples_new(host, e->dataset, e->batch, &e->packed));
     TRY(memory_new_zeroed(host, model_baselines_size(model), 1, "counts of targets", &e->counts));
-    TRY(memory_new(host, params_room(model_params(model)), sizeof(float), "weights laid for products",
-                   &block));
-    e->room = block;
     TRY(memory_new(host, keeps ? size_product(e->count, model_outputs(model)) : 0, sizeof(float),
                    "predictions", &block));
     e->kept = block;
@@ -221,7 +215,8 @@ static hashattn_status run_batch(struct evaluating *e, const struct model_batch 
 {
     struct batch_outcome *found = found_of(e, comm_rank(&e->grid.row), index);
     struct model_pass *pass;
-    TRY(agree_on_rows(e, model_space_open(e->host, e->space, e->model, batch, e->values, &pass)));
+    TRY(agree_on_rows(
+        e, model_space_open(e->host, &e->session->space, e->model, batch, e->session->values, &pass)));
     model_forward(pass);
     model_count(pass, found->sums);
     found->tokens = model_batch_rows(batch);
@@ -328,19 +323,17 @@ static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
 }
 
 /* Fills the rest of *e, evaluates, and frees what it allocated. */
-static hashattn_status run_all(struct evaluating *e, const float *values, struct evaluation *result)
+static hashattn_status run_all(struct evaluating *e, struct evaluation *result)
 {
+    e->model = e->session->model;
     e->batch = size_min(e->batch, e->count);
     e->num_batches = e->batch == 0 ? 0 : (e->count + e->batch - 1) / e->batch;
     e->start = clock_seconds();
     int64_t shared = e->setup->sequence_parallel;
     TRY(rank_grid_open(e->host, e->setup->comm, shared == 0 ? 1 : shared, &e->grid));
     hashattn_status status = agree_on_rows(e, evaluating_new(e));
-    if (status == HASHATTN_OK) {
-        e->values =
-            params_lay(model_params(e->model), e->setup->kernels, e->setup->pool, values, false, e->room);
+    if (status == HASHATTN_OK)
         status = run_share(e);
-    }
     status = comm_agree(e->host, e->setup->comm, status);
     if (status == HASHATTN_OK)
         status = conclude(e, result);
@@ -348,51 +341,54 @@ static hashattn_status run_all(struct evaluating *e, const float *values, struct
     return status;
 }
 
-hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, const struct model *model,
-                                const float *values, const struct dataset *dataset, size_t count,
-                                size_t batch, uint64_t seed, float *outputs, struct model_space *space,
-                                struct evaluation *result)
+hashattn_status evaluate_open(struct host *host, const struct train_setup *setup, struct model *model,
+                              const float *values, struct session *session)
+{
+    bool open = session->model != NULL;
+    hashattn_status status =
+        comm_agree(host, setup->comm, open ? HASHATTN_OK : session_open(host, model, session));
+    if (!open && status == HASHATTN_OK)
+        session_pack(session, setup->kernels, setup->pool, values, false);
+    else if (!open)
+        session_close(host, session);
+    return status;
+}
+
+hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, struct session *session,
+                                const struct dataset *dataset, size_t count, size_t batch, uint64_t seed,
+                                float *outputs, struct evaluation *result)
 {
     struct evaluating e = {.host = host,
                            .setup = setup,
-                           .model = model,
+                           .session = session,
                            .dataset = dataset,
                            .count = count,
                            .batch = batch,
                            .seed = seed,
-                           .space = space,
                            .outputs = outputs};
-    return run_all(&e, values, result);
+    return run_all(&e, result);
 }
 
-hashattn_status evaluate(struct host *host, const struct train_setup *setup, struct model *model,
-                         const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
-                         float *outputs, struct evaluation *result)
+hashattn_status evaluate(struct host *host, const struct train_setup *setup, struct session *session,
+                         const struct dataset *dataset, size_t batch, uint64_t seed, float *outputs,
+                         struct evaluation *result)
 {
-    struct model_space space = {.made = NULL};
-    TRY(comm_agree(host, setup->comm, evaluate_fit(host, model, dataset)));
-    hashattn_status status = evaluate_within(host, setup, model, values, dataset, dataset->count, batch, seed,
-                                             outputs, &space, result);
-    model_space_free(host, &space);
-    return status;
+    TRY(comm_agree(host, setup->comm, evaluate_fit(host, session->model, dataset)));
+    return evaluate_within(host, setup, session, dataset, dataset->count, batch, seed, outputs, result);
 }
 
-hashattn_status evaluate_examples(struct host *host, const struct train_setup *setup, struct model *model,
-                                  const float *values, const struct dataset *dataset, uint64_t seed,
-                                  double *sums, struct evaluation *result)
+hashattn_status evaluate_examples(struct host *host, const struct train_setup *setup, struct session *session,
+                                  const struct dataset *dataset, uint64_t seed, double *sums,
+                                  struct evaluation *result)
 {
-    struct model_space space = {.made = NULL};
     struct evaluating e = {.host = host,
                            .setup = setup,
-                           .model = model,
+                           .session = session,
                            .dataset = dataset,
                            .count = dataset->count,
                            .batch = 1,
                            .seed = seed,
-                           .space = &space,
                            .sums = sums};
-    TRY(comm_agree(host, setup->comm, evaluate_fit(host, model, dataset)));
-    hashattn_status status = run_all(&e, values, result);
-    model_space_free(host, &space);
-    return status;
+    TRY(comm_agree(host, setup->comm, evaluate_fit(host, session->model, dataset)));
+    return run_all(&e, result);
 }

@@ -15,13 +15,12 @@
 void stepper_close(struct stepper *s)
 {
     struct host *host = s->host;
-    model_space_free(host, &s->space);
+    session_close(host, &s->session);
     memory_free(host, s->trained);
     memory_free(host, s->outcomes);
     memory_free(host, s->sum_room);
     memory_free(host, s->more);
     memory_free(host, s->chunk_sums);
-    memory_free(host, s->room);
     memory_free(host, s->blocks);
     batches_free(host, &s->batches);
     dataset_free(host, &s->train);
@@ -39,8 +38,7 @@ static hashattn_status make_blocks(struct stepper *s)
     s->blocks = block;
     s->values = s->blocks;
     s->gradients = s->blocks + total;
-    TRY(memory_new(host, params_room(s->params), sizeof(float), "weights laid for products", &block));
-    s->room = block;
+    TRY(session_open(host, s->model, &s->session));
     TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
     s->chunk_sums = block;
     size_t num_ranges;
@@ -120,7 +118,6 @@ struct frame {
     struct stepper *stepper;
     int64_t step;
     double counts[TASK_OBJECTIVES]; /* sums of the weights of the targets over all micro-batches */
-    const float *values;            /* packed for products */
     struct tree_stack stack;        /* the shards so far, without the last one of this rank */
     bool asked;                     /* agree_on_sums has been called */
     hashattn_status agreed;         /* what it has returned */
@@ -156,7 +153,7 @@ static hashattn_status reserve(struct stepper *s)
         uint64_t largest = batches_largest(&s->batches, count, first, number);
         const struct model_batch batch = batch_of(s, pack(s, largest, first, number), &(struct frame){0});
         struct model_pass *pass;
-        TRY(model_space_open(s->host, &s->space, s->model, &batch, NULL, &pass));
+        TRY(model_space_open(s->host, &s->session.space, s->model, &batch, NULL, &pass));
     }
     return HASHATTN_OK;
 }
@@ -287,7 +284,8 @@ static hashattn_status run_part(struct stepper *s, struct frame *frame, size_t s
         return HASHATTN_OK;
     struct model_batch batch = batch_of(s, pack(s, step, first, number), frame);
     struct model_pass *pass;
-    TRY(agree_on_rows(s, model_space_open(s->host, &s->space, s->model, &batch, frame->values, &pass)));
+    TRY(agree_on_rows(
+        s, model_space_open(s->host, &s->session.space, s->model, &batch, s->session.values, &pass)));
     profile_lap(batch.profile, PROFILE_DATA);
     double loss = model_forward(pass);
     TRY(agree_on_rows(s, isfinite(loss) ? HASHATTN_OK : fail_not_finite(s, "the loss", loss, frame->step)));
@@ -298,7 +296,7 @@ static hashattn_status run_part(struct stepper *s, struct frame *frame, size_t s
     }
     model_backward(pass, gradients, sends ? &listener : NULL);
     model_count(pass, outcome->sums);
-    outcome->saved_bytes = size_max(outcome->saved_bytes, model_saved_bytes(s->space.made));
+    outcome->saved_bytes = size_max(outcome->saved_bytes, model_saved_bytes(s->session.space.made));
     outcome->tokens += model_batch_rows(&batch);
     outcome->loss += loss;
     profile_lap(batch.profile, PROFILE_HEAD);
@@ -382,11 +380,8 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struc
     *outcome = (struct step_outcome){0};
     profile_begin(s->setup->profile);
     uint64_t accumulate = (uint64_t)options->accumulate;
-    struct frame frame = {
-        .stepper = s,
-        .step = step,
-        .values = params_lay(s->params, s->setup->kernels, s->setup->pool, s->values, true, s->room),
-    };
+    struct frame frame = {.stepper = s, .step = step};
+    session_pack(&s->session, s->setup->kernels, s->setup->pool, s->values, true);
     profile_lap(s->setup->profile, PROFILE_LAYING);
     batches_counts(&s->batches, (uint64_t)step * accumulate, accumulate, frame.counts);
     open_stream(&frame);

@@ -39,10 +39,9 @@ struct stepper {
     struct batches batches;
     float *blocks; /* values, gradients, m, v */
     float *values, *gradients;
-    float *room; /* params_room floats: the values as a step's passes read them; or NULL */
     struct optim optim;
     double *chunk_sums;
-    struct model_space space;
+    struct session session; /* the values as a pass reads them, and its memory */
     struct rank_grid grid;
     size_t first_shard, end_shard;  /* of this rank */
     float *more;                    /* gradients of shards after the first */

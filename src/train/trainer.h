@@ -10,7 +10,7 @@
 #define TRAIN_TRAINER_H
 
 #include "base/pool.h"
-#include "models/model.h"
+#include "models/model_space.h"
 #include "nn/profile.h"
 #include "tasks/task.h"
 
@@ -129,10 +129,14 @@ struct evaluation {
     size_t confused;                                   /* classes; 0: no confusion (models/model.h) */
     size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED]; /* (confused, confused) */
 };
-/* Evaluates parameters `values` on a data set in packed batches of `batch`. outputs: (count, model_outputs)
-   or NULL. INTERRUPTED if the callback asked to stop. */
-hashattn_status evaluate(struct host *host, const struct train_setup *setup, struct model *model,
-                         const float *values, const struct dataset *dataset, size_t batch, uint64_t seed,
-                         float *outputs, struct evaluation *result);
+/* Opens a session with parameters `values`, unless it is open already. The ranks of the setup agree: if one
+   lacks the memory, the session stays closed on all. Close it with session_close. */
+hashattn_status evaluate_open(struct host *host, const struct train_setup *setup, struct model *model,
+                              const float *values, struct session *session);
+/* Evaluates an open session on a data set in packed batches of `batch`. outputs: (count, model_outputs) or
+   NULL. INTERRUPTED if the callback asked to stop. */
+hashattn_status evaluate(struct host *host, const struct train_setup *setup, struct session *session,
+                         const struct dataset *dataset, size_t batch, uint64_t seed, float *outputs,
+                         struct evaluation *result);
 
 #endif

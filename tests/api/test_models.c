@@ -2,7 +2,8 @@
    runs. Planted and caught: the options kept after a refused set; an encoder not rebuilt; probabilities of
    the wrong row; the least likely class returned as best; the split cut by the seed of the hashing; the
    values leaked when a load fails; memory allocated for a model before its file was checked, or for all
-   sinusoids that its config claims; an evaluation not stopped; the first difference for every index.
+   sinusoids that its config claims; an evaluation not stopped; the first difference for every index; weights
+   packed for each part of a file; weights of the model before an option changed.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/models.h"
 #include "support/tiny_run.h"
 
 static void write_text(const char *path, const char *text)
@@ -308,6 +310,89 @@ static void options_may_differ_from_training(void **state)
     hashattn_context_free(context);
 }
 
+/* The sum of the probabilities of all documents weighted by their number: the bits depend on each. */
+static int weigh(void *user, size_t document, size_t best, const float *probabilities)
+{
+    (void)best;
+    *(double *)user += (double)(document + 1) * (double)probabilities[1];
+    return 0;
+}
+
+/* Kernels that count how many tiles of the parameters are transposed: only packing does that. */
+static struct kernels counted;
+static const struct kernels *counting_for;
+static const float *counted_from, *counted_to;
+static size_t tiles_packed;
+
+static void count_transpose(float *out, size_t ld_out, const float *in, size_t ld_in, size_t rows,
+                            size_t cols)
+{
+    tiles_packed += in >= counted_from && in < counted_to;
+    counting_for->tiles.transpose(out, ld_out, in, ld_in, rows, cols);
+}
+
+static hashattn_model *counted_model(hashattn_context *context)
+{
+    hashattn_model *model;
+    check_ok(context, hashattn_model_load(context, "filter", &model));
+    counted_from = model->values;
+    counted_to = model->values + model_params(model->net)->total;
+    tiles_packed = 0;
+    return model;
+}
+
+/* The tiles that predicting a file packs. */
+static size_t packed_for(hashattn_model *model, const char *path, double *sum)
+{
+    *sum = 0;
+    tiles_packed = 0;
+    check_ok(model->context, hashattn_model_predict_file(model, path, 1, weigh, sum, NULL));
+    return tiles_packed;
+}
+
+static void weights_are_packed_once_until_an_option_changes(void **state)
+{
+    (void)state;
+    enum { DOCUMENTS = 600 }; /* three parts */
+    make_mail();
+    FILE *file = fopen("parts.jsonl", "wb");
+    for (int i = 0; i < DOCUMENTS; i++)
+        fprintf(file, "{\"text\": \"%c%c%cz\"}\n", 'a' + i % 26, 'a' + i / 26 % 26, 'a' + i % 7);
+    fclose(file);
+    write_text("one.jsonl", "{\"text\": \"aaaaa\"}\n");
+    hashattn_context_options options;
+    hashattn_context_options_default(&options);
+    options.threads = 1;
+    options.precision = "bf16"; /* packs small weights too */
+    hashattn_context *context;
+    assert_int_equal(hashattn_context_new(&options, NULL, 0, &context), HASHATTN_OK);
+    counting_for = context->kernels;
+    counted = *counting_for;
+    counted.tiles.transpose = count_transpose;
+    context->kernels = &counted;
+    double one, first, again, changed, fresh;
+    hashattn_model *model = counted_model(context);
+    size_t once = packed_for(model, "one.jsonl", &one);
+    assert_true(once > 0);
+    hashattn_model_free(model);
+    model = counted_model(context);
+    assert_int_equal(packed_for(model, "parts.jsonl", &first), once);
+    hashattn_evaluation found = {.struct_size = sizeof found};
+    check_ok(context, hashattn_model_evaluate(model, NULL, "train", 1, &found));
+    assert_int_equal(tiles_packed, once);
+    assert_int_equal(packed_for(model, "parts.jsonl", &again), 0);
+    assert_true(again == first);
+    check_ok(context, hashattn_model_set(model, "num_hashes", "2"));
+    assert_int_equal(packed_for(model, "parts.jsonl", &changed), once);
+    hashattn_model_free(model);
+    model = counted_model(context);
+    check_ok(context, hashattn_model_set(model, "num_hashes", "2"));
+    assert_int_equal(packed_for(model, "parts.jsonl", &fresh), once);
+    assert_true(changed == fresh && changed != first);
+    hashattn_model_free(model);
+    hashattn_context_free(context);
+}
+
 /* An option that changes tensors is refused, and the model works on. */
 static void options_that_change_tensors_are_refused(void **state)
 {
@@ -582,6 +667,7 @@ int main(void)
         cmocka_unit_test(documents_are_predicted_in_order),
         cmocka_unit_test(evaluations_are_watched_and_stopped),
         cmocka_unit_test(options_may_differ_from_training),
+        cmocka_unit_test(weights_are_packed_once_until_an_option_changes),
         cmocka_unit_test(buckets_are_inspected),
         cmocka_unit_test(options_that_change_tensors_are_refused),
         cmocka_unit_test(broken_runs_are_reported),

@@ -1,5 +1,6 @@
 /* The memory of passes grows to the largest batch and is kept for smaller ones. Planted and caught: a block
-   that stays as small as it was; a block made anew for each batch.
+   that stays as small as it was; a block made anew for each batch; weights of a session packed from the
+   values before; a model left in a session that failed to open.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/model_space.h"
 
@@ -45,6 +46,7 @@ static void passes_share_the_memory(void **state)
     config.decoder_rows = config.decoded_rows = 0;
     config.layers = 1;
     config.dim = config.ffn = 8;
+    config.precision = PRECISION_BF16; /* packs weights of any size */
     check_status(&base.host, head_plan_new(&base.host, "softmax", &config.plan), HASHATTN_OK, NULL);
     check_status(&base.host, model_new(&base.host, &config, &model), HASHATTN_OK, NULL);
     check_status(&base.host, model_fit(&base.host, model, 400), HASHATTN_OK, NULL);
@@ -76,6 +78,25 @@ static void passes_share_the_memory(void **state)
                  NULL);
     model_forward(pass);
     assert_true(model_rows(pass)[0] == first); /* alone as beside another */
+    struct session session;
+    check_status(&base.host, session_open(&base.host, model, &session), HASHATTN_OK, NULL);
+    float *moved_value = base.values + model_params(model)->rows[0].offset + 8, kept = *moved_value;
+    for (int moved = 1; moved >= 0; moved--) { /* other values, then those above */
+        *moved_value = moved ? kept + 1 : kept;
+        session_pack(&session, base.kernels, base.pool, base.values, false);
+        check_status(&base.host,
+                     model_space_open(&base.host, &session.space, model, &batch, session.values, &pass),
+                     HASHATTN_OK, NULL);
+        model_forward(pass);
+        assert_int_equal(model_rows(pass)[0] == first, !moved);
+    }
+    session_close(&base.host, &session);
+    assert_true(session.model == NULL && session.room == NULL && session.space.pass.block == NULL);
+    session_close(&base.host, &session);
+    struct failing_host failing;
+    failing_host_init(&failing, 0);
+    check_status(&failing.host, session_open(&failing.host, model, &session), HASHATTN_NO_MEMORY, "weights");
+    assert_true(session.model == NULL && session.room == NULL);
     model_space_free(&base.host, &space);
     assert_true(space.plan.block == NULL && space.pass.block == NULL);
     memset(&base.params, 0, sizeof base.params); /* the model's */

@@ -1,6 +1,7 @@
 /* Ranks are threads of this process (support/thread_ranks.h), so a test sees the state of all of them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/train_team.h"
+#include "support/evaluate_once.h"
 
 #include <math.h>
 #include <string.h>
@@ -142,8 +143,8 @@ void exam_work(struct comm *comm, void *argument)
     const struct params *params = model_params(model);
     rank_require(memory_new_zeroed(&host, params->total, sizeof(float), "values", &values) == HASHATTN_OK);
     params_start(params, 1, values);
-    rank_require(evaluate(&host, &setup, model, values, exam->dataset, exam->batch, 9, exam->outputs[rank],
-                          &exam->found[rank]) == HASHATTN_OK);
+    rank_require(evaluate_once(&host, &setup, model, values, exam->dataset, exam->batch, 9,
+                               exam->outputs[rank], &exam->found[rank]) == HASHATTN_OK);
     memory_free(&host, values);
     model_free(&host, model);
     pool_free(&host, setup.pool);

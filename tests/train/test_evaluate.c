@@ -14,6 +14,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "support/check.h"
+#include "support/evaluate_once.h"
 #include "support/named_metric.h"
 #include "support/small_run.h"
 #include "support/test_pass.h"
@@ -60,8 +61,8 @@ static void fixture_free(struct fixture *fixture)
 static hashattn_status run(struct fixture *fixture, size_t batch, uint64_t seed, float *probabilities,
                            struct evaluation *found)
 {
-    return evaluate(&fixture->small.host, &fixture->setup, fixture->model, fixture->values, &fixture->dataset,
-                    batch, seed, probabilities, found);
+    return evaluate_once(&fixture->small.host, &fixture->setup, fixture->model, fixture->values,
+                         &fixture->dataset, batch, seed, probabilities, found);
 }
 
 /* Probabilities of one example by itself, without evaluate. */
@@ -385,8 +386,8 @@ static void failing_allocations_leave_nothing(void **state)
         struct failing_host failing;
         struct evaluation found;
         failing_host_init(&failing, n);
-        status = evaluate(&failing.host, &fixture.setup, fixture.model, fixture.values, &fixture.dataset, 5,
-                          9, NULL, &found);
+        status = evaluate_once(&failing.host, &fixture.setup, fixture.model, fixture.values, &fixture.dataset,
+                               5, 9, NULL, &found);
         assert_int_equal(failing.outstanding, 0);
         assert_true(n < 100);
     }

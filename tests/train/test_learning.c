@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "models/model_io.h"
 #include "support/check.h"
+#include "support/evaluate_once.h"
 #include "support/named_metric.h"
 #include "support/small_run.h"
 
@@ -66,8 +67,8 @@ static double test_run(struct small_run *small, struct train_setup setup, float 
     const struct model_block block = {"", values, NULL};
     check_status(host, model_load(host, path, params, &block, 1), HASHATTN_OK, NULL);
     check_status(host,
-                 evaluate(host, &setup, model, values, &fresh, 32, (uint64_t)small->config.training.seed,
-                          probabilities, &found),
+                 evaluate_once(host, &setup, model, values, &fresh, 32, (uint64_t)small->config.training.seed,
+                               probabilities, &found),
                  HASHATTN_OK, NULL);
     assert_int_equal(found.examples, FRESH);
     double accuracy = metric_named(model, found.metrics, "accuracy");

@@ -38,7 +38,7 @@ static size_t plans_of_step(const char *plan, const char *layers)
     check_status(&small.host, stepper_run(&stepper, 0, sums, &outcome), HASHATTN_OK, NULL);
     assert_int_equal((sizes_counted[0] + sizes_counted[1]) % BATCH, 0);
     size_t plans = (sizes_counted[0] + sizes_counted[1]) / BATCH;
-    assert_int_equal(model_num_plans(stepper.space.made), plans);
+    assert_int_equal(model_num_plans(stepper.session.space.made), plans);
     stepper_close(&stepper);
     pool_free(&small.host, pool);
     small_run_free(&small);

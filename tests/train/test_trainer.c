@@ -9,6 +9,7 @@
    in its first save that cannot be resumed, or one that lost a file started anew; a best whose metric the
    file lacks never beaten, or beaten by anything; a mean logged as the loss of a step.
    SPDX-License-Identifier: Apache-2.0 */
+#include "support/evaluate_once.h"
 #include "train/trainer.h"
 
 #include <fcntl.h>
@@ -315,7 +316,8 @@ static void the_best_model_is_what_is_kept(void **state)
     const struct model_block block = {"", values, NULL};
     check_status(host, model_load(host, path, params, &block, 1), HASHATTN_OK, NULL);
     small_run_load(&small, SPLIT_VALID, &valid);
-    check_status(host, evaluate(host, &setup, model, values, &valid, 5, 1, NULL, &found), HASHATTN_OK, NULL);
+    check_status(host, evaluate_once(host, &setup, model, values, &valid, 5, 1, NULL, &found), HASHATTN_OK,
+                 NULL);
     assert_true(metric_named(model, found.metrics, "accuracy") == best_accuracy);
     assert_true(metric_named(model, found.metrics, "loss") == best_loss);
     dataset_free(host, &valid);

@@ -122,10 +122,14 @@ static hashattn_status evaluate_both(struct host *host, const struct train_setup
     own.user = &relay;
     for (int i = 0; i < 2; i++) {
         const struct compared *run = sides[i].run;
+        struct session session = {.model = NULL};
         struct evaluation unused;
         relay.done = i == 0 ? 0 : sides[0].dataset.count;
-        TRY(evaluate_examples(host, &own, run->model, run->values, &sides[i].dataset, seed, sides[i].sums,
-                              &unused));
+        TRY(evaluate_open(host, &own, run->model, run->values, &session));
+        hashattn_status status =
+            evaluate_examples(host, &own, &session, &sides[i].dataset, seed, sides[i].sums, &unused);
+        session_close(host, &session);
+        TRY(status);
         side_sum_windows(&sides[i]);
     }
     return HASHATTN_OK;

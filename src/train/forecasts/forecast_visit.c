@@ -93,9 +93,8 @@ static hashattn_status visit_all(struct visiting *v, bool known, forecast_visito
 }
 
 hashattn_status forecast_visit(struct host *host, const struct train_setup *setup,
-                               const struct run_config *config, struct model *model, const float *values,
-                               const char *data, enum split split, uint64_t seed, forecast_visitor *visit,
-                               void *user)
+                               const struct run_config *config, struct session *session, const char *data,
+                               enum split split, uint64_t seed, forecast_visitor *visit, void *user)
 {
     struct visiting v = {.host = host, .config = config};
     struct evaluation unused;
@@ -108,8 +107,8 @@ hashattn_status forecast_visit(struct host *host, const struct train_setup *setu
     if (status == HASHATTN_OK)
         status = comm_agree(host, setup->comm, visiting_new(&v));
     if (status == HASHATTN_OK)
-        status = evaluate(host, setup, model, values, &v.dataset, (size_t)config->training.batch, seed,
-                          v.outputs, &unused);
+        status = evaluate(host, setup, session, &v.dataset, (size_t)config->training.batch, seed, v.outputs,
+                          &unused);
     if (status == HASHATTN_OK)
         status = visit_all(&v, split != SPLIT_COUNT, visit, user);
     visiting_free(&v);

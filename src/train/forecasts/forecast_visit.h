@@ -19,11 +19,10 @@ struct forecast_window {
 /* Returns true to stop. */
 typedef bool forecast_visitor(void *user, const struct forecast_window *window);
 
-/* Visits the windows of a split in order; SPLIT_COUNT: the one that ends with the file `data`. REFUSED: the
-   task does not forecast. INTERRUPTED: a callback asked to stop. */
+/* Visits the windows of a split in order, with an open session; SPLIT_COUNT: the one that ends with the file
+   `data`. REFUSED: the task does not forecast. INTERRUPTED: a callback asked to stop. */
 hashattn_status forecast_visit(struct host *host, const struct train_setup *setup,
-                               const struct run_config *config, struct model *model, const float *values,
-                               const char *data, enum split split, uint64_t seed, forecast_visitor *visit,
-                               void *user);
+                               const struct run_config *config, struct session *session, const char *data,
+                               enum split split, uint64_t seed, forecast_visitor *visit, void *user);
 
 #endif

@@ -123,9 +123,10 @@ static hashattn_status evaluate_now(struct trainer *t)
                                        .user = t};
     double start = clock_seconds();
     profile_begin(t->setup->profile);
-    hashattn_status status = evaluate_within(t->host, &asking, t->stepper.model, t->stepper.values, &t->valid,
-                                             t->num_valid, (size_t)t->options->batch,
-                                             (uint64_t)t->options->seed, NULL, &t->stepper.space, &found);
+    session_pack(&t->stepper.session, asking.kernels, asking.pool, t->stepper.values, false);
+    hashattn_status status =
+        evaluate_within(t->host, &asking, &t->stepper.session, &t->valid, t->num_valid,
+                        (size_t)t->options->batch, (uint64_t)t->options->seed, NULL, &found);
     t->state.seconds += clock_seconds() - start;
     profile_lap(t->setup->profile, PROFILE_EVALUATION);
     if (status == HASHATTN_INTERRUPTED) {

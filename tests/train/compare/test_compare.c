@@ -2,6 +2,7 @@
    second run evaluated with another seed; targets or directories not compared; the progress of the second
    evaluation begun at 0; sums of all examples in the place of the first.
    SPDX-License-Identifier: Apache-2.0 */
+#include "support/evaluate_once.h"
 #include "train/compare/compare.h"
 
 #include <math.h>
@@ -79,14 +80,14 @@ static void losses(struct fixture *fixture, struct small_run *data, double *foun
         one.targets[0].ids = dataset.targets[0].ids + i;
         one.targets[0].weights = dataset.targets[0].weights == NULL ? NULL : dataset.targets[0].weights + i;
         check_status(&fixture->small.host,
-                     evaluate(&fixture->small.host, &fixture->setup, fixture->model, fixture->values, &one, 1,
-                              9, NULL, &evaluation),
+                     evaluate_once(&fixture->small.host, &fixture->setup, fixture->model, fixture->values,
+                                   &one, 1, 9, NULL, &evaluation),
                      HASHATTN_OK, NULL);
         found[i] = metric_named(fixture->model, evaluation.metrics, "loss");
     }
     check_status(&fixture->small.host,
-                 evaluate(&fixture->small.host, &fixture->setup, fixture->model, fixture->values, &dataset, 5,
-                          9, NULL, &evaluation),
+                 evaluate_once(&fixture->small.host, &fixture->setup, fixture->model, fixture->values,
+                               &dataset, 5, 9, NULL, &evaluation),
                  HASHATTN_OK, NULL);
     *mean = metric_named(fixture->model, evaluation.metrics, "loss");
     dataset_free(&data->host, &dataset);

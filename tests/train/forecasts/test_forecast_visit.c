@@ -94,30 +94,33 @@ static void check_visits(struct folder *folder, const char *settings, size_t col
     check_status(host, model_new(host, &config.model, &model), HASHATTN_OK, NULL);
     float *values = new_zeros(model_params(model)->total + 1);
     const struct train_setup setup = {.kernels = base.kernels, .pool = base.pool};
+    struct session session = {.model = NULL};
+    check_status(host, evaluate_open(host, &setup, model, values, &session), HASHATTN_OK, NULL);
     struct expected test = {
         .columns = columns, .of = of, .first_row = 48 - LENGTH, .windows = 10, .known = true};
-    check_status(host,
-                 forecast_visit(host, &setup, &config, model, values, folder->path, SPLIT_TEST, 1,
-                                check_window, &test),
-                 HASHATTN_OK, NULL);
+    check_status(
+        host,
+        forecast_visit(host, &setup, &config, &session, folder->path, SPLIT_TEST, 1, check_window, &test),
+        HASHATTN_OK, NULL);
     assert_int_equal(test.seen, 10);
     struct expected end = {.columns = columns, .of = of, .first_row = ROWS - LENGTH, .windows = 1};
-    check_status(host,
-                 forecast_visit(host, &setup, &config, model, values, folder->path, SPLIT_COUNT, 1,
-                                check_window, &end),
-                 HASHATTN_OK, NULL);
+    check_status(
+        host,
+        forecast_visit(host, &setup, &config, &session, folder->path, SPLIT_COUNT, 1, check_window, &end),
+        HASHATTN_OK, NULL);
     assert_int_equal(end.seen, 1);
     test.seen = 0;
     test.stop_after = 3;
-    check_status(host,
-                 forecast_visit(host, &setup, &config, model, values, folder->path, SPLIT_TEST, 1,
-                                check_window, &test),
-                 HASHATTN_INTERRUPTED, "stopped after window 3 of 10");
+    check_status(
+        host,
+        forecast_visit(host, &setup, &config, &session, folder->path, SPLIT_TEST, 1, check_window, &test),
+        HASHATTN_INTERRUPTED, "stopped after window 3 of 10");
     config.task = task_find("needle");
-    check_status(host,
-                 forecast_visit(host, &setup, &config, model, values, folder->path, SPLIT_TEST, 1,
-                                check_window, &test),
-                 HASHATTN_REFUSED, "needle does not forecast");
+    check_status(
+        host,
+        forecast_visit(host, &setup, &config, &session, folder->path, SPLIT_TEST, 1, check_window, &test),
+        HASHATTN_REFUSED, "needle does not forecast");
+    session_close(host, &session);
     free(values);
     model_free(host, model);
     head_plan_free(host, &config.model.plan);
