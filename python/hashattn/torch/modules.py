@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import InvalidError
 from ..operator import Attention
-from ..options import OptionValue, mechanisms
+from ..options import mechanisms
 from .functions import Seed, attention, attention_and_loss
 
 
@@ -38,7 +38,7 @@ class Learned(nn.ParameterDict):
     """
 
     def __init__(self, mechanism: str, heads: int, head_dim: int, value_dim: int | None = None, max_len: int = 0, *,
-                 seed: int = 0, **options: OptionValue) -> None:
+                 seed: int = 0, **options: Any) -> None:
         with Attention(mechanism, **options) as made:
             drawn = made.params(heads, head_dim, value_dim, max_len, seed)
         super().__init__({name: nn.Parameter(torch.from_numpy(array)) for name, array in drawn.items()})
@@ -65,7 +65,7 @@ class SelfAttention(nn.Module):
     """
 
     def __init__(self, dim: int, heads: int, mechanism: str = "yoso", *, causal: bool = False, bias: bool = True,
-                 max_len: int = 0, seed: int = 0, **options: OptionValue) -> None:
+                 max_len: int = 0, seed: int = 0, **options: Any) -> None:
         super().__init__()
         if heads < 1 or dim % heads != 0:
             raise InvalidError(f"dim is {dim}, which {heads} heads do not divide")
@@ -110,7 +110,7 @@ class YosoAttention(SelfAttention):
     """
 
     def __init__(self, dim: int, heads: int, *, causal: bool = False, bias: bool = True,
-                 **options: OptionValue) -> None:
+                 **options: Any) -> None:
         super().__init__(dim, heads, "yoso", causal=causal, bias=bias, **options)
 
 
@@ -122,5 +122,5 @@ class LHAAttention(SelfAttention):
     """
 
     def __init__(self, dim: int, heads: int, *, causal: bool = False, bias: bool = True, seed: int = 0,
-                 **options: OptionValue) -> None:
+                 **options: Any) -> None:
         super().__init__(dim, heads, "lha", causal=causal, bias=bias, seed=seed, **options)
