@@ -315,12 +315,13 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
                                              "standard input reaches one rank only: predict a file")));
     struct prediction prediction = {.model = model, .seed = seed, .callback = callback, .user = user};
     const struct dataset_stream stream = {PREDICTED, predict_part, &prediction};
-    void *block;
-    TRY(memory_new(host, size_product(PREDICTED, model_outputs(model->net)), sizeof(float), "probabilities",
-                   &block));
+    void *block = NULL;
+    hashattn_status status = comm_agree(host, comm,
+                                        memory_new(host, size_product(PREDICTED, model_outputs(model->net)),
+                                                   sizeof(float), "probabilities", &block));
     prediction.probabilities = block;
-    hashattn_status status =
-        config->task->stream_file(host, config->task_options, &config->facts, path, &stream);
+    if (status == HASHATTN_OK)
+        status = config->task->stream_file(host, config->task_options, &config->facts, path, &stream);
     memory_free(host, block);
     if (status == HASHATTN_OK && num_cut != NULL)
         *num_cut = prediction.num_cut;
