@@ -1,0 +1,141 @@
+/* Readers of file formats are linear (support/doubling.h), whether an input has many parts or a long one.
+
+   Planted and caught: the rest of a picture read again at each comment.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "io/csv.h"
+#include "io/json.h"
+#include "io/npy.h"
+#include "io/pgm.h"
+#include "support/doubling.h"
+
+/* ---- JSON and CSV ------------------------------------------------------------------------------------- */
+
+static void make_arrays(struct work *work, size_t n)
+{
+    put_text(work, "[0");
+    put_repeated(work, ",[],{}", n);
+    put_text(work, "]");
+}
+
+static void make_members(struct work *work, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        put_number(work, i == 0 ? "{\"k" : ",\"k", i, "\":1.5");
+    put_text(work, "}");
+}
+
+static void make_string(struct work *work, size_t n)
+{
+    put_text(work, "\"");
+    put_repeated(work, "a\\u00e9\\\\", n);
+    put_text(work, "\"");
+}
+
+static void read_json(struct work *work)
+{
+    struct json *root;
+    good(work, json_parse(work->host, work->text, work->size, &root));
+    json_free(root);
+}
+
+/* Brackets that are never closed: the parser's own message. */
+static void make_number(struct work *work, size_t n)
+{
+    put_text(work, "[");
+    put_repeated(work, "9", n);
+}
+
+static void refuse_json(struct work *work)
+{
+    struct json *root;
+    check_status(work->host, json_parse(work->host, work->text, work->size, &root), HASHATTN_BAD_FILE,
+                 "byte");
+}
+
+static void make_records(struct work *work, size_t n)
+{
+    put_repeated(work, "\"a,\"\"b\",,\"\nc\",d\r\n", n);
+}
+
+static void read_records(struct work *work)
+{
+    struct csv csv = csv_of(work->text, work->size);
+    do
+        good(work, csv_next(work->host, &csv));
+    while (csv.count > 0);
+    csv_close(work->host, &csv);
+}
+
+/* ---- pictures and arrays ------------------------------------------------------------------------------ */
+
+static void make_pictures(struct work *work, size_t n)
+{
+    put_repeated(work, "P2 1 1 255 7\n", n);
+}
+
+static void make_comments(struct work *work, size_t n)
+{
+    put_text(work, "P2");
+    put_repeated(work, " # #\n", n);
+    put_text(work, "1 1 255 7\n");
+}
+
+static void read_pictures(struct work *work)
+{
+    static unsigned char pixels[PGM_PIXELS];
+    struct pgm pgm = pgm_open(work->text, work->size);
+    bool more = true;
+    while (more)
+        good(work, pgm_next(work->host, &pgm, pixels, &more));
+    assert_true(pgm.count > 0);
+}
+
+/* A header of mostly white space: at most 64 KiB are allowed. */
+static void make_header(struct work *work, size_t n)
+{
+    static const char type[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (0,),";
+    size_t length = sizeof type - 1 + n + 2;
+    put(work, "\x93NUMPY\x02\0", 8);
+    put(work, (const char[]){(char)length, (char)(length >> 8), 0, 0}, 4);
+    put_text(work, type);
+    put_repeated(work, " ", n);
+    put_text(work, "}\n");
+}
+
+static void read_header(struct work *work)
+{
+    struct npy array;
+    size_t data;
+    for (int i = 0; i < 10; i++) /* it is short */
+        good(work, npy_parse(work->host, work->text, work->size, &array, &data));
+}
+
+/* ---- the comparison ----------------------------------------------------------------------------------- */
+
+static const struct doubling readers[] = {
+    {"empty arrays and objects", 10000, make_arrays, read_json},
+    {"members of an object", 5000, make_members, read_json},
+    {"a string with escapes", 50000, make_string, read_json},
+    {"a number that does not end", 100000, make_number, refuse_json},
+    {"records", 50000, make_records, read_records},
+    {"pictures", 50000, make_pictures, read_pictures},
+    {"comments of a picture", 30000, make_comments, read_pictures},
+    {"the header of an array", 30000, make_header, read_header},
+};
+
+static void twice_the_input_takes_at_most_three_times_as_long(void **state)
+{
+    (void)state;
+    for (size_t r = 0; r < sizeof readers / sizeof *readers; r++)
+        doubling_compare(&readers[r]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(twice_the_input_takes_at_most_three_times_as_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,49 @@
+/* Compares a reader of bytes with itself on twice the input, in processor time.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_SUPPORT_DOUBLING_H
+#define TESTS_SUPPORT_DOUBLING_H
+
+#include "nn/params.h"
+#include "support/folder.h"
+#include "text/tokenizer.h"
+
+/* An input, and what its reader needs. What is set is freed after the comparison. */
+struct work {
+    struct folder *folder; /* of this input alone */
+    struct host *host;
+    char *text; /* (size) grows */
+    size_t size, room;
+    struct tokenizer *tokenizer;
+    uint32_t *ids;
+    struct params params;
+    uint32_t (*pairs)[2];
+};
+
+/* A reader, and an input of n parts for it. Only `read` is timed; it may be called many times. */
+struct doubling {
+    const char *name;
+    size_t n;
+    void (*make)(struct work *work, size_t n);
+    void (*read)(struct work *work);
+};
+
+/* Fails if the reader takes more than three times as long for 2 n parts as for n: the least of five times
+   each, in turn; measured again a few times if the ratio is above 3, because the machine may be busy. A
+   quadratic reader has 4, however often it is measured. */
+void doubling_compare(const struct doubling *doubling);
+
+/* These append to the text. */
+void put(struct work *work, const char *bytes, size_t size);
+void put_text(struct work *work, const char *text);
+void put_number(struct work *work, const char *before, size_t number, const char *after);
+void put_repeated(struct work *work, const char *text, size_t n);
+
+/* Writes the text to a file of the folder and empties it. */
+void put_file(struct work *work, const char *name);
+enum { DOUBLING_PATH = 120 };
+void path_of(const struct work *work, const char *name, char path[DOUBLING_PATH]);
+
+/* Fails unless the status is OK. */
+void good(const struct work *work, hashattn_status status);
+
+#endif
