@@ -141,7 +141,7 @@ static void steps_are_those_of_a_training(void **state)
     assert_int_equal(cost.tokens, tokens);
     assert_int_equal(cost.longest, most);
     assert_int_equal(cost.saved_bytes, saved);
-    assert_int_equal(cost.workspace_bytes, stepper.space.pass.size);
+    assert_int_equal(cost.workspace_bytes, stepper.session.space.pass.size);
     check_near(cost.loss, outcome.loss, 0, "loss of the last step");
     check_near(cost.step_ms, 125, 0, "median"); /* the clock is read before and after a step */
     check_near(cost.tokens_per_second, (double)tokens / (STEPS * 0.125), 1e-9, "rate");
