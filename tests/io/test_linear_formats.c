@@ -1,6 +1,7 @@
 /* Readers of file formats are linear (support/doubling.h), whether an input has many parts or a long one.
 
-   Planted and caught: the rest of a picture read again at each comment.
+   Planted and caught: the rest of a picture read again at each comment, that of a header of an array at each
+   space.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
