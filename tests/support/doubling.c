@@ -84,7 +84,7 @@ static double seconds_of(struct work *work, const struct doubling *doubling)
     return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
 }
 
-void doubling_compare(const struct doubling *doubling)
+static void compare(const struct doubling *doubling)
 {
     struct work works[2];
     double least[2] = {1e9, 1e9};
@@ -102,4 +102,10 @@ void doubling_compare(const struct doubling *doubling)
     if (least[1] > 3 * least[0])
         fail_msg("%s: %.2f ms, and %.2f ms for twice the input", doubling->name, least[0] * 1e3,
                  least[1] * 1e3);
+}
+
+void doubling_compare_all(const struct doubling *readers, size_t count)
+{
+    for (size_t r = 0; r < count; r++)
+        compare(&readers[r]);
 }

@@ -27,10 +27,10 @@ struct doubling {
     void (*read)(struct work *work);
 };
 
-/* Fails if the reader takes more than three times as long for 2 n parts as for n: the least of five times
+/* Fails if a reader takes more than three times as long for 2 n parts as for n: the least of five times
    each, in turn; measured again a few times if the ratio is above 3, because the machine may be busy. A
    quadratic reader has 4, however often it is measured. */
-void doubling_compare(const struct doubling *doubling);
+void doubling_compare_all(const struct doubling *readers, size_t count);
 
 /* These append to the text. */
 void put(struct work *work, const char *bytes, size_t size);
