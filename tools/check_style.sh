@@ -16,10 +16,9 @@ for file in $texts; do
     [ -z "$(tail -c 1 "$file")" ] || complain "$file: no newline at the end"
     grep -nE ' +$' "$file" /dev/null && complain "$file: trailing space"
 done
-# The tables of PERFORMANCE.md have a column for each kind of processor, and that of departures in MATH.md has sentences
-# that the library prints, so they may be wider.
+# The tables of PERFORMANCE.md have a column for each kind of processor, so they may be wider.
 LC_ALL=C.UTF-8 grep -nP '^.{121}' $(git ls-files -co --exclude-standard '*.md') /dev/null |
-    grep -vE '^docs/(PERFORMANCE|MATH)\.md:[0-9]*:\|' && complain "lines of documents over 120 characters"
+    grep -vE '^docs/PERFORMANCE\.md:[0-9]*:\|' && complain "lines of documents over 120 characters"
 grep -nP '\t' $sources /dev/null && complain "tabs in C sources"
 grep -nE '\b(TODO|FIXME|XXX)\b|^#if 0' $sources /dev/null && complain "unfinished code"
 # Public headers are installed under hashattn/, so they may have the name of an internal header.

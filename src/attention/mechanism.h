@@ -180,7 +180,7 @@ struct mechanism {
     const char *name;    /* as on the command line */
     const char *summary; /* one sentence for lists and help */
     /* (optional) Where it departs from its paper or the released code and no option follows them: sentences,
-       ended by NULL. The table in docs/MATH.md 9.5 has the same ones. */
+       ended by NULL. The table `departures` of docs/results has the same ones. */
     const char *const *departures;
 
     const struct option_row *options; /* ended by a row with name NULL */

@@ -1,7 +1,8 @@
 /* What is random, of every mechanism: whether equal heads, equal sequences of a training step and equal calls
-   with other seeds have other outputs. Sentences of docs/MATH.md 9.5 rest on this, such as "planes are shared
-   by the heads". Bugs planted and caught: planes of clustered, or samples of probsparse, that no seed
-   changes; heads, or sequences of a training step, with one key; a mechanism that is not in the list.
+   with other seeds have other outputs. Sentences of the table `departures` of docs/results rest on this, such
+   as "planes are shared by the heads". Bugs planted and caught: planes of clustered, or samples of
+   probsparse, that no seed changes; heads, or sequences of a training step, with one key; a mechanism that
+   is not in the list.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>

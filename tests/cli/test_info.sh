@@ -2,8 +2,8 @@
 # `info`: its JSON is valid, complete and consistent with the text.
 # Planted and caught: a comma missing between objects; choices left out; numbers as text; an unknown mechanism answered with
 # the last one; tensors of the default options instead of the given ones; only the first option used; the width of a head
-# left out of shapes; the commit of an earlier build; the system's name without its release; a departure that the table in
-# MATH.md does not have, or has in other words, or in another row; departures left out of the text.
+# left out of shapes; the commit of an earlier build; the system's name without its release; a departure that the table
+# of docs/results does not have, or has in other words, or in another row; departures left out of the text.
 # Covers: cmd_info.c json_out.c facts_out.c
 . "$(dirname "$0")/checks.sh"
 
@@ -72,25 +72,25 @@ assert (d["exact"], d["name"]) == (False, "yoso")
 P
 holds words_of_yoso_are_those_of_the_json sh -c '[ ! -s told ] || { cat told; exit 1; }'
 says words_of_yoso "num_hashes" info --attention yoso
-# Departures from papers: `info` and the column "here" of the table in MATH.md 9.5 have the same sentences in the same order.
+# Departures from papers: `info` and the column "here" of the table `departures` have the same sentences in the same order.
 for mechanism in $(python3 -c 'import json; print(*(m["name"] for m in json.load(open("info.json"))["mechanisms"]))'); do
     "$tool" info --attention "$mechanism" --json
 done >every.jsonl
 cat >departures.py <<'P'
-import json, pathlib, re, sys
-text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
-section = re.search(r"### 9\.5 .*?(?=\n### )", text, re.S).group()
-table = re.findall(r"^\| `([a-z-]+)` \| [^|]+ \| ([^|]+) \| [^|]+ \|$", section, re.M)
+import json, re, sys
+lines = [line for line in map(json.loads, open(sys.argv[1], encoding="utf-8")) if line["table"] == "departures"]
+about = next(line["about"] for line in lines if "about" in line)
+table = [(line["row"]["mechanism"].strip("`"), line["cells"]["here"]) for line in lines if "about" not in line]
 rows = [(d["name"], each) for d in map(json.loads, open("every.jsonl")) for each in d["departures"]]
-for one, other, where in ((rows, table, "MATH.md"), (table, rows, "info")):
+for one, other, where in ((rows, table, "the table"), (table, rows, "info")):
     for name, each in one:
         assert (name, each) in other, f"{where} does not say of {name}: {each}"
-assert rows == table, "info and MATH.md have another order"
+assert rows == table, "info and the table have another order"
 without = {d["name"] for d in map(json.loads, open("every.jsonl"))} - {name for name, _ in rows}
-named = re.search(r"which\.\s+(.*?)\s+have\s+no\s+row", section, re.S).group(1)
+named = re.search(r"[^.]* have no row", about).group()
 assert without == set(re.findall(r"`([a-z-]+)`", named)), without
 P
-python3 departures.py "$source_dir/docs/MATH.md" >told 2>&1
+python3 departures.py "$source_dir/docs/results/tables.jsonl" >told 2>&1
 holds departures_are_those_of_the_table sh -c '[ ! -s told ] || { tail -n 1 told; exit 1; }'
 says departures_of_reformer "departure: Queries are the keys too: the keys given are not read" info --attention reformer
 # Tensors are those for the given options; attend --params accepts their names and shapes.
