@@ -1,5 +1,6 @@
 /* `train`: trains a model on a task, with messages and a progress bar on stderr. It saves and stops at the
-   first SIGINT or SIGTERM, at a given value of a metric, or after a given time.
+   first SIGINT or SIGTERM, at a given value of a metric, or after a given time. While it reads data there is
+   nothing to save, and a signal ends it at once.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <signal.h>
@@ -14,17 +15,23 @@
 #include "cli/shared/pictures/forecast_picture.h"
 #include "cli/shared/tool/signals.h"
 
-/* Set by the first signal; the second one ends the tool at once. */
+/* Set by the first signal that finds a training begun; any other one ends the tool at once. */
 static volatile sig_atomic_t stop_signal;
+static const hashattn_context *volatile trains; /* the context that trains */
 
 static void on_signal(int number)
 {
+    if (!hashattn_context_is_training(trains)) {
+        signals_end(number);
+        return;
+    }
     stop_signal = number;
     signal(number, signals_end);
 }
 
-static void watch_signals(void)
+static void watch_signals(const hashattn_context *context)
 {
+    trains = context;
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
@@ -247,7 +254,7 @@ static int work(struct train *train, const struct options *options, hashattn_con
     train->watched.begun_seconds = -1;
     train->watched.losses = sparkline_begin();
     train->watched.progress.curve = train->watched.live ? &train->watched.losses : NULL;
-    watch_signals();
+    watch_signals(context);
     status = train->resume == NULL ? hashattn_train(setup, train->data, train->out, watch, &train->watched)
                                    : hashattn_train_resume(context, train->resume, watch, &train->watched);
     hashattn_setup_free(setup);

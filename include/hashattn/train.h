@@ -145,6 +145,10 @@ HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *d
    process number. */
 HASHATTN_API hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
                                                    hashattn_progress_callback *callback, void *user);
+/* 1 while a training of the context can be stopped by its callback without loss: from the first save of a new
+   run, or from the end of reading an old one, until the call returns; 0 while it reads data. For the handler
+   of a signal, on the thread that trains: async-signal-safe. */
+HASHATTN_API int hashattn_context_is_training(const hashattn_context *context);
 /* 1 if a process is training this run now; 0 if not, or if the file system has no locks. */
 HASHATTN_API int hashattn_run_is_training(const char *run);
 

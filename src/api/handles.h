@@ -3,6 +3,8 @@
 #ifndef API_HANDLES_H
 #define API_HANDLES_H
 
+#include <signal.h>
+
 #include "attention/driver/attention.h"
 #include "comm/comm.h"
 #include "hashattn/attention.h"
@@ -17,6 +19,7 @@ struct hashattn_context {
     enum precision precision; /* of the operator and of new setups */
     bool precision_given;     /* overrides the precision of trained models and runs */
     struct comm comm;
+    volatile sig_atomic_t training; /* a training has read its data and saves when it is stopped */
 };
 
 /* The plan of the last problem; see operator_plan.h. */

@@ -58,7 +58,8 @@ static struct train_setup setup_of(struct hashattn_context *context, struct brid
                                 .comm = &context->comm,
                                 .callback = bridge->callback == NULL ? NULL : tell,
                                 .user = bridge,
-                                .profile = context->profile};
+                                .profile = context->profile,
+                                .begun = &context->training};
 }
 
 hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
@@ -75,7 +76,9 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
     TRY(comm_agree(host, comm, status));
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(setup->context, &bridge);
-    return train_run(host, &down, &setup->config, run);
+    status = train_run(host, &down, &setup->config, run);
+    setup->context->training = 0;
+    return status;
 }
 
 hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
@@ -86,7 +89,14 @@ hashattn_status hashattn_train_resume(hashattn_context *context, const char *run
     FAIL_IF(run == NULL, &context->host, HASHATTN_INVALID, "run is NULL");
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(context, &bridge);
-    return train_resume(&context->host, &down, run);
+    hashattn_status status = train_resume(&context->host, &down, run);
+    context->training = 0;
+    return status;
+}
+
+int hashattn_context_is_training(const hashattn_context *context)
+{
+    return context != NULL && context->training != 0;
 }
 
 int hashattn_run_is_training(const char *run)

@@ -135,11 +135,20 @@ static hashattn_status read_all(struct host *host, const char *path, int file, s
     return HASHATTN_OK;
 }
 
+int file_open_now(const char *path, int flags)
+{
+    int file;
+    do
+        file = open(path, flags, 0666);
+    while (file < 0 && errno == EINTR);
+    return file;
+}
+
 hashattn_status file_open_regular(struct host *host, const char *path, int *file, size_t *size)
 {
     struct stat facts;
     *size = 0;
-    *file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait for a pipe's writer */
+    *file = file_open_now(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* does not wait for a pipe's writer */
     if (*file < 0)
         return file_fail(host, HASHATTN_BAD_FILE, path, "open", errno);
     hashattn_status status = HASHATTN_OK;
@@ -251,7 +260,10 @@ static int append(int file, const char *line)
 {
     off_t end = lseek(file, 0, SEEK_END);
     char last = '\n';
-    if (end > 0 && pread(file, &last, 1, end - 1) != 1)
+    ssize_t got = 1;
+    while (end > 0 && (got = pread(file, &last, 1, end - 1)) < 0 && errno == EINTR) {
+    }
+    if (got != 1)
         return errno != 0 ? errno : EIO;
     size_t length = strlen(line);
     char newline[] = "\n";
@@ -275,12 +287,12 @@ hashattn_status file_append_line(struct host *host, const char *path, const char
     struct stat facts;
     if (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
         return file_fail_kind(host, HASHATTN_NO_DISK, path, facts.st_mode);
-    int file = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    int file = file_open_now(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
         return file_fail(host, HASHATTN_NO_DISK, path, "append", errno);
     errno = 0;
     int error = append(file, line);
-    if (close(file) != 0 && error == 0)
+    if (close(file) != 0 && errno != EINTR && error == 0)
         error = errno;
     if (error != 0)
         return file_fail(host, HASHATTN_NO_DISK, path, "append", error);

@@ -29,6 +29,9 @@ enum file_source { FILE_TYPED, FILE_FOUND };
 /* Opens a file for reading. FILE_TYPED: "-" is standard input, and pipes and devices are opened; FILE_FOUND:
    a regular file only. *file is -1 on failure. */
 hashattn_status file_open(struct host *host, const char *path, enum file_source source, int *file);
+/* open(2) with flags that let it wait for a network disk only (O_NONBLOCK, O_DIRECTORY): a signal does not
+   end the call. */
+int file_open_now(const char *path, int flags);
 /* Reads up to `most` bytes from what file_open opened; *got is 0 at the end. path is for the message, as in
    file_fail. */
 hashattn_status file_read_some(struct host *host, const char *path, int file, void *bytes, size_t most,

@@ -309,7 +309,7 @@ static void flush_directory(struct file_writer *writer)
         memcpy(directory, writer->path, length);
         directory[length] = '\0';
     }
-    int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int file = file_open_now(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (file < 0)
         return;
     errno = 0;

@@ -69,7 +69,7 @@ static hashattn_status take(struct host *host, const char *path, int file)
 
 hashattn_status lock_take(struct host *host, const char *path, struct lock *lock)
 {
-    lock->file = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    lock->file = file_open_now(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (lock->file < 0)
         return file_fail(host, HASHATTN_NO_DISK, path, "open", errno);
     hashattn_status status = take(host, path, lock->file);
@@ -87,7 +87,7 @@ void lock_release(struct lock *lock)
 
 bool lock_is_held(const char *path)
 {
-    int file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int file = file_open_now(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
         return false;
     bool held = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;

@@ -9,6 +9,8 @@
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
+#include <signal.h>
+
 #include "base/pool.h"
 #include "models/model_space.h"
 #include "nn/profile.h"
@@ -72,7 +74,8 @@ struct train_setup {
     int64_t sequence_parallel; /* of evaluate(): as the option of a run; 0: 1 */
     train_callback *callback;  /* or NULL */
     void *user;
-    struct profile *profile; /* or NULL */
+    struct profile *profile;      /* or NULL */
+    volatile sig_atomic_t *begun; /* becomes 1 when a training has read everything; or NULL */
 };
 
 /* Everything that defines a run, filled by the API from the user's options. Written to config.json. */

@@ -2,7 +2,8 @@
    tests what the callback gets, that a stopped run is saved and continues bit for bit, and every error.
    Planted and caught: the callback's result ignored; the warning not passed on; the sizes of the data not
    applied to the model when a setup is used twice; a relative path recorded; counts of valid and test
-   swapped; files of a run in the caller's locale. Covers: metrics.c.
+   swapped; files of a run in the caller's locale; a training that counts as begun while it reads data, or
+   after its end. Covers: metrics.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
 #include <math.h>
@@ -97,6 +98,70 @@ static void a_stop_is_saved_and_gone_on_from(void **state)
     check_same_files("whole/last.safetensors", "part/last.safetensors");
     check_ok(context, hashattn_train(setup, "data", "silent", NULL, NULL));
     check_same_files("whole/last.safetensors", "silent/last.safetensors");
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+/* What a signal handler would be told at each allocation of a training: until the folder of the run exists,
+   and afterwards. */
+struct asking {
+    hashattn_context *context;
+    const char *run;
+    int reading, writing;                     /* allocations before and after the folder is there */
+    int begun_while_reading, begun_otherwise; /* where the training counts as begun */
+};
+
+static void *ask_and_allocate(void *user, size_t alignment, size_t bytes)
+{
+    struct asking *asking = user;
+    bool there = access(asking->run, F_OK) == 0;
+    int begun = hashattn_context_is_training(asking->context);
+    asking->reading += !there;
+    asking->writing += there;
+    asking->begun_while_reading += !there && begun;
+    asking->begun_otherwise += there && begun;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void release(void *user, void *block)
+{
+    (void)user;
+    free(block);
+}
+
+static int expect_training(void *user, const hashattn_progress *progress)
+{
+    assert_int_equal(hashattn_context_is_training(user), 1);
+    return progress->step == 2;
+}
+
+static void a_training_begins_when_its_data_are_read(void **state)
+{
+    (void)state;
+    struct asking asking = {.run = "asked"};
+    hashattn_context_options options;
+    hashattn_context_options_default(&options);
+    options.threads = 1;
+    options.allocate = ask_and_allocate;
+    options.release = release;
+    options.user = &asking;
+    assert_int_equal(hashattn_context_is_training(NULL), 0);
+    assert_int_equal(hashattn_context_new(&options, NULL, 0, &asking.context), HASHATTN_OK);
+    hashattn_context *context = asking.context;
+    tiny_data(context, "asked_data");
+    hashattn_setup *setup = tiny_setup(context, "yoso", 4);
+    asking.reading = 0;
+    check_call(context, hashattn_train(setup, "asked_data", "asked", expect_training, context),
+               HASHATTN_INTERRUPTED, NULL);
+    assert_true(asking.reading > 10 && asking.begun_while_reading == 0);
+    assert_true(asking.writing > 0 && asking.begun_otherwise == asking.writing);
+    assert_int_equal(hashattn_context_is_training(context), 0);
+    asking.writing = asking.begun_otherwise = 0; /* resuming reads first */
+    check_ok(context, hashattn_train_resume(context, "asked", NULL, NULL));
+    assert_true(asking.writing - asking.begun_otherwise > 10 && asking.begun_otherwise > 0);
+    assert_int_equal(hashattn_context_is_training(context), 0);
+    check_call(context, hashattn_train(setup, "asked_data", "asked", NULL, NULL), HASHATTN_INVALID, "exists");
+    assert_int_equal(hashattn_context_is_training(context), 0);
     hashattn_setup_free(setup);
     hashattn_context_free(context);
 }
@@ -324,6 +389,7 @@ int main(void)
     tiny_enter();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_stop_is_saved_and_gone_on_from),
+        cmocka_unit_test(a_training_begins_when_its_data_are_read),
         cmocka_unit_test(a_run_is_the_same_in_every_locale),
         cmocka_unit_test(data_are_recorded_by_their_absolute_name),
         cmocka_unit_test(a_setup_serves_twice),

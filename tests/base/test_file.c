@@ -3,13 +3,15 @@
    following a log's link; reading a whole file for its start; bytes of a read that failed midway, or their
    count; a pipe or "-" opened although a folder has it; a wait for a pipe that a signal does not end; "..",
    an absolute name or a link out of the folder accepted, or "..a" and a folder with a name that continues
-   that of the root refused; a device accepted as recorded data.
+   that of the root refused; a device accepted as recorded data; a regular file, log, lock or directory that a
+   signal keeps from being opened.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "base/file_writer.h"
+#include "base/lock.h"
 #include "base/memory.h"
 #include "support/place.h"
 
@@ -236,6 +239,97 @@ static void a_signal_ends_a_wait_for_a_pipe(void **state)
             kill(child, SIGKILL);
         assert_true(waited < 2000 && WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
+}
+
+static volatile sig_atomic_t alarms;
+
+static void count_alarm(int number)
+{
+    (void)number;
+    alarms++;
+}
+
+/* The handler has SA_RESTART, and the writer comes after the first signals. */
+static void a_wait_for_a_pipe_goes_on_if_signals_restart_it(void **state)
+{
+    struct place *place = *state;
+    char pipe[200], *bytes;
+    size_t size;
+    snprintf(pipe, sizeof pipe, "%s/pipe", place->directory);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct sigaction action = {.sa_handler = count_alarm, .sa_flags = SA_RESTART};
+        struct itimerval timer = {.it_interval = {0, 20000}, .it_value = {0, 20000}};
+        sigaction(SIGALRM, &action, NULL);
+        setitimer(ITIMER_REAL, &timer, NULL);
+        hashattn_status status = file_read(&place->host, pipe, 100, &bytes, &size);
+        _exit(status == HASHATTN_OK && size == 5 && strcmp(bytes, "words") == 0 && alarms > 0 ? 0 : 1);
+    }
+    usleep(300000);
+    int writer = open(pipe, O_WRONLY), status;
+    assert_int_equal(write(writer, "words", 5), 5);
+    close(writer);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* In place of the C library's: the next open_interruptions calls are interrupted. */
+static int open_interruptions, opens;
+
+int open(const char *path, int flags, ...)
+{
+    mode_t mode = 0;
+    opens++;
+    if (open_interruptions > 0) {
+        open_interruptions--;
+        errno = EINTR;
+        return -1;
+    }
+    if ((flags & O_CREAT) != 0) {
+        va_list arguments;
+        va_start(arguments, flags);
+        mode = va_arg(arguments, mode_t);
+        va_end(arguments);
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
+
+/* Only a network disk interrupts the opening of a regular file. */
+static void a_signal_does_not_end_the_opening_of_a_regular_file(void **state)
+{
+    struct place *place = *state;
+    struct host *host = &place->host;
+    char *bytes, path[200];
+    size_t size;
+    struct file_writer writer;
+    struct lock lock;
+    place_put(place, "words");
+    snprintf(path, sizeof path, "%s/lock", place->directory);
+    for (int times = 1; times <= 2; times++) {
+        open_interruptions = times;
+        check_status(host, file_read_regular(host, place->path, 100, &bytes, &size), HASHATTN_OK, NULL);
+        assert_string_equal(bytes, "words");
+        memory_free(host, bytes);
+        open_interruptions = times;
+        check_status(host, lock_take(host, path, &lock), HASHATTN_OK, NULL);
+        open_interruptions = times;
+        assert_true(lock_is_held(path));
+        lock_release(&lock);
+        open_interruptions = times;
+        check_status(host, file_open_writer(host, place->path, &writer), HASHATTN_OK, NULL);
+        file_write(&writer, "words", 5);
+        open_interruptions = times, opens = 0;
+        check_status(host, file_commit(host, &writer), HASHATTN_OK, NULL);
+        assert_int_equal(opens, times + 1); /* the directory, which is then flushed */
+    }
+    open_interruptions = 1;
+    check_status(host, file_append_line(host, place->path, "more"), HASHATTN_OK, NULL);
+    place_check(place, "words\nmore\n");
+    open_interruptions = 1; /* what the user typed may be a pipe */
+    check_status(host, file_read(host, place->path, 100, &bytes, &size), HASHATTN_INTERRUPTED, "cannot open");
+    assert_int_equal(unlink(path), 0);
 }
 
 static void names_in_files_stay_inside(void **state)
@@ -478,6 +572,8 @@ int main(void)
         PLACED(only_regular_files_are_read_as_such),
         PLACED(the_source_decides_what_may_be_opened),
         PLACED(a_signal_ends_a_wait_for_a_pipe),
+        PLACED(a_wait_for_a_pipe_goes_on_if_signals_restart_it),
+        PLACED(a_signal_does_not_end_the_opening_of_a_regular_file),
         PLACED(names_in_files_stay_inside),
         PLACED(the_start_of_a_file_is_read),
         PLACED(a_disk_that_fails_midway_leaves_nothing),

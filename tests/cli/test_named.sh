@@ -2,7 +2,7 @@
 # What runs, data folders and checkpoints name: only a path that the user typed may be a pipe or a device.
 # Planted and caught: a file of a data folder opened as a typed one, for each reader below; recorded data that is a device,
 # a pipe or "-"; the name of a picture that leads out of the folder by "..", as an absolute path, or through a link; a typed
-# pipe refused; a wait for a typed pipe that SIGTERM does not end.
+# pipe refused; a wait for a typed pipe that SIGTERM does not end; a training that a signal does not end while it reads.
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --steps 2 --eval-every 2 --attention softmax --seed 5 --quiet --threads 1"
 
@@ -166,23 +166,37 @@ cp "$work/table.csv" kept.csv
 cat kept.csv >typed.csv &
 bounded predict forecast typed.csv
 [ $code = 0 ] && passed typed_pipe_of_a_table || failed typed_pipe_of_a_table "$(cat err)"
-waits() { # waits NAME ARGS...: SIGTERM ends the tool, which waits for a pipe
-    name=$1
-    shift
+waits() { # waits NAME SIGNAL CODE ARGS...: SIGNAL ends the tool, which waits for a pipe, with CODE
+    name=$1 signal=$2 want=$3
+    shift 3
     "$tool" "$@" >out 2>err &
     process=$!
     sleep 0.3
-    kill -TERM $process
+    kill -$signal $process
     (sleep 5; kill -KILL $process 2>/dev/null) &
     killer=$!
     wait $process 2>/dev/null
     code=$?
     kill $killer 2>/dev/null
-    [ $code = 143 ] && passed "$name" || failed "$name" "code $code: $(cat err)"
+    [ $code = "$want" ] && passed "$name" || failed "$name" "code $code: $(cat err)"
 }
-waits signal_ends_a_wait_to_open predict documents typed.jsonl
+waits signal_ends_a_wait_to_open TERM 143 predict documents typed.jsonl
 sleep 20 >typed.jsonl &
 silent=$!
-waits signal_ends_a_wait_to_read predict documents typed.jsonl
+waits signal_ends_a_wait_to_read TERM 143 predict documents typed.jsonl
 kill $silent
+
+# A signal ends a training that still reads, as it ends other commands; afterwards the training saves first
+# (test_training.sh). The tokenizer of this text is learned for many seconds.
+python3 -c '
+import os, random
+os.mkdir("long")
+random.seed(1)
+with open("long/train.txt", "w") as file:
+    for i in range(100000):
+        file.write(" ".join("%x" % random.getrandbits(20) for _ in range(8)) + "\n")'
+train="train lm --data long --vocabulary bpe --max-words 60000 --seq-len 8 --out none $tiny"
+waits signal_ends_a_training_that_reads TERM 143 $train
+waits ctrl_c_ends_a_training_that_reads INT 130 $train
+[ ! -e none ] && passed training_that_read_leaves_nothing || failed training_that_read_leaves_nothing "$(ls none)"
 finish

@@ -90,17 +90,12 @@ static void note_origin(struct trainer *t, int64_t last_step)
              json_count(report->dropped));
 }
 
-static hashattn_status first_values(struct trainer *t)
+static hashattn_status values_of_origin(struct trainer *t)
 {
-    uint64_t seed = (uint64_t)t->options->seed;
     struct origin origin;
-    if (t->config->from[0] == '\0') {
-        params_start(t->stepper.params, seed, t->stepper.values);
-        return HASHATTN_OK;
-    }
     TRY(origin_open(t->host, t->config->from, &origin));
-    hashattn_status status = origin_values(t->host, &origin, t->stepper.model, &t->config->facts, seed,
-                                           t->stepper.values, &t->origin);
+    hashattn_status status = origin_values(t->host, &origin, t->stepper.model, &t->config->facts,
+                                           (uint64_t)t->options->seed, t->stepper.values, &t->origin);
     int64_t last_step = origin.last_step;
     origin_close(t->host, &origin);
     if (status == HASHATTN_OK)
@@ -108,12 +103,20 @@ static hashattn_status first_values(struct trainer *t)
     return status;
 }
 
-/* Saves the first state of a run, of step 0, so that an unwritable disk is found at once. */
-static hashattn_status save_first(struct trainer *t)
+static hashattn_status first_values(struct trainer *t)
 {
-    TRY(first_values(t));
-    TRY(trainer_check_finite(t));
-    return trainer_write_state(t);
+    if (t->config->from[0] == '\0')
+        params_start(t->stepper.params, (uint64_t)t->options->seed, t->stepper.values);
+    else
+        TRY(values_of_origin(t));
+    return trainer_check_finite(t);
+}
+
+/* Everything is read. From now on a stop is left to the callback, which ends the training after a save. */
+static void reading_ends(struct trainer *t)
+{
+    if (t->setup->begun != NULL)
+        *t->setup->begun = 1;
 }
 
 static hashattn_status share_state(struct trainer *t)
@@ -138,16 +141,21 @@ static hashattn_status check_new(struct trainer *t)
     return run_folder_check_new(t->host, t->run);
 }
 
-/* Makes the directory with its first state. */
-static hashattn_status make_folder(struct trainer *t)
+static hashattn_status begin_new(struct trainer *t)
 {
     TRY(run_config_check(t->host, t->config));
+    return first_values(t);
+}
+
+/* Makes the directory with its first state, of step 0, so that an unwritable disk is found at once. */
+static hashattn_status make_folder(struct trainer *t)
+{
     TRY(file_make_directory(t->host, t->run, false));
     hashattn_status status = lock_run(t);
     if (status == HASHATTN_OK)
         status = run_config_save(t->host, t->run, t->config);
     if (status == HASHATTN_OK)
-        status = save_first(t);
+        status = trainer_write_state(t);
     if (status != HASHATTN_OK)
         run_folder_remove(t->host, t->run); /* it must not block the next attempt */
     return status;
@@ -161,6 +169,8 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     run_config_settle(setup->kernels, config);
     TRY(by_writer(t, check_new));
     TRY_DONE(trainer_open(t));
+    TRY_DONE(by_writer(t, begin_new));
+    reading_ends(t);
     TRY_DONE(by_writer(t, make_folder));
     TRY_DONE(share_state(t));
     trainer_log_visit(t, "start");
@@ -223,7 +233,10 @@ static hashattn_status check_state(struct trainer *t)
 /* A run without a state was killed during its first save. */
 static hashattn_status begin_again(struct trainer *t)
 {
-    return run_folder_has_state(t->host, t->run) ? load_state(t) : save_first(t);
+    if (run_folder_has_state(t->host, t->run))
+        return load_state(t);
+    TRY(first_values(t));
+    return trainer_write_state(t);
 }
 
 static hashattn_status begin_check(struct trainer *t)
@@ -245,6 +258,7 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     TRY_DONE(trainer_open(t));
     bool begun = is_writer(t) && run_folder_has_state(host, run);
     TRY_DONE(by_writer(t, begin_again));
+    reading_ends(t);
     TRY_DONE(share_state(t));
     if (is_writer(t) && run_log_trim(host, run, t->state.step) != HASHATTN_OK)
         trainer_warn(t);
