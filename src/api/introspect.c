@@ -168,8 +168,8 @@ hashattn_status hashattn_attention_settle(hashattn_attention *attention)
     if (attention == NULL)
         return HASHATTN_INVALID;
     operator_plan_forget(attention);
-    if (attention->mechanism->settle != NULL)
-        attention->mechanism->settle(attention->context->kernels, attention->options);
+    if (attention->mechanism->hashing != NULL)
+        attention->mechanism->hashing->settle(attention->context->kernels, attention->options);
     return HASHATTN_OK;
 }
 

@@ -324,9 +324,5 @@ const struct mechanism mechanism_bigbird = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
 };

@@ -44,10 +44,7 @@ const struct mechanism mechanism_hbe = {
     .exact = false,
     .mixes = true,
     .range = {.bounded = true, .power = 0},
-    .refuse = refuse,
-    .saved_size = in_samples_saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
+    .host = {refuse, in_samples_saved_size, scratch_size, forward, NULL},
     .preparation = &(const struct preparation_facet){in_samples_shared_size, in_samples_prepare_size,
                                                      in_samples_prepare},
 };

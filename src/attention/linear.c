@@ -114,9 +114,6 @@ const struct mechanism mechanism_linear = {
     .exact = true,
     .mixes = true,
     .range = {.bounded = true, .power = 2},
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {NULL, saved_size, scratch_size, forward, backward},
     .stream = &(const struct stream_facet){state_size, stream_scratch_size, absorb, read, merge},
 };

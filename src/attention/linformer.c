@@ -248,10 +248,6 @@ const struct mechanism mechanism_linformer = {
     .mixes = true,
     .range = {.bounded = true, .power = 2},
     .drops_weights = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
     .params = params,
 };

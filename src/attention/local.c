@@ -115,7 +115,7 @@ static void bias_shape(const void *options, const struct parameter_sizes *sizes,
 
 /* Starts as in the paper's models. The order of a head's floats: */
 static const struct parameter_row params[] = {
-    {"position", position_shape, START_NORMAL, 0.02f, .decays = true},
+    {"position", position_shape, START_NORMAL, 0.02f, .decays = true, .places = true},
     {"content_bias", bias_shape, START_NORMAL, 0.02f, .decays = false},
     {"position_bias", bias_shape, START_NORMAL, 0.02f, .decays = false},
     {.name = NULL},
@@ -460,14 +460,8 @@ const struct mechanism mechanism_local = {
     .exact = true,
     .mixes = true,
     .drops_weights = true,
-    .has_positions = is_relative,
     .competes = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
     .params = params,
-    .sequence_parallel =
-        &(const struct sequence_parallel_facet){refuse_shared, saved_size, scratch_size, forward, backward},
+    .ranks = &(const struct implementation){refuse_shared, saved_size, scratch_size, forward, backward},
 };

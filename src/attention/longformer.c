@@ -140,8 +140,5 @@ const struct mechanism mechanism_longformer = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {NULL, saved_size, scratch_size, forward, backward},
 };

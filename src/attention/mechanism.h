@@ -1,91 +1,17 @@
 /* The interface of a mechanism.
    A mechanism is one file that exports one `const struct mechanism`. It receives one PROBLEM at a time (one
-   head of one sequence) as strided views, computes in the memory it asked for, and neither allocates nor
-   fails: `refuse` names what it cannot do, before anything is computed. attention.c owns the batch, the
-   heads, the threads and the memory; a mechanism sees only the pool of a problem that has all threads to
-   itself.
+   head of one sequence, parts/problem/problem.h) as strided views, computes in the memory it asked for, and
+   neither allocates nor fails: `refuse` names what it cannot do, before anything is computed. attention.c
+   owns the batch, the heads, the threads and the memory; a mechanism sees only the pool of a problem that has
+   all threads to itself.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_MECHANISM_H
 #define ATTENTION_MECHANISM_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "base/options.h"
-#include "base/pool.h"
 #include "base/start.h"
 #include "comm/row_ranks.h"
-#include "kernels/kernels.h"
-#include "kernels/product_weights.h"
-#include "parts/rows/view.h"
-#include "parts/tiles/weight_dropout.h"
-
-/* The shape of one problem. refuse and the size functions may depend on this and the options only. */
-struct problem_shape {
-    size_t num_queries, num_keys; /* n_q, n_k; 0 in refuse and in the sizes only */
-    size_t head_dim, value_dim;   /* d of queries and keys, d_v of values and output; >= 1 */
-    size_t max_len;               /* longest sequence that the learned tensors are sized for; 0: unknown */
-    bool causal;                  /* query i sees only the first problem.visible[i] keys */
-    bool streamed;                /* rows come in chunks: later rows are unknown */
-    enum precision precision;     /* operands of products may be rounded to this; sums stay float32 */
-    size_t workers;               /* threads of problem.pool: scratch_size includes memory for each; >= 1 */
-    size_t ranks;      /* that share the rows of the sequence; 0 and 1: none. See sequence_parallel */
-    size_t total_rows; /* with ranks: rows of the sequence on all of them */
-};
-
-/* One head of one sequence, with at least one query and one key. All pointers are the caller's. */
-struct problem {
-    const struct kernels *kernels;
-    struct problem_shape shape;
-    const void *options;     /* the mechanism's own option struct, filled */
-    struct view query;       /* (n_q, d) */
-    struct view key;         /* (n_k, d) */
-    struct view value;       /* (n_k, d_v) */
-    const uint8_t *key_mask; /* (n_k), 1 = the key takes part; or NULL = all. See `sees_mask`. */
-    /* (n_q) causal: query i sees the first visible[i] of the keys given. Never falls with i; may be 0, and
-       then the output is 0 without gradient. Without masked keys visible[i] = i + 1. NULL unless causal. */
-    const size_t *visible;
-    uint64_t random_key; /* the only source of randomness of this head: hash of (seed, step, layer, sample,
-                            head) */
-    const void *shared;  /* made by `prepare` for this call, the same for all heads and sequences */
-    const float *params; /* this head's learned parameters, in the order of the rows; or NULL */
-    void *saved;         /* saved_size bytes: forward writes, backward reads */
-    void *scratch;       /* scratch_size bytes, uninitialised, not kept between calls */
-    /* All threads, if the problem has them to itself (see work_order.h); else NULL. No bit of the result may
-       depend on it: cut work by shape, and keep the order of sums. */
-    struct pool *pool;
-    atomic_bool *out_of_range; /* see checks_rows; NULL: no check wanted */
-    /* Numbers may be large enough for float32 sums to overflow. A softmax mechanism then checks, and
-       computes in double where they could (parts/tiles/double_attention.h). */
-    bool large;
-    struct weight_dropout dropout; /* of attention weights, with drops_weights; not with large */
-    struct row_ranks *ranks;       /* that share the rows; NULL: none */
-};
-
-/* The argument of preparation_facet.prepare. */
-struct preparation {
-    const struct kernels *kernels;
-    const void *options; /* as in a problem */
-    size_t head_dim;
-    uint64_t call_key;
-    struct pool *pool; /* or NULL; the bits do not depend on it */
-    void *shared;      /* shared_size bytes: written */
-    void *scratch;     /* scratch_size bytes for the threads of the pool */
-};
-
-/* Query i sees keys 0 .. problem_seen(problem, i) - 1. */
-static inline size_t problem_seen(const struct problem *problem, size_t i)
-{
-    return problem->shape.causal ? problem->visible[i] : problem->shape.num_keys;
-}
-
-/* Backward adds its gradients here. Views as in the problem. */
-struct problem_gradients {
-    struct view query, key, value; /* += */
-    float *params;                 /* +=, laid out as problem.params; NULL: not wanted */
-};
+#include "parts/problem/implementation.h"
 
 /* Shapes of learned tensors may depend on these and the options only; fields as in struct problem_shape. */
 struct parameter_sizes {
@@ -101,6 +27,7 @@ struct parameter_row {
     enum param_start start;
     float scale; /* standard deviation of START_NORMAL, bound of START_UNIFORM, ... */
     bool decays; /* by weight decay: matrices do; biases, scales, and points such as centroids do not */
+    bool places; /* tells how far a key is from a query: --positions layered gives the head nothing else */
 };
 
 /* ---- facets: functions that belong together; a mechanism has all of a facet or none. They are initialised
@@ -150,19 +77,16 @@ struct stream_facet {
     void (*merge)(const void *options, const struct problem_shape *shape, void *into, const void *from);
 };
 
-/* Attention whose rows ranks share (--sequence-parallel; comm/row_ranks.h): queries and keys are the same
-   rows, and a rank has one span of them, at least one row. forward and backward are those of the mechanism,
-   for shapes with ranks: every rank calls them for the same heads in the same order, and they exchange what
-   they need through problem.ranks. The problem has all threads to itself, no mask, and neither out_of_range
-   nor large. */
-struct sequence_parallel_facet {
-    /* (optional) As the mechanism's own, which is called too. */
-    const char *(*refuse)(const void *options, const struct problem_shape *shape);
-    size_t (*saved_size)(const void *options, const struct problem_shape *shape);
-    size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
-    void (*forward)(const struct problem *problem, struct view out);
-    void (*backward)(const struct problem *problem, struct view out, struct view dout,
-                     const struct problem_gradients *gradients);
+/* Hashing that passes over all rows anyway. forward sets *problem.out_of_range if a row of query, key or
+   value has a NaN or an infinity, or if its output does, and may then return early; the driver checks the
+   rows of mechanisms without this facet (driver/row_range.h). */
+struct hashing_facet {
+    /* true: forward accepts query, key, value and out as views of bfloat16. Everything else is float. */
+    bool (*reads_bf16)(const void *options);
+    /* Replaces options that say auto by their meaning with these kernels. */
+    void (*settle)(const struct kernels *kernels, void *options);
+    /* The name of an option that still says auto although a run must have recorded its meaning, or NULL. */
+    const char *(*unsettled)(const void *options);
 };
 
 /* The numbers that a mechanism takes. bounded false: all that are finite; it computes in double what float32
@@ -201,45 +125,19 @@ struct mechanism {
     /* forward and backward apply problem.dropout to the weights of pairs. false: there are no such weights,
        or they cannot be dropped one by one; a model with attention_dropout is refused. */
     bool drops_weights;
-    /* (optional) true if the mechanism knows the distance of query and key by itself: --positions layered
-       gives its heads none. */
-    bool (*has_positions)(const void *options);
     struct number_range range;
-    /* forward sets *problem.out_of_range if a row of query, key or value has a NaN or an infinity, or if its
-       output does, and may then return early. Without it, the driver checks the rows first
-       (driver/row_range.h). */
-    bool checks_rows;
-    /* (optional) true if forward accepts query, key, value and out as views of bfloat16. Everything else is
-       float. */
-    bool (*reads_bf16)(const void *options);
-
-    /* (optional) NULL if the shape can be handled, else a constant sentence that says why not. {name} in it
-       stands for the value of that option (options_fill). Call it by mechanism_refuses. */
-    const char *(*refuse)(const void *options, const struct problem_shape *shape);
-
-    /* (optional) Replaces options that say auto by their meaning with these kernels. */
-    void (*settle)(const struct kernels *kernels, void *options);
-    /* (optional) The name of an option that still says auto although a run must have recorded its meaning,
-       or NULL. */
-    const char *(*unsettled)(const void *options);
 
     /* (optional) Largest allowed norm of a query or kept key; 0: unlimited. The API checks it; longer
        vectors that arrive anyway are treated as having that norm. */
     double (*norm_limit)(const void *options);
 
-    /* Bytes of the paper's Backward-Cache without Q, K, V and the output; and temporary memory of forward
-       and backward. Never fall with more rows: a problem may have fewer keys than its blocks are sized
-       for. */
-    size_t (*saved_size)(const void *options, const struct problem_shape *shape);
-    size_t (*scratch_size)(const void *options, const struct problem_shape *shape);
-
-    /* Writes out (n_q, d_v). */
-    void (*forward)(const struct problem *problem, struct view out);
-    /* (optional) out as forward wrote it, dout its gradient. ADDS into the gradients. Re-uses what forward
-       saved; draws no random numbers. NULL: the mechanism computes outputs only (attention_check_backward
-       refuses), and saves nothing. */
-    void (*backward)(const struct problem *problem, struct view out, struct view dout,
-                     const struct problem_gradients *gradients);
+    struct implementation host;
+    /* Attention whose rows ranks share (--sequence-parallel; comm/row_ranks.h): queries and keys are the same
+       rows, and a rank has one span of them, at least one row. Every rank calls forward and backward for the
+       same heads in the same order, and they exchange what they need through problem.ranks. The problem has
+       all threads to itself, no mask, and neither out_of_range nor large. The host's `refuse` is asked too.
+       NULL: none; without `mixes`, every rank computes its own rows. */
+    const struct implementation *ranks;
 
     /* (optional) learned parameters per head, ended by a row with name NULL */
     const struct parameter_row *params;
@@ -248,14 +146,14 @@ struct mechanism {
     const struct own_loss_facet *own_loss;
     const struct inspection_facet *inspection;
     const struct stream_facet *stream;
-    const struct sequence_parallel_facet *sequence_parallel;
+    const struct hashing_facet *hashing;
 };
 
-/* As `refuse`; NULL if the mechanism refuses nothing. */
-static inline const char *mechanism_refuses(const struct mechanism *mechanism, const void *options,
-                                            const struct problem_shape *shape)
+/* As `refuse` of an implementation; NULL if it refuses nothing. */
+static inline const char *implementation_refuses(const struct implementation *implementation,
+                                                 const void *options, const struct problem_shape *shape)
 {
-    return mechanism->refuse == NULL ? NULL : mechanism->refuse(options, shape);
+    return implementation->refuse == NULL ? NULL : implementation->refuse(options, shape);
 }
 
 /* All mechanisms, ended by NULL (mechanism_table.c). */

@@ -52,9 +52,5 @@ const struct mechanism mechanism_none = {
     .exact = true,
     .mixes = false,
     .sees_mask = true,
-    .refuse = refuse,
-    .saved_size = no_memory,
-    .scratch_size = no_memory,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, no_memory, no_memory, forward, backward},
 };

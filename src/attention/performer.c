@@ -404,10 +404,7 @@ const struct mechanism mechanism_performer = {
     .exact = false,
     .mixes = true,
     .range = {.bounded = true, .power = 2},
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {NULL, saved_size, scratch_size, forward, backward},
     .preparation = &(const struct preparation_facet){shared_size, prepare_scratch, prepare},
     .stream = &(const struct stream_facet){state_size, stream_scratch_size, absorb, read, merge},
 };

@@ -87,10 +87,6 @@ const struct mechanism mechanism_random = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
     .inspection = &(const struct inspection_facet){in_groups_count, inspect_size, inspect},
 };

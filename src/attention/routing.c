@@ -483,11 +483,7 @@ const struct mechanism mechanism_routing = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
     .params = params,
     .own_loss = &(const struct own_loss_facet){centroid_loss, loss_share},
 };

@@ -457,10 +457,6 @@ const struct mechanism mechanism_sinkhorn = {
     .range = {.bounded = true, .power = 3},
     .drops_weights = true,
     .competes = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
     .params = params,
 };

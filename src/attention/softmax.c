@@ -257,10 +257,6 @@ const struct mechanism mechanism_softmax = {
     .mixes = true,
     .drops_weights = true,
     .sees_mask = false,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
-    .sequence_parallel = &(const struct sequence_parallel_facet){NULL, saved_size, ring_scratch_size,
-                                                                 ring_forward, ring_backward},
+    .host = {NULL, saved_size, scratch_size, forward, backward},
+    .ranks = &(const struct implementation){NULL, saved_size, ring_scratch_size, ring_forward, ring_backward},
 };

@@ -275,8 +275,5 @@ const struct mechanism mechanism_sparse = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {NULL, saved_size, scratch_size, forward, backward},
 };

@@ -381,10 +381,6 @@ const struct mechanism mechanism_synthesizer = {
     .range = {.bounded = true, .power = 2},
     .drops_weights = true,
     .competes = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
     .params = params,
 };

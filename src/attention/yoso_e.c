@@ -454,10 +454,6 @@ const struct mechanism mechanism_yoso_e = {
     .quadratic = true,
     .mixes = true,
     .range = {.bounded = true, .power = 0},
-    .refuse = refuse,
     .norm_limit = unit_map_limit,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
 };

@@ -42,8 +42,7 @@ hashattn_status self_attention_describe_places(struct host *host, struct params 
     size_t first = 0, width = attention->head_dim;
     assert(num_groups <= HEAD_GROUPS);
     for (size_t g = 0; g < num_groups; first += groups[g++].heads * width) {
-        const struct mechanism *mechanism = groups[g].mechanism;
-        if (mechanism->has_positions != NULL && mechanism->has_positions(groups[g].options))
+        if (attention_places(groups[g].mechanism, groups[g].options, width))
             continue;
         size_t count = groups[g].heads * width;
         attention->placed.runs[attention->placed.num_runs++] = (struct column_run){first, count};

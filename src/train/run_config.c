@@ -89,15 +89,15 @@ void run_config_settle(const struct kernels *kernels, struct run_config *config)
 {
     const struct head_plan *plan = &config->model.plan;
     for (size_t i = 0; i < plan->num_used; i++)
-        if (plan->used[i].mechanism->settle != NULL)
-            plan->used[i].mechanism->settle(kernels, plan->used[i].options);
+        if (plan->used[i].mechanism->hashing != NULL)
+            plan->used[i].mechanism->hashing->settle(kernels, plan->used[i].options);
 }
 
 /* A model must compute as it did in training, so the file must have the settled values. */
 static hashattn_status check_settled(struct host *host, const char *where, const struct planned *used)
 {
-    const struct mechanism *mechanism = used->mechanism;
-    const char *name = mechanism->unsettled == NULL ? NULL : mechanism->unsettled(used->options);
+    const struct hashing_facet *hashing = used->mechanism->hashing;
+    const char *name = hashing == NULL ? NULL : hashing->unsettled(used->options);
     FAIL_IF(name != NULL, host, HASHATTN_BAD_FILE,
             "%s.%s is not settled, so its value in training is unknown", where, name);
     return HASHATTN_OK;

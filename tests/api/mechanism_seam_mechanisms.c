@@ -28,9 +28,7 @@ static const struct mechanism outputs_mechanism = {
     .summary = "zeros, without a backward pass",
     .options = no_options,
     .mixes = true,
-    .saved_size = no_bytes,
-    .scratch_size = no_bytes,
-    .forward = write_zeros,
+    .host = {NULL, no_bytes, no_bytes, write_zeros, NULL},
 };
 
 #define FILLER(letter)                                                                                       \

@@ -242,14 +242,15 @@ static void memory_is_linear_and_causal_is_refused(void **state)
     struct bigbird_options options = {64, 3, 1};
     struct problem_shape shape = {
         .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
-    size_t saved = bigbird->saved_size(&options, &shape), scratch = bigbird->scratch_size(&options, &shape);
+    size_t saved = bigbird->host.saved_size(&options, &shape),
+           scratch = bigbird->host.scratch_size(&options, &shape);
     shape.num_queries = shape.num_keys = 8192;
-    size_t more = bigbird->scratch_size(&options, &shape) - scratch;
-    assert_true(bigbird->saved_size(&options, &shape) <= 2 * saved);
+    size_t more = bigbird->host.scratch_size(&options, &shape) - scratch;
+    assert_true(bigbird->host.saved_size(&options, &shape) <= 2 * saved);
     shape.num_queries = shape.num_keys = 12288;
-    assert_int_equal(bigbird->scratch_size(&options, &shape), scratch + 2 * more);
+    assert_int_equal(bigbird->host.scratch_size(&options, &shape), scratch + 2 * more);
     shape.causal = true;
-    assert_string_equal(bigbird->refuse(&options, &shape),
+    assert_string_equal(bigbird->host.refuse(&options, &shape),
                         "it has no causal form: the paper's decoder has full attention");
 }
 

@@ -98,7 +98,7 @@ static bool does_cross(const struct subject *subject)
     struct problem_shape shape = {
         .num_queries = 2, .num_keys = 1, .head_dim = 19, .value_dim = 33, .max_len = LONGEST, .workers = 1};
     return subject->mechanism->mixes &&
-           mechanism_refuses(subject->mechanism, subject->options, &shape) == NULL;
+           implementation_refuses(&subject->mechanism->host, subject->options, &shape) == NULL;
 }
 
 /* Lengths and widths that cross tiles and vectors and leave odd remainders; d and d_v differ. */
@@ -127,7 +127,7 @@ static bool does_causal(const struct subject *subject)
 {
     struct problem_shape shape = {
         .head_dim = 19, .value_dim = 33, .max_len = LONGEST, .causal = true, .workers = 1};
-    return mechanism_refuses(subject->mechanism, subject->options, &shape) == NULL;
+    return implementation_refuses(&subject->mechanism->host, subject->options, &shape) == NULL;
 }
 
 /* As many keys as queries. */
@@ -567,7 +567,7 @@ static void computing_allocates_nothing(void **state)
         assert_true(before > 0);
         attention_forward(&call, out, saved, scratch);
         attention_auxiliary(&call, room.auxiliary_dparams, saved, scratch);
-        if (subject->mechanism->backward != NULL)
+        if (subject->mechanism->host.backward != NULL)
             attention_backward(&call, out, out, dquery, dkey, dvalue, room.dparams, saved, scratch);
         assert_int_equal(mallocs, before);
         guard_free(saved, saved_floats);

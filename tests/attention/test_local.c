@@ -608,11 +608,11 @@ static void where_nothing_can_go_round(void **state)
     attention_case_free(&problem);
     struct problem_shape shape = {
         .num_queries = 70, .num_keys = 70, .head_dim = 4, .value_dim = 3, .workers = 1};
-    assert_null(local->refuse(&options, &shape));
+    assert_null(local->host.refuse(&options, &shape));
     shape.num_keys = 69;
-    assert_string_equal(local->refuse(&options, &shape), "wrap needs as many queries as keys");
+    assert_string_equal(local->host.refuse(&options, &shape), "wrap needs as many queries as keys");
     shape.causal = true;
-    assert_null(local->refuse(&options, &shape));
+    assert_null(local->host.refuse(&options, &shape));
 }
 
 static void memory_is_linear_and_small(void **state)
@@ -622,10 +622,10 @@ static void memory_is_linear_and_small(void **state)
     struct local_options options = block_size_of(64);
     struct problem_shape shape = {
         .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
-    assert_int_equal(local->saved_size(&options, &shape), 2 * 4096 * sizeof(float));
-    size_t scratch = local->scratch_size(&options, &shape);
+    assert_int_equal(local->host.saved_size(&options, &shape), 2 * 4096 * sizeof(float));
+    size_t scratch = local->host.scratch_size(&options, &shape);
     shape.num_queries = shape.num_keys = 8192;
-    assert_int_equal(local->scratch_size(&options, &shape), scratch + 4096 * sizeof(float));
+    assert_int_equal(local->host.scratch_size(&options, &shape), scratch + 4096 * sizeof(float));
     assert_true(scratch < 1 << 20);
 }
 

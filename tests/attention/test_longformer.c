@@ -133,10 +133,11 @@ static void memory_is_linear_and_small(void **state)
     struct longformer_options options = {512, 1};
     struct problem_shape shape = {
         .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
-    assert_int_equal(longformer->saved_size(&options, &shape), 2 * 4096 * sizeof(float));
-    size_t scratch = longformer->scratch_size(&options, &shape);
+    assert_int_equal(longformer->host.saved_size(&options, &shape), 2 * 4096 * sizeof(float));
+    size_t scratch = longformer->host.scratch_size(&options, &shape);
     shape.num_queries = shape.num_keys = 8192;
-    assert_int_equal(longformer->scratch_size(&options, &shape), scratch + 4096 * (64 + 3) * sizeof(float));
+    assert_int_equal(longformer->host.scratch_size(&options, &shape),
+                     scratch + 4096 * (64 + 3) * sizeof(float));
 }
 
 int main(void)

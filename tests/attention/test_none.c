@@ -46,9 +46,9 @@ static void refuses_other_numbers_of_queries(void **state)
     (void)state;
     const struct mechanism *none = attention_find("none");
     struct problem_shape shape = {.num_queries = 3, .num_keys = 3, .head_dim = 1, .value_dim = 1};
-    assert_null(none->refuse(NULL, &shape));
+    assert_null(none->host.refuse(NULL, &shape));
     shape.num_keys = 2;
-    assert_non_null(none->refuse(NULL, &shape));
+    assert_non_null(none->host.refuse(NULL, &shape));
 }
 
 int main(void)

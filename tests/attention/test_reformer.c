@@ -269,8 +269,9 @@ static void only_the_same_tokens_attend(void **state)
                                           .head_dim = 8,
                                           .value_dim = 8,
                                           .workers = 1};
-    assert_non_null(strstr(attention_find("reformer")->refuse(options, &cross), "as many queries as keys"));
-    assert_non_null(strstr(attention_find("reformer")->refuse(options, &longest), "2^32 / 6"));
+    assert_non_null(
+        strstr(attention_find("reformer")->host.refuse(options, &cross), "as many queries as keys"));
+    assert_non_null(strstr(attention_find("reformer")->host.refuse(options, &longest), "2^32 / 6"));
     free(options);
 }
 

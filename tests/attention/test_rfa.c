@@ -296,11 +296,11 @@ static void a_gate_needs_an_order(void **state)
     (void)state;
     void *options = group_case_options("rfa", "gate=true");
     struct problem_shape shape = {.head_dim = 4, .value_dim = 4, .workers = 1};
-    const char *why = attention_find("rfa")->refuse(options, &shape);
+    const char *why = attention_find("rfa")->host.refuse(options, &shape);
     assert_non_null(why);
     assert_non_null(strstr(why, "needs causal"));
     shape.causal = true;
-    assert_null(attention_find("rfa")->refuse(options, &shape));
+    assert_null(attention_find("rfa")->host.refuse(options, &shape));
     free(options);
 }
 

@@ -121,8 +121,8 @@ static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, 
         .value = view_of(data.value, n_k, d_v),
         .visible = visible,
     };
-    size_t saved = data.mechanism->saved_size(NULL, &problem.shape) / sizeof(float),
-           scratch = data.mechanism->scratch_size(NULL, &problem.shape) / sizeof(float);
+    size_t saved = data.mechanism->host.saved_size(NULL, &problem.shape) / sizeof(float),
+           scratch = data.mechanism->host.scratch_size(NULL, &problem.shape) / sizeof(float);
     float *out = guard_floats(n_q * d_v), *dquery = guard_floats(n_q * d), *dkey = guard_floats(n_k * d),
           *dvalue = guard_floats(n_k * d_v);
     problem.saved = guard_floats(saved);
@@ -132,12 +132,12 @@ static void check_uneven(const struct kernels *kernels, size_t n_q, size_t n_k, 
     memset(dkey, 0, n_k * d * sizeof(float));
     memset(dvalue, 0, n_k * d_v * sizeof(float));
     struct view y = view_of(out, n_q, d_v), g = view_of(data.dout, n_q, d_v);
-    data.mechanism->forward(&problem, y);
+    data.mechanism->host.forward(&problem, y);
     memset(problem.scratch, 0xff, scratch * sizeof(float));
-    data.mechanism->backward(&problem, y, g,
-                             &(struct problem_gradients){.query = view_of(dquery, n_q, d),
-                                                         .key = view_of(dkey, n_k, d),
-                                                         .value = view_of(dvalue, n_k, d_v)});
+    data.mechanism->host.backward(&problem, y, g,
+                                  &(struct problem_gradients){.query = view_of(dquery, n_q, d),
+                                                              .key = view_of(dkey, n_k, d),
+                                                              .value = view_of(dvalue, n_k, d_v)});
     check_array(out, o.out, o.out_bound, n_q * d_v, 0, "out");
     check_array(dquery, o.dquery, o.dquery_bound, n_q * d, 0, "dquery");
     check_array(dkey, o.dkey, o.dkey_bound, n_k * d, 0, "dkey");
@@ -349,13 +349,13 @@ static void memory_is_linear_and_small(void **state)
     const struct mechanism *softmax = attention_find("softmax");
     struct problem_shape shape = {
         .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
-    assert_int_equal(softmax->saved_size(NULL, &shape), 2 * 4096 * sizeof(float));
-    size_t scratch = softmax->scratch_size(NULL, &shape);
+    assert_int_equal(softmax->host.saved_size(NULL, &shape), 2 * 4096 * sizeof(float));
+    size_t scratch = softmax->host.scratch_size(NULL, &shape);
     shape.num_queries = shape.num_keys = 8192;
-    assert_int_equal(softmax->scratch_size(NULL, &shape), scratch + 4096 * sizeof(float));
+    assert_int_equal(softmax->host.scratch_size(NULL, &shape), scratch + 4096 * sizeof(float));
     assert_true(scratch < 1 << 20);
     shape.precision = PRECISION_BF16;
-    assert_true(softmax->scratch_size(NULL, &shape) <= scratch + 4096 * sizeof(float) + (192 << 10));
+    assert_true(softmax->host.scratch_size(NULL, &shape) <= scratch + 4096 * sizeof(float) + (192 << 10));
 }
 
 int main(void)

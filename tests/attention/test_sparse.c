@@ -121,12 +121,12 @@ static void memory_is_linear(void **state)
         struct sparse_options options = {64, 8, pattern};
         struct problem_shape shape = {
             .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64, .workers = 1};
-        assert_int_equal(sparse->saved_size(&options, &shape), 2 * 4096 * sizeof(float));
-        size_t scratch = sparse->scratch_size(&options, &shape);
+        assert_int_equal(sparse->host.saved_size(&options, &shape), 2 * 4096 * sizeof(float));
+        size_t scratch = sparse->host.scratch_size(&options, &shape);
         shape.num_queries = shape.num_keys = 8192;
-        size_t more = sparse->scratch_size(&options, &shape) - scratch;
+        size_t more = sparse->host.scratch_size(&options, &shape) - scratch;
         shape.num_queries = shape.num_keys = 12288;
-        assert_int_equal(sparse->scratch_size(&options, &shape), scratch + 2 * more);
+        assert_int_equal(sparse->host.scratch_size(&options, &shape), scratch + 2 * more);
     }
 }
 

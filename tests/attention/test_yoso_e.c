@@ -349,10 +349,10 @@ static void says_what_it_refuses(void **state)
     struct yoso_options options = yoso_preset();
     struct problem_shape shape = {
         .num_queries = 4, .num_keys = 4, .head_dim = 2, .value_dim = 2, .workers = 1};
-    assert_null(mechanism_yoso_e.refuse(&options, &shape));
+    assert_null(mechanism_yoso_e.host.refuse(&options, &shape));
     shape.num_keys = (size_t)1 << 40;
-    assert_non_null(mechanism_yoso_e.refuse(&options, &shape));
-    assert_true(mechanism_yoso_e.scratch_size(&options, &shape) > (size_t)1 << 40);
+    assert_non_null(mechanism_yoso_e.host.refuse(&options, &shape));
+    assert_true(mechanism_yoso_e.host.scratch_size(&options, &shape) > (size_t)1 << 40);
 }
 
 int main(void)

@@ -135,7 +135,7 @@ static void check_mean(const struct setting *s)
         case_prepare(c, 1000 + (uint64_t)sample);
         case_clear_gradients(c);
         case_forward(c);
-        c->mechanism->backward(&c->problem, c->out, c->dout, &c->gradients);
+        c->mechanism->host.backward(&c->problem, c->out, c->dout, &c->gradients);
         for (int t = 0; t < 4; t++)
             tally_add(tallies[t], views[t], 1);
     }
@@ -345,7 +345,7 @@ static void a_bias_of_two_percent_is_seen(void **state)
         case_prepare(c, 77000 + (uint64_t)sample);
         case_clear_gradients(c);
         case_forward(c);
-        c->mechanism->backward(&c->problem, c->out, c->dout, &c->gradients);
+        c->mechanism->host.backward(&c->problem, c->out, c->dout, &c->gradients);
         for (int t = 0; t < 4; t++) {
             tally_add(&right[t], views[t], 1);
             tally_add(&biased[t], views[t], 1.02);

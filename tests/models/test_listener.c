@@ -111,7 +111,7 @@ static void known_gradients_do_not_change(void **state)
     for (int threads = 1; threads <= 2; threads++) {
         for (const struct mechanism *const *mechanism = attention_mechanisms(); *mechanism != NULL;
              mechanism++)
-            if ((*mechanism)->backward != NULL)
+            if ((*mechanism)->host.backward != NULL)
                 check_mechanism(*mechanism, BLOCK_PRE_NORM, threads);
         check_mechanism(attention_find("lha"), BLOCK_POST_NORM, threads);
     }

@@ -460,7 +460,7 @@ static void threads_change_no_bit(void **state)
     (void)state;
     const struct mechanism *const *mechanism = attention_mechanisms();
     for (int precision = 0; *mechanism != NULL; mechanism += precision, precision = !precision) {
-        if ((*mechanism)->backward == NULL)
+        if ((*mechanism)->host.backward == NULL)
             continue;
         float *gradients = NULL, logits[MOST_SEQUENCES * CLASSES];
         double loss = 0;
@@ -674,7 +674,7 @@ static void mixing_a_mechanism_with_itself_changes_no_bit(void **state)
 {
     (void)state;
     for (const struct mechanism *const *m = attention_mechanisms(); *m != NULL; m++) {
-        if ((*m)->backward == NULL)
+        if ((*m)->host.backward == NULL)
             continue;
         const char *name = (*m)->name;
         char plan[200];

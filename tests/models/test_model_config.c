@@ -152,7 +152,7 @@ static void bad_configs_are_refused_with_numbers(void **state)
     check_refused(config, HASHATTN_REFUSED,
                   "none has no attention weights to drop one by one: attention_dropout is 0.1");
     struct mechanism picky = *attention_find("softmax");
-    picky.refuse = refuse_all;
+    picky.host.refuse = refuse_all;
     config = good;
     config.plan = head_plan_of(&picky, NULL);
     check_refused(config, HASHATTN_REFUSED, "softmax cannot do max_len 300 with heads of 32: it is a test");
@@ -236,7 +236,7 @@ static void the_mechanism_sees_the_problem_of_a_head(void **state)
     struct mechanism picky = *attention_find("softmax");
     struct host host;
     host_init(&host);
-    picky.refuse = refuse_unless_as_asked;
+    picky.host.refuse = refuse_unless_as_asked;
     config.plan = head_plan_of(&picky, NULL);
     config.causal = 1;
     check_status(&host, model_config_check(&host, &config), HASHATTN_OK, NULL);

@@ -324,7 +324,7 @@ struct attention_result attention_case_run(const struct attention_case *problem)
     check_same_bits(&alone, &result.auxiliary, sizeof alone, "the loss alone");
     memset(scratch, 0xff, result.scratch_bytes);
     call->large = is_large(problem, problem->dout, queries, d_v);
-    if (problem->mechanism->backward != NULL)
+    if (problem->mechanism->host.backward != NULL)
         attention_backward(call, out.packed, dout.packed, dquery.packed, dkey.packed, dvalue.packed,
                            result.param_count == 0 ? NULL : result.dparams, saved, scratch);
 

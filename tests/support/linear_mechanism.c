@@ -458,9 +458,9 @@ static const struct stream_facet stream = {state_size, scratch_size, absorb, rea
     {                                                                                                        \
         .name = name_, .summary = summary_, .options = options_,                                             \
         .options_size = sizeof(struct linear_options), .exact = true, .quadratic = true, .mixes = true,      \
-        .sees_mask = sees_mask_, .competes = competes_, .refuse = refuse_, .saved_size = saved_size,         \
-        .scratch_size = scratch_size, .forward = forward, .backward = backward, .params = params,            \
-        .preparation = &preparation, .own_loss = &own_loss, .stream = &stream,                               \
+        .sees_mask = sees_mask_, .competes = competes_, .params = params,                                    \
+        .host = {refuse_, saved_size, scratch_size, forward, backward}, .preparation = &preparation,         \
+        .own_loss = &own_loss, .stream = &stream,                                                            \
     }
 
 const struct mechanism linear_mechanism =

@@ -41,14 +41,15 @@ static void row_shape(const void *options, const struct parameter_sizes *sizes, 
 }
 
 #define PLACED_ROWS                                                                                          \
-    {"place", place_shape, START_UNIFORM, 0.5f, true}, {"level", level_shape, START_CONSTANT, 0.25f, false}, \
-        {"offset", row_shape, START_ZEROS, 0, false},                                                        \
+    {"place", place_shape, START_UNIFORM, 0.5f, .decays = true},                                             \
+        {"level", level_shape, START_CONSTANT, 0.25f, .decays = false},                                      \
+        {"offset", row_shape, START_ZEROS, 0, .decays = false},                                              \
     {                                                                                                        \
-        "gain", row_shape, START_ONES, 0, false                                                              \
+        "gain", row_shape, START_ONES, 0, .decays = false                                                    \
     }
 #define SPARE(name)                                                                                          \
     {                                                                                                        \
-        name, level_shape, START_ZEROS, 0, false                                                             \
+        name, level_shape, START_ZEROS, 0, .decays = false                                                   \
     }
 #define FULL_ROWS                                                                                            \
     PLACED_ROWS, SPARE("spare_5"), SPARE("spare_6"), SPARE("spare_7"), SPARE("spare_8"), SPARE("spare_9"),   \
@@ -152,8 +153,7 @@ static const struct option_row options[] = {
     {                                                                                                        \
         .name = name_, .summary = summary_, .options = options,                                              \
         .options_size = sizeof(struct placed_options), .exact = true, .mixes = true, .competes = true,       \
-        .refuse = refuse, .saved_size = saved_size, .scratch_size = scratch_size, .forward = forward,        \
-        .backward = backward, .params = params_,                                                             \
+        .host = {refuse, saved_size, scratch_size, forward, backward}, .params = params_,                    \
     }
 
 const struct mechanism placed_mechanism =

@@ -76,13 +76,13 @@ struct yoso_case *case_new(const struct mechanism *mechanism, const struct kerne
         .value = new_view(n_k, d_v, random_key(seed, RANDOM_DATA, 3)),
         .random_key = random_key(seed, RANDOM_HEAD, 0),
     };
-    assert_null(mechanism->refuse(options, &c->problem.shape));
+    assert_null(mechanism->host.refuse(options, &c->problem.shape));
     c->out = new_view(n_q, d_v, 0);
     c->dout = new_view(n_q, d_v, random_key(seed, RANDOM_DATA, 4));
     c->gradients = (struct problem_gradients){
         .query = new_view(n_q, d, 0), .key = new_view(n_k, d, 0), .value = new_view(n_k, d_v, 0)};
-    c->problem.saved = block_of(mechanism->saved_size(options, &c->problem.shape));
-    c->problem.scratch = block_of(mechanism->scratch_size(options, &c->problem.shape));
+    c->problem.saved = block_of(mechanism->host.saved_size(options, &c->problem.shape));
+    c->problem.scratch = block_of(mechanism->host.scratch_size(options, &c->problem.shape));
     if (mechanism->preparation != NULL) {
         c->shared = block_of(mechanism->preparation->shared_size(options, d));
         c->prepare_scratch = block_of(mechanism->preparation->scratch_size(options, d, 1));
@@ -151,7 +151,7 @@ void case_make_causal(struct yoso_case *c, int form)
     }
     c->problem.shape.causal = true;
     free(c->problem.scratch);
-    c->problem.scratch = block_of(c->mechanism->scratch_size(&c->options, &c->problem.shape));
+    c->problem.scratch = block_of(c->mechanism->host.scratch_size(&c->options, &c->problem.shape));
     c->problem.visible = c->oracle.visible = c->visible;
 }
 
@@ -170,13 +170,13 @@ void case_prepare(struct yoso_case *c, uint64_t seed)
 
 void case_forward(struct yoso_case *c)
 {
-    c->mechanism->forward(&c->problem, c->out);
+    c->mechanism->host.forward(&c->problem, c->out);
 }
 
 void case_backward(struct yoso_case *c)
 {
-    memset(c->problem.scratch, 0x5A, c->mechanism->scratch_size(&c->options, &c->problem.shape));
-    c->mechanism->backward(&c->problem, c->out, c->dout, &c->gradients);
+    memset(c->problem.scratch, 0x5A, c->mechanism->host.scratch_size(&c->options, &c->problem.shape));
+    c->mechanism->host.backward(&c->problem, c->out, c->dout, &c->gradients);
 }
 
 void case_clear_gradients(struct yoso_case *c)

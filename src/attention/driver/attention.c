@@ -101,8 +101,8 @@ static void see_rows(const struct run *run, struct unit *unit, const uint8_t *ma
     const struct attention_shape *shape = run->shape;
     struct problem *problem = &unit->problem;
     struct problem_gradients *gradients = &unit->gradients;
-    bool (*reads_bf16)(const void *) = shape->mechanism->reads_bf16;
-    bool reads = run->pass == FORWARD && reads_bf16 != NULL && reads_bf16(shape->options);
+    const struct hashing_facet *hashing = shape->mechanism->hashing;
+    bool reads = run->pass == FORWARD && hashing != NULL && hashing->reads_bf16(shape->options);
     bool half = shape->dtype == DTYPE_BFLOAT16 && !reads; /* to be widened */
     struct side queries = {.shape = shape,
                            .offsets = shape->query_offsets,
@@ -214,7 +214,7 @@ static void write_zeros(struct view rows)
 /* False, and *out_of_range is set, if the unit has a number out of range that its mechanism does not find. */
 static bool check_unit(const struct attention_call *call, struct unit *unit)
 {
-    if (call->out_of_range == NULL || (call->plan->shape.mechanism->checks_rows && !unit->empty))
+    if (call->out_of_range == NULL || (call->plan->shape.mechanism->hashing != NULL && !unit->empty))
         return true;
     struct row_range found = row_range_unit(call, unit->sequence, unit->head, unit->problem.pool);
     unit->problem.large |= found.large;
@@ -231,8 +231,7 @@ static void forward_unit(const struct run *run, size_t index, int worker)
         write_zeros(call_head(shape, &run->out, shape->query_offsets, unit.sequence, unit.head));
     if (!check_unit(run->call, &unit) || unit.empty)
         return;
-    const struct sequence_parallel_facet *across = shape_across(shape);
-    (across != NULL ? across->forward : shape->mechanism->forward)(&unit.problem, unit.out);
+    shape_implementation(shape)->forward(&unit.problem, unit.out);
     put_back(run, unit.out, unit.gathered_queries, unit.own_out);
 }
 
@@ -241,9 +240,7 @@ static void backward_unit(const struct run *run, size_t index, int worker)
     struct unit unit = open_unit(run, index, worker);
     if (unit.empty)
         return;
-    const struct sequence_parallel_facet *across = shape_across(run->shape);
-    (across != NULL ? across->backward : run->shape->mechanism->backward)(&unit.problem, unit.out, unit.dout,
-                                                                          &unit.gradients);
+    shape_implementation(run->shape)->backward(&unit.problem, unit.out, unit.dout, &unit.gradients);
     put_back(run, unit.gradients.query, unit.gathered_queries, unit.own_dquery);
     put_back(run, unit.gradients.key, unit.gathered, unit.own_dkey);
     put_back(run, unit.gradients.value, unit.gathered, unit.own_dvalue);

@@ -54,6 +54,9 @@ const struct option_row *attention_option(const struct mechanism *mechanism, con
 size_t attention_param_count(const struct mechanism *mechanism, const void *options,
                              const struct parameter_sizes *sizes);
 
+/* true: the mechanism learns how far a key is from a query (parameter_row.places). */
+bool attention_places(const struct mechanism *mechanism, const void *options, size_t head_dim);
+
 /* Writes the names of the mechanisms that ranks can share the rows of to list, as "softmax, yoso". */
 void attention_shared_names(char *list, size_t size);
 

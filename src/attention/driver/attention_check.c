@@ -28,7 +28,7 @@ static hashattn_status check_ranks(struct host *host, const struct attention_sha
     FAIL_IF(rows < ranks, host, HASHATTN_REFUSED,
             "sequence %zu has %zu rows, too few for sequence_parallel %zu: each rank needs one", sequence,
             rows, ranks);
-    FAIL_IF(mechanism->mixes && mechanism->sequence_parallel == NULL, host, HASHATTN_REFUSED,
+    FAIL_IF(mechanism->mixes && mechanism->ranks == NULL, host, HASHATTN_REFUSED,
             "%s cannot share a sequence: sequence_parallel is %zu, which is for: %s", mechanism->name, ranks,
             list);
     assert(shape->query_offsets == shape->key_offsets && !shape->masked);
@@ -52,11 +52,11 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
         of.num_keys = kept_count(mask + shape->key_offsets[sequence], of.num_keys).count;
     if (masks_queries)
         of.num_queries = of.num_keys;
-    const char *why = mechanism_refuses(mechanism, shape->options, &of);
+    const char *why = implementation_refuses(&mechanism->host, shape->options, &of);
     if (shape->ranks != NULL)
         TRY(check_ranks(host, shape, sequence));
-    if (why == NULL && shape_across(shape) != NULL && shape_across(shape)->refuse != NULL)
-        why = shape_across(shape)->refuse(shape->options, &of);
+    if (why == NULL && shape_spans_ranks(shape))
+        why = implementation_refuses(mechanism->ranks, shape->options, &of);
     if (why == NULL)
         return HASHATTN_OK;
     char longest[40] = "", sentence[200];
@@ -109,7 +109,7 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
 
 hashattn_status attention_check_backward(struct host *host, const struct mechanism *mechanism)
 {
-    FAIL_IF(mechanism->backward == NULL, host, HASHATTN_REFUSED,
+    FAIL_IF(mechanism->host.backward == NULL, host, HASHATTN_REFUSED,
             "%s has no backward pass: it computes outputs, but no gradients, and cannot be trained",
             mechanism->name);
     return HASHATTN_OK;

@@ -46,11 +46,16 @@ static inline struct problem_shape shape_of_sequence(const struct attention_shap
     };
 }
 
-/* The functions that compute a sequence whose rows ranks share; NULL: every rank computes its rows by
-   itself. */
-static inline const struct sequence_parallel_facet *shape_across(const struct attention_shape *shape)
+/* true: ranks compute each sequence together. false: every rank computes its own rows. */
+static inline bool shape_spans_ranks(const struct attention_shape *shape)
 {
-    return shape->ranks == NULL ? NULL : shape->mechanism->sequence_parallel;
+    return shape->ranks != NULL && shape->mechanism->ranks != NULL;
+}
+
+/* The one that computes the call. */
+static inline const struct implementation *shape_implementation(const struct attention_shape *shape)
+{
+    return shape_spans_ranks(shape) ? shape->mechanism->ranks : &shape->mechanism->host;
 }
 
 /* Without rows nothing is done and no memory is needed, for any number of heads and columns: an array

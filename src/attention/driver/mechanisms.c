@@ -42,7 +42,7 @@ void attention_shared_names(char *list, size_t size)
     list[0] = '\0';
     for (const struct mechanism *const *all = mechanism_table; *all != NULL; all++) {
         size_t used = strlen(list);
-        if ((*all)->sequence_parallel != NULL || !(*all)->mixes)
+        if ((*all)->ranks != NULL || !(*all)->mixes)
             snprintf(list + used, size - used, "%s%s", used == 0 ? "" : ", ", (*all)->name);
     }
 }
@@ -52,6 +52,16 @@ const struct option_row *attention_option(const struct mechanism *mechanism, con
     size_t size = strlen(mechanism->name);
     bool scoped = strncmp(name, mechanism->name, size) == 0 && name[size] == '.';
     return option_find(mechanism->options, scoped ? name + size + 1 : name);
+}
+
+bool attention_places(const struct mechanism *mechanism, const void *options, size_t head_dim)
+{
+    const struct parameter_sizes sizes = {.head_dim = head_dim, .value_dim = head_dim};
+    size_t rows = 0, cols;
+    for (const struct parameter_row *row = mechanism->params; row != NULL && row->name != NULL; row++)
+        if (rows == 0 && row->places)
+            row->shape(options, &sizes, &rows, &cols);
+    return rows > 0;
 }
 
 size_t attention_param_count(const struct mechanism *mechanism, const void *options,

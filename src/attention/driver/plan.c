@@ -8,18 +8,10 @@
 #include "attention/driver/work_order.h"
 #include "base/memory.h"
 
-static size_t saved_size(const struct attention_shape *shape, const struct problem_shape *of)
-{
-    const struct sequence_parallel_facet *across = shape_across(shape);
-    return (across != NULL ? across->saved_size : shape->mechanism->saved_size)(shape->options, of);
-}
-
 static size_t scratch_size(const struct attention_shape *shape, const struct problem_shape *of)
 {
-    const struct sequence_parallel_facet *across = shape_across(shape);
-    if (shape->inspects)
-        return shape->mechanism->inspection->scratch_size(shape->options, of);
-    return (across != NULL ? across->scratch_size : shape->mechanism->scratch_size)(shape->options, of);
+    return (shape->inspects ? shape->mechanism->inspection->scratch_size
+                            : shape_implementation(shape)->scratch_size)(shape->options, of);
 }
 
 struct worker_memory worker_memory(const struct attention_shape *shape, const struct problem_shape *of,
@@ -63,6 +55,7 @@ static size_t padded(size_t bytes)
 static void lay_sequences(struct attention_plan *plan)
 {
     const struct attention_shape *shape = &plan->shape;
+    const struct implementation *implementation = shape_implementation(shape);
     struct arena keep = arena_on(NULL);
     size_t threads = (size_t)pool_threads(shape->pool), spread_bytes = 0;
     size_t units = size_product(shape->num_sequences, shape->num_heads);
@@ -70,7 +63,7 @@ static void lay_sequences(struct attention_plan *plan)
     for (size_t s = 0; s < shape->num_sequences; s++) {
         struct problem_shape of = shape_of_sequence(shape, s);
         plan->start[s] = keep.used;
-        arena_take(&keep, shape->num_heads, padded(saved_size(shape, &of)));
+        arena_take(&keep, shape->num_heads, padded(implementation->saved_size(shape->options, &of)));
         plan->worker_bytes = size_max(plan->worker_bytes, worker_memory(shape, &of, NULL).bytes);
         of.workers = threads;
         if (plan->num_spread > 0)

@@ -24,7 +24,7 @@ struct attention_shape {
         *key_offsets; /* (num_sequences + 1) rising, first 0; the same array for self-attention */
     /* Element type of every array of a call. Most mechanisms take only floats: bfloat16 rows are widened into
        a worker's memory, and results are rounded to nearest (gradients once, after all were added). See
-       reads_bf16 of struct mechanism. */
+       struct hashing_facet. */
     enum dtype dtype;
     enum precision precision; /* see struct problem_shape */
     bool masked;              /* a call has a key_mask */

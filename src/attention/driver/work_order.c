@@ -49,7 +49,7 @@ size_t work_order_spread(const struct attention_shape *shape)
     size_t threads = (size_t)pool_threads(shape->pool),
            worth = mechanism->quadratic ? SPREAD_PAIRS : SPREAD_ROWS;
     struct units all = units_within(shape, SIZE_MAX), left = all;
-    if (shape_across(shape) != NULL)
+    if (shape_spans_ranks(shape))
         return all.count;
     if (threads == 1 || !mechanism->mixes || all.cost == SIZE_MAX)
         return 0;
@@ -93,7 +93,7 @@ void work_order_sort(const struct attention_shape *shape, size_t *order)
     size_t count = shape->num_sequences;
     for (size_t i = 0; i < count; i++)
         order[i] = i;
-    if (shape_across(shape) != NULL) /* ranks have other lengths, but need the same order */
+    if (shape_spans_ranks(shape)) /* ranks have other lengths, but need the same order */
         return;
     for (size_t i = count / 2; i-- > 0;)
         sift(shape, order, i, count);

@@ -328,9 +328,5 @@ const struct mechanism mechanism_nystrom = {
     .mixes = true,
     .range = {.bounded = true, .power = 2},
     .competes = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
 };

@@ -6,10 +6,10 @@
 
 #include "base/pool.h"
 #include "parts/groups/members.h"
+#include "parts/problem/weight_dropout.h"
 #include "parts/rows/view.h"
 #include "parts/tiles/softmax_rows.h"
 #include "parts/tiles/tile_products.h"
-#include "parts/tiles/weight_dropout.h"
 
 /* The keys of its group that a query meets. Unless it is all, queries and keys are the same tokens. For PAST
    and WINDOW they are in the same lists. For OTHERS and EARLIER the lists are in any order and may differ,

@@ -20,11 +20,11 @@
 #define PARTS_TILE_ATTENTION_H
 
 #include "base/pool.h"
+#include "parts/problem/weight_dropout.h"
 #include "parts/rows/view.h"
 #include "parts/tiles/double_attention.h"
 #include "parts/tiles/relative_terms.h"
 #include "parts/tiles/softmax_rows.h"
-#include "parts/tiles/weight_dropout.h"
 
 enum { TILE_ATTENTION_BLOCK = 96 }; /* maximum queries at a time */
 

@@ -58,11 +58,7 @@ static const struct mechanism counted = {
     .options = rows,
     .options_size = sizeof(struct counted_options),
     .mixes = true,
-    .refuse = refuse,
-    .saved_size = saved_size,
-    .scratch_size = scratch_size,
-    .forward = forward,
-    .backward = backward,
+    .host = {refuse, saved_size, scratch_size, forward, backward},
 };
 
 const struct mechanism *const mechanism_table[] = {&counted, NULL};

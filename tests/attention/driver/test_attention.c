@@ -271,7 +271,7 @@ static void the_most_expensive_units_come_first(void **state)
 {
     (void)state;
     struct mechanism noting = *attention_find("softmax");
-    noting.forward = note;
+    noting.host.forward = note;
     struct pool *pool;
     struct host host;
     host_init(&host);
@@ -344,9 +344,9 @@ static void units_that_are_spread_have_all_threads(void **state)
         {4, 1, 3, {65536, 10000, 10000, 10, 10, 10}},
     };
     struct mechanism noting = *attention_find("softmax");
-    noting.forward = note_threads;
+    noting.host.forward = note_threads;
     noting.quadratic = false;
-    noting.saved_size = noting.scratch_size = no_bytes;
+    noting.host.saved_size = noting.host.scratch_size = no_bytes;
     struct host host;
     host_init(&host);
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
@@ -474,7 +474,7 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     check_status(&host, pool_new(&host, 2, &pool), HASHATTN_OK, NULL);
     struct linear_options options = plain;
     struct mechanism picky = blind_mechanism;
-    picky.refuse = refuse_two_keys;
+    picky.host.refuse = refuse_two_keys;
     struct attention_case problem = linear_case(&options);
     problem.mechanism = &picky;
     problem.keys[0] = 3;
@@ -496,7 +496,7 @@ static void sizes_that_overflow_and_kept_shapes_are_seen(void **state)
     check_status(&host, case_plan(&host, &made), HASHATTN_REFUSED,
                  "blind: dislikes two keys (sequence 0: 3 queries, 2 keys, head_dim 3)");
 
-    picky.refuse = refuse_nothing;
+    picky.host.refuse = refuse_nothing;
     made.call.key_mask = NULL;
     made.shape.masked = false;
     made.shape.num_heads = SIZE_MAX / 1000;
@@ -526,7 +526,7 @@ static void every_shape_is_checked(void **state)
     struct host host;
     struct linear_options options = plain;
     struct mechanism picky = blind_mechanism;
-    picky.refuse = refuse_two_keys;
+    picky.host.refuse = refuse_two_keys;
     host_init(&host);
     for (size_t first = 0; first < COUNT; first++)
         for (size_t end = first + 1; end <= COUNT; end++) {

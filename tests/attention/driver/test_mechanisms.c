@@ -62,9 +62,9 @@ static void check_longest(const struct mechanism *mechanism, const void *options
                                longer = shape_of(101, 100);
     size_t params = params_at(mechanism, options, 100);
     bool follows = params_at(mechanism, options, 200) != params;
-    assert_null(mechanism_refuses(mechanism, options, &longest));
-    assert_true(follows == (mechanism_refuses(mechanism, options, &unknown) != NULL));
-    assert_true(follows == (mechanism_refuses(mechanism, options, &longer) != NULL));
+    assert_null(implementation_refuses(&mechanism->host, options, &longest));
+    assert_true(follows == (implementation_refuses(&mechanism->host, options, &unknown) != NULL));
+    assert_true(follows == (implementation_refuses(&mechanism->host, options, &longer) != NULL));
     assert_true(params_at(mechanism, options, 0) <= params);
 }
 
@@ -74,20 +74,20 @@ static void check_sizes(const struct mechanism *mechanism, const void *options)
     size_t saved = 0, scratch = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct problem_shape shape = shape_of(rows[i], 65536);
-        const char *why = mechanism_refuses(mechanism, options, &shape);
+        const char *why = implementation_refuses(&mechanism->host, options, &shape);
         if (why != NULL)
             fail_msg("%s refuses its presets at %zu rows: %s", mechanism->name, rows[i], why);
-        assert_true(mechanism->saved_size(options, &shape) >= saved);
-        assert_true(mechanism->scratch_size(options, &shape) >= scratch);
-        saved = mechanism->saved_size(options, &shape);
-        scratch = mechanism->scratch_size(options, &shape);
+        assert_true(mechanism->host.saved_size(options, &shape) >= saved);
+        assert_true(mechanism->host.scratch_size(options, &shape) >= scratch);
+        saved = mechanism->host.saved_size(options, &shape);
+        scratch = mechanism->host.scratch_size(options, &shape);
         if (mechanism->inspection != NULL)
             assert_true(mechanism->inspection->scratch_size(options, &shape) >= scratch);
         /* One key less needs no more memory. */
         if (mechanism->mixes && rows[i] > 0) {
             shape.num_keys--;
-            assert_true(mechanism->saved_size(options, &shape) <= saved);
-            assert_true(mechanism->scratch_size(options, &shape) <= scratch);
+            assert_true(mechanism->host.saved_size(options, &shape) <= saved);
+            assert_true(mechanism->host.scratch_size(options, &shape) <= scratch);
         }
     }
 }
@@ -116,8 +116,9 @@ static void check_mechanism(const struct mechanism *mechanism)
     for (const char *const *each = mechanism->departures; each != NULL && *each != NULL; each++)
         assert_true(isupper((unsigned char)(*each)[0]) || isdigit((unsigned char)(*each)[0]));
     check_facets(mechanism);
-    assert_non_null(mechanism->forward);
-    assert_true(mechanism->backward != NULL || (mechanism->params == NULL && mechanism->own_loss == NULL));
+    assert_non_null(mechanism->host.forward);
+    assert_true(mechanism->host.backward != NULL ||
+                (mechanism->params == NULL && mechanism->own_loss == NULL));
     void *options = calloc(1, mechanism->options_size + 1);
     assert_non_null(options);
     options_preset(mechanism->options, options);

@@ -72,10 +72,10 @@ static void places_are_apart_and_in_order(void **state)
                                        .head_dim = 8,
                                        .value_dim = 8,
                                        .workers = 1};
-            size_t bytes = f.shape.mechanism->saved_size(f.options, &of);
+            size_t bytes = f.shape.mechanism->host.saved_size(f.options, &of);
             assert_true(plan.start[s + 1] - plan.start[s] >= HEADS * bytes);
             assert_int_equal((plan.start[s + 1] - plan.start[s]) % HEADS, 0);
-            assert_true(plan.scratch_bytes >= f.shape.mechanism->scratch_size(f.options, &of));
+            assert_true(plan.scratch_bytes >= f.shape.mechanism->host.scratch_size(f.options, &of));
         }
         assert_true(plan.start[0] >= plan.shared_bytes);
         assert_int_equal(plan.start[SEQUENCES], plan.saved_bytes);
@@ -100,7 +100,7 @@ static void spread_units_have_their_scratch(void **state)
     struct problem_shape of = {
         .num_queries = 9000, .num_keys = 9000, .head_dim = 8, .value_dim = 8, .workers = 3};
     assert_int_equal(plan.num_spread, 1);
-    assert_true(plan.scratch_bytes >= f.shape.mechanism->scratch_size(f.options, &of));
+    assert_true(plan.scratch_bytes >= f.shape.mechanism->host.scratch_size(f.options, &of));
     free(block);
     close_fixture(&f);
 }

@@ -223,10 +223,10 @@ static struct members lists_of_one_process(const struct attention_case *problem,
     for (size_t i = 0; i < n; i++)
         visible[i] = i + 1;
     whole.visible = problem->causal ? visible : NULL;
-    whole.saved = malloc(problem->mechanism->saved_size(problem->options, &shape));
-    whole.scratch = malloc(problem->mechanism->scratch_size(problem->options, &shape));
+    whole.saved = malloc(problem->mechanism->host.saved_size(problem->options, &shape));
+    whole.scratch = malloc(problem->mechanism->host.scratch_size(problem->options, &shape));
     float *out = malloc(n * problem->value_dim * sizeof *out);
-    problem->mechanism->forward(&whole, view_of(out, n, problem->value_dim));
+    problem->mechanism->host.forward(&whole, view_of(out, n, problem->value_dim));
     struct grouped grouped = in_groups_open(problem->options, &whole);
     struct grouped_saved saved = grouped_saved(&grouped);
     *keys = saved.keys;

@@ -30,7 +30,7 @@ static const struct kernels *best(void)
 static void check_case(struct yoso_case *c)
 {
     const struct oracle_yoso *o = &c->oracle;
-    size_t bytes = c->mechanism->saved_size(&c->options, &c->problem.shape);
+    size_t bytes = c->mechanism->host.saved_size(&c->options, &c->problem.shape);
     size_t code_bytes = o->n_q * (size_t)c->options.num_hashes * (c->options.hash_bits > 16 ? 4 : 2);
     void *first = malloc(bytes);
     struct case_sizes s = {NULL, NULL, NULL, NULL};
@@ -363,7 +363,7 @@ static void partners_are_limited(void **state)
                 c->problem.shape.workers = 3;
                 free(c->problem.scratch);
                 c->problem.scratch = aligned_alloc(
-                    64, (mechanism_yoso.scratch_size(&options, &c->problem.shape) + 63) / 64 * 64);
+                    64, (mechanism_yoso.host.scratch_size(&options, &c->problem.shape) + 63) / 64 * 64);
             }
             case_forward(c);
             case_backward(c);
@@ -400,7 +400,7 @@ static void hashing_again_changes_nothing(void **state)
             options.recompute = again;
             struct yoso_case *c =
                 case_new(&mechanism_yoso, best(), &options, 40, form < 9 ? 33 : 40, 8, 6, (uint64_t)form);
-            size_t saved = mechanism_yoso.saved_size(&options, &c->problem.shape);
+            size_t saved = mechanism_yoso.host.saved_size(&options, &c->problem.shape);
             if (again)
                 assert_int_equal(saved,
                                  options.normalize == YOSO_NORMALIZE_NONE ? 0 : (40 * 4 + 63) / 64 * 64);
@@ -430,9 +430,9 @@ static void forward_with_tables(float *out, int tables, enum precision precision
     options.num_hashes = 9;
     options.tables = tables;
     struct yoso_case *c = case_new(&mechanism_yoso, best(), &options, SHORT_Q, SHORT_Q, 8, SHORT_V, 7);
-    size_t scratch = mechanism_yoso.scratch_size(&options, &c->problem.shape);
+    size_t scratch = mechanism_yoso.host.scratch_size(&options, &c->problem.shape);
     c->problem.shape.precision = precision;
-    assert_int_equal(mechanism_yoso.scratch_size(&options, &c->problem.shape), scratch);
+    assert_int_equal(mechanism_yoso.host.scratch_size(&options, &c->problem.shape), scratch);
     if (causal)
         case_make_causal(c, 0);
     for (size_t j = 0; j < SHORT_Q && ones; j++)
@@ -476,64 +476,64 @@ static void says_what_it_refuses(void **state)
     const struct problem_shape good = {
         .num_queries = 4096, .num_keys = 4096, .head_dim = 64, .value_dim = 64};
     struct problem_shape shape = good;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
-    assert_true(mechanism_yoso.saved_size(&options, &shape) < 1 << 20);
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
+    assert_true(mechanism_yoso.host.saved_size(&options, &shape) < 1 << 20);
     shape.num_keys = (size_t)1 << 33;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "32 bits"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "32 bits"));
     shape = good;
     shape.value_dim = (size_t)1 << 50;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "bytes"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "bytes"));
     shape = good;
     shape.value_dim = SIZE_MAX;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "bytes"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "bytes"));
     shape = good;
     shape.head_dim = (size_t)1 << 60;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "bytes"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "bytes"));
     shape = good;
     options.planes = PLANES_HADAMARD;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
     for (int side = 0; side < 2; side++) {
         shape.head_dim = side ? 4097 : 31;
-        assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "head_dim of 32 to 4096"));
+        assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "head_dim of 32 to 4096"));
         shape.head_dim = side ? 4096 : 32;
-        assert_null(mechanism_yoso.refuse(&options, &shape));
+        assert_null(mechanism_yoso.host.refuse(&options, &shape));
     }
     options.projection = HASH_BF16_DP;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "projection f32, int16-dp or auto"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "projection f32, int16-dp or auto"));
     options.projection = HASH_INT8_DP; /* limits the hashed width; neyshabur's map adds two numbers */
     options.planes = PLANES_ORTHOGONAL;
     shape.head_dim = 32768;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
     shape.head_dim = 32769;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "at most 32768 numbers"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "at most 32768 numbers"));
     shape.head_dim = 64;
     shape.value_dim = 32769;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
     shape = good;
     options.projection = HASH_AUTO;
     shape = good;
     options.hash_bits = 24;
     options.num_hashes = 4096;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
     options.hash_bits = 1;
     options.gradient = YOSO_GRADIENT_TRUE;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "hash_bits"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "hash_bits"));
     options.gradient = YOSO_GRADIENT_LOWER;
     options.max_partners = 5;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "max_partners"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "max_partners"));
     options.max_partners = 0;
     options.gradient_hashes = options.num_hashes;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
     options.gradient_hashes++;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "at most num_hashes"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "at most num_hashes"));
     options.gradient_hashes = 1;
     options.gradient = YOSO_GRADIENT_RELEASED;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "gradient_hashes"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "gradient_hashes"));
     options.gradient_hashes = 0;
     options.gradient = YOSO_GRADIENT_LOWER;
     options.max_partners = 5;
     options.gradient = YOSO_GRADIENT_RELEASED;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
 }
 
 static void says_which_pools_it_refuses(void **state)
@@ -546,23 +546,23 @@ static void says_which_pools_it_refuses(void **state)
     options.num_hashes = 121;
     for (size_t i = 0; i < sizeof composite / sizeof *composite; i++) {
         options.plane_pool = composite[i];
-        assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "must be a prime number"));
+        assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "must be a prime number"));
     }
     options.plane_pool = 7;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "at least hash_bits"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "at least hash_bits"));
     options.hash_bits = 7;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "too small for num_hashes"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "too small for num_hashes"));
     options.num_hashes = 49;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
     options.planes = PLANES_HADAMARD_PAPER;
-    assert_non_null(strstr(mechanism_yoso.refuse(&options, &shape), "hadamard-paper cannot be shared"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "hadamard-paper cannot be shared"));
     options.planes = PLANES_HADAMARD;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
     options.hash_bits = options.plane_pool = 2;
     options.num_hashes = 4;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
     options.plane_pool = 4093;
-    assert_null(mechanism_yoso.refuse(&options, &shape));
+    assert_null(mechanism_yoso.host.refuse(&options, &shape));
 }
 
 int main(void)

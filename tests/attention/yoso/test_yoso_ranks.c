@@ -72,7 +72,7 @@ static void compute(struct comm *comm, void *argument)
 {
     struct work *work = argument;
     struct yoso_case *whole = work->whole;
-    const struct sequence_parallel_facet *facet = mechanism_yoso.sequence_parallel;
+    const struct implementation *facet = mechanism_yoso.ranks;
     struct problem problem = whole->problem;
     struct host host;
     struct pool *pool;

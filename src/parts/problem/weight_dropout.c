@@ -1,6 +1,6 @@
 /* See the header.
    SPDX-License-Identifier: Apache-2.0 */
-#include "parts/tiles/weight_dropout.h"
+#include "parts/problem/weight_dropout.h"
 
 #include <string.h>
 

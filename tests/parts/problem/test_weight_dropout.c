@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "parts/tiles/weight_dropout.h"
+#include "parts/problem/weight_dropout.h"
 #include "support/check.h"
 
 static const struct weight_dropout quarter = {.threshold = 16384, .scale = 4.0f / 3, .key = 77};
