@@ -19,6 +19,11 @@ from .calls import check_tensors
 Seed = Union[int, Tensor, None]
 
 
+def seed_of(training: bool, seed: Seed) -> Seed:
+    """The seed of a layer's call: as given; else None in training, which draws it, and 0 outside, as in the tool."""
+    return 0 if seed is None and not training else seed
+
+
 def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causal: bool = False,
               key_mask: Tensor | None = None, lengths: Any = None, offsets: Any = None, seed: Seed = None,
               params: Tensor | None = None, max_len: int | None = None, **options: OptionValue) -> Tensor:
@@ -38,7 +43,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causa
         reproduces a run.
 
     It computes on torch's number of threads (`torch.set_num_threads`). Gradients are those of
-    `hashattn.Attention.backward`. RuntimeError: double backward.
+    `hashattn.Attention.backward`, also by torch.func.grad, vjp and jacrev. torch.vmap makes one call for each sample.
+    RuntimeError: double backward. NotImplementedError: forward-mode derivatives.
     """
     arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, max_len, options)
     save = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad
@@ -56,9 +62,9 @@ def attention_and_loss(q: Tensor, k: Tensor, v: Tensor, params: Tensor, *, mecha
     routing its centroids. It is 0 for mechanisms that have none.
     """
     arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, max_len, options)
-    out, saved = operators.attention(*arguments, True)
-    return out, operators.own_loss(*(each.detach() if isinstance(each, Tensor) and each is not params else each
-                                     for each in arguments), saved)[0]
+    out, saved = operators.attend(arguments, True)
+    return out, operators.loss_of(tuple(each.detach() if isinstance(each, Tensor) and each is not params else each
+                                        for each in arguments), saved)
 
 
 def _whole(name: str, given: Any) -> Tensor:

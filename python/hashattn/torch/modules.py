@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..errors import InvalidError
 from ..operator import Attention
 from ..options import mechanisms
-from .functions import Seed, attention, attention_and_loss
+from .functions import Seed, attention, attention_and_loss, seed_of
 
 
 class _Output(nn.Module):
@@ -61,7 +61,8 @@ class SelfAttention(nn.Module):
 
     If the mechanism has a loss of its own ("lha", "routing"), `own_loss` holds it after a forward in training mode, a
     scalar summed over sequences and heads; else it is None. Add it, weighted, to the loss of the model, because `own`
-    learns from nothing else there.
+    learns from nothing else there. Under torch.no_grad it has a gradient too, because reentrant checkpointing runs the
+    forward without.
     """
 
     def __init__(self, dim: int, heads: int, mechanism: str = "yoso", *, causal: bool = False, bias: bool = True,
@@ -78,10 +79,10 @@ class SelfAttention(nn.Module):
         self.own_loss: Tensor | None = None
 
     def forward(self, rows: Tensor, key_mask: Tensor | None = None, lengths: Any = None, seed: Seed = None) -> Tensor:
-        """rows: (n, dim) or (batch, n, dim), also the shape of the result. key_mask, lengths, seed: as of
-        `hashattn.torch.attention`."""
+        """rows: (n, dim) or (batch, n, dim), also the shape of the result. key_mask, lengths: as of
+        `hashattn.torch.attention`. seed: None draws one in training mode, and is 0 in evaluation."""
         parts = [self._heads(layer(rows)) for layer in (self.query, self.key, self.value)]
-        out = self._attend(*parts, key_mask=key_mask, lengths=lengths, seed=seed)
+        out = self._attend(*parts, key_mask=key_mask, lengths=lengths, seed=seed_of(self.training, seed))
         merged: Tensor = self.output(out.transpose(-3, -2).flatten(-2))
         return merged
 
@@ -95,7 +96,14 @@ class SelfAttention(nn.Module):
         self.own_loss = None
         if params is None or not (self._has_own_loss and self.training):
             return attention(q, k, v, params=params, **given)
-        out, self.own_loss = attention_and_loss(q, k, v, params, **given)
+        if torch.is_grad_enabled():
+            out, self.own_loss = attention_and_loss(q, k, v, params, **given)
+        else:  # of torch.utils.checkpoint, which may repeat the forward: the loss of this one is what the user adds
+            with torch.enable_grad():
+                params = self.own.joined()
+                assert params is not None
+                out, self.own_loss = attention_and_loss(q.detach(), k.detach(), v.detach(), params, **given)
+            out = out.detach()
         return out
 
     def extra_repr(self) -> str:

@@ -2,7 +2,8 @@
 
 They are registered for the dispatcher's keys themselves, which costs a quarter of torch.library.custom_op. The seed is
 a tensor, so that it stays in the graph of torch.compile and torch.export. The size of what forward saves depends on the
-lengths, so compiled graphs treat it as unknown.
+lengths, so compiled graphs treat it as unknown. torch.func has reverse derivatives and vmap, one call for each sample;
+forward-mode derivatives are refused.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -13,6 +14,7 @@ from typing import Any, Callable
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from ..errors import InvalidError
 from .calls import check_tensors, new, opened, saved_block
@@ -24,7 +26,8 @@ _NUM_PROBLEM = 13
 _PARAMS = 6  # place of the learned tensors
 
 _library: Any = torch.library.Library("hashattn", "DEF")  # type: ignore[no-untyped-call]
-_EXACT = torch.Tag.needs_exact_strides  # because the strides of results follow those of inputs
+# Because the strides of results follow those of inputs. torch has this tag from 2.7 on; before, inductor kept strides.
+_EXACT = tuple(getattr(torch.Tag, name) for name in ("needs_exact_strides",) if hasattr(torch.Tag, name))
 _library.define(f"attention({_PROBLEM}, bool save) -> (Tensor, Tensor)", tags=_EXACT)
 _library.define(f"attention_backward({_PROBLEM}, Tensor out, Tensor saved, Tensor dout) "
                 "-> (Tensor, Tensor, Tensor, Tensor)", tags=_EXACT)
@@ -99,16 +102,50 @@ def _fake_loss(*arguments: Any) -> tuple[Tensor, Tensor]:
 
 # ---- autograd --------------------------------------------------------------------------------------------------------
 
+_NO_TANGENTS = ("hashattn has no forward-mode derivatives (torch.func.jvp, jacfwd, forward_ad); torch.func.grad, vjp and "
+                "jacrev work")
 
-class _Differentiable(torch.autograd.Function):
+
+class _ReverseOnly(torch.autograd.Function):
+    """A function without tangents, which vmap calls for each sample."""
+
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Any:
-        *tensors, ctx.max_len, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, ctx.saves = arguments
-        out, saved = _below(attention, arguments)
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(_NO_TANGENTS)
+
+    @classmethod
+    def _for_each(cls, info: Any, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+        rows = []
+        for sample in range(info.batch_size):
+            given = [each.select(dim, sample) if isinstance(dim, int) else each for each, dim in zip(arguments, in_dims)]
+            rows.append(cls.apply(*given))  # type: ignore[no-untyped-call]
+        results = tuple(_stacked(column) for column in zip(*rows))
+        return results, (0,) * len(results)
+
+
+def _stacked(samples: tuple[Tensor, ...]) -> Tensor:
+    """(samples, ...); bytes that forward saved may differ in number and are filled up to a multiple of 64."""
+    if samples[0].dtype != torch.uint8:
+        return torch.stack(samples)
+    size = -(-max(each.numel() for each in samples) // 64) * 64
+    stacked = saved_block(len(samples) * size).view(len(samples), size)
+    for row, each in zip(stacked, samples):
+        row[:each.numel()] = each
+    return stacked
+
+
+class _Differentiable(_ReverseOnly):
+    @staticmethod
+    def forward(*arguments: Any) -> Any:
+        return _below(attention, arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        *tensors, ctx.max_len, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, ctx.saves = inputs
+        out, saved = output
         ctx.save_for_backward(*tensors, seed, out, saved)
         ctx.mark_non_differentiable(saved)
         ctx.set_materialize_grads(False)
-        return out, saved
 
     @staticmethod
     def backward(ctx: Any, dout: Any, _: Any) -> Any:
@@ -118,40 +155,71 @@ class _Differentiable(torch.autograd.Function):
             raise RuntimeError("hashattn: the forward ran without gradients, so nothing was saved for backward")
         *tensors, seed, out, saved = ctx.saved_tensors
         arguments = (*tensors, ctx.max_len, ctx.padded, seed, ctx.causal, ctx.mechanism, ctx.options, out, saved, dout)
-        found = attention_backward(*arguments) if torch.is_grad_enabled() else _below(attention_backward, arguments)
-        *gradients, dparams = found
+        *gradients, dparams = _backward_of(arguments)
         return (*gradients, *[None] * (_PARAMS - 3), None if tensors[_PARAMS] is None else dparams,
                 *[None] * (_NUM_PROBLEM - _PARAMS))
 
-
-class _DifferentiatedOnce(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Any:
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
+        return _Differentiable._for_each(info, in_dims, arguments)
+
+
+def _backward_of(arguments: tuple[Any, ...]) -> Any:
+    if torch._C._are_functorch_transforms_active():
+        return _DifferentiatedOnce.apply(*arguments)  # type: ignore[no-untyped-call]
+    return attention_backward(*arguments) if torch.is_grad_enabled() else _below(attention_backward, arguments)
+
+
+class _DifferentiatedOnce(_ReverseOnly):
+    @staticmethod
+    def forward(*arguments: Any) -> Any:
         return _below(attention_backward, arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         raise RuntimeError("hashattn has no double backward: its gradients cannot be differentiated")
 
-
-class _OwnLoss(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> Any:
-        loss, gradient = _below(own_loss, arguments)
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
+        return _DifferentiatedOnce._for_each(info, in_dims, arguments)
+
+
+class _OwnLoss(_ReverseOnly):
+    @staticmethod
+    def forward(*arguments: Any) -> Any:
+        return _below(own_loss, arguments)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _, gradient = output
         ctx.save_for_backward(gradient)
         ctx.mark_non_differentiable(gradient)
-        return loss, gradient
 
     @staticmethod
     def backward(ctx: Any, dloss: Any, _: Any) -> Any:
         (gradient,) = ctx.saved_tensors
         return (*[None] * _PARAMS, gradient * dloss, *[None] * (_NUM_PROBLEM - _PARAMS))
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
+        return _OwnLoss._for_each(info, in_dims, arguments)
+
 
 def _below(operator: Any, arguments: tuple[Any, ...]) -> Any:
     """Calls an operator without its kernel for autograd."""
     with torch._C._AutoDispatchBelowAutograd():
         return operator(*arguments)
+
+
+def _has_tangent(arguments: tuple[Any, ...]) -> bool:
+    """Inside forward_ad.dual_level: one of the tensors has a tangent."""
+    return forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(each).tangent is not None for each in arguments  # type: ignore[no-untyped-call]
+        if isinstance(each, Tensor) and each.is_floating_point())
 
 
 def attend(arguments: tuple[Any, ...], save: bool) -> tuple[Tensor, Tensor]:
@@ -161,13 +229,27 @@ def attend(arguments: tuple[Any, ...], save: bool) -> tuple[Tensor, Tensor]:
     about autograd is left out.
     """
     found: tuple[Tensor, Tensor]
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if torch.compiler.is_compiling():
         found = attention(*arguments, save)
-    elif save:
+    elif torch._C._are_functorch_transforms_active():  # which do not tell whether a gradient is needed
         found = _Differentiable.apply(*arguments, True)  # type: ignore[no-untyped-call]
+    elif save or _has_tangent(arguments):
+        found = _apply(*arguments, True)
     else:
         found = _below(attention, (*arguments, False))
     return found
+
+
+# Function.apply without the binding of its arguments to names, which takes 50 us.
+_apply: Any = super(torch.autograd.Function, _Differentiable).apply
+
+
+def loss_of(arguments: tuple[Any, ...], saved: Tensor) -> Tensor:
+    """The first result of `own_loss(*arguments, saved)`."""
+    transformed = torch._C._are_functorch_transforms_active() and not torch.compiler.is_compiling()
+    call: Any = _OwnLoss.apply if transformed else own_loss
+    loss: Tensor = call(*arguments, saved)[0]
+    return loss
 
 
 def _autograd(operator: Any, function: Any) -> Callable[..., Any]:
@@ -178,6 +260,8 @@ def _autograd(operator: Any, function: Any) -> Callable[..., Any]:
             for each in arguments:
                 if isinstance(each, Tensor) and each.requires_grad:
                     return function.apply(*arguments)
+        if _has_tangent(arguments):
+            return function.apply(*arguments)
         return _below(operator, arguments)
 
     return kernel
