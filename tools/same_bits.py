@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import pathlib
 import random
+import re
 import struct
 import subprocess
 import sys
@@ -74,13 +75,13 @@ class Side:
 
 
 def losses(folder):
-    """The numbers of a run's log except times and rates."""
+    """The numbers of a run's log except times, rates and bytes of memory."""
     kept = []
     for path in sorted(folder.rglob("log.jsonl")):
         for line in path.read_text().splitlines():
             row = json.loads(line)
             kept.append({name: value for name, value in row.items()
-                         if isinstance(value, (int, float)) and "second" not in name})
+                         if isinstance(value, (int, float)) and not re.search("second|bytes", name)})
     return kept
 
 

@@ -10,7 +10,7 @@
 #include "base/random.h"
 #include "kernels/product.h"
 #include "measure/median.h"
-#include "models/trunk.h"
+#include "models/stacks/trunk.h"
 
 enum { LEAST_REPEATS = 3, MOST_REPEATS = 25 };
 
@@ -47,7 +47,7 @@ static hashattn_status make_plan(struct host *host, struct layer *layer, const s
     TRY(memory_new(host, size_sum(set_bytes, lists_bytes), 1, "plans", &blocks->plans));
     struct plan_set set = plan_set_on(blocks->plans, plans, rows->num_sequences);
     void *lists = (unsigned char *)blocks->plans + set_bytes;
-    return trunk_plan_make(host, &layer->trunk, rows, training, &set, lists, &layer->plan);
+    return trunk_plan_make(host, &layer->trunk, rows, NULL, training, &set, lists, &layer->plan);
 }
 
 static hashattn_status make_blocks(struct host *host, struct layer *layer, size_t repeats,

@@ -1,10 +1,10 @@
-/* What the files of a model share: its struct, and which of its objectives does what.
+/* What the files of a model share: the structs of a model, a plan and a pass, and which of the objectives
+   does what.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_MODEL_PARTS_H
 #define MODELS_MODEL_PARTS_H
 
 #include "models/model.h"
-#include "models/stacks/decoder_stack.h"
 #include "models/stacks/encoder_stack.h"
 
 /* An entry of the list of objectives, with its parameters described. */
@@ -19,7 +19,7 @@ struct model {
     struct params params;
     bool bare; /* the objectives read the input itself; then the encoder is empty */
     struct encoder_stack encoder;
-    struct decoder decoder; /* 0 layers: none */
+    struct trunk decoder; /* 0 layers: none */
     size_t num_goals, num_own, num_metrics;
     struct goal goals[MODEL_OBJECTIVES];
     struct {
@@ -28,6 +28,31 @@ struct model {
     } own[PLAN_MECHANISMS];
     double own_share; /* sum of all shares */
     struct model_metric metrics[MODEL_METRICS];
+};
+
+static inline bool model_decodes(const struct model *model)
+{
+    return model->decoder.layers > 0;
+}
+
+struct model_plan {
+    const struct model *model;
+    struct plan_set set;
+    struct encoder_stack_plan encoder;
+    struct trunk_plan decoder; /* if there is one */
+    struct mix_plan *decoder_lists;
+    size_t workspace_bytes, saved_bytes;
+};
+
+struct model_pass {
+    const struct model *model;
+    const struct model_batch *batch;
+    const float *values;
+    struct rows rows; /* how the rows are cut that the objectives read */
+    struct encoder_stack_pass encoder;
+    struct trunk_pass decoder; /* if there is one */
+    void *memory[MODEL_OBJECTIVES];
+    double *own_sums; /* (num_own) sums of the last forward */
 };
 
 /* Names the metrics. Fails if the config chooses the best model by one that does not exist. */

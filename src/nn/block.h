@@ -1,9 +1,12 @@
 /* A Transformer block. Pre-LN (default): m = x + drop(attention(LN x)), y = m + drop(ffn(LN m)). Post-LN, as
-   in BERT: m = LN(x + drop(attention x)), y = LN(m + drop(ffn m)), without dropout inside the ffn. The block
-   is cut where rows interact: `enter` (LN and the layers before attention) and `leave` (everything after it)
-   work on one tile of rows, so that the leave of one block and the enter of the next run on a tile while it
-   is in cache; `mix` works on the whole batch between them. Backward recomputes normalised rows instead of
-   storing them.
+   in BERT: m = LN(x + drop(attention x)), y = LN(m + drop(ffn m)), without dropout inside the ffn. A post-LN
+   block may have cross attention to the rows of an encoder (Vaswani et al. 2017):
+     c = LN(m + drop(cross(m, encoded))), y = LN(c + drop(ffn c)).
+   The block is cut where rows interact: `enter` (LN and the layers before attention) and `leave` (everything
+   after it) work on one tile of rows, so that the leave of one block and the enter of the next run on a tile
+   while it is in cache; `mix` works on the whole batch between them. Cross attention is one more cut:
+   `cross_enter` is what lies between the two, `cross_keys` works on tiles of encoded rows. Backward
+   recomputes normalised rows instead of storing them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_BLOCK_H
 #define NN_BLOCK_H
@@ -26,6 +29,9 @@ struct block_shape {
     enum ffn_activation activation;
     bool plain_attention; /* no biases in the dense layers around attention */
     bool layered;         /* attention gets positions (self_attention.h) */
+    /* Heads of cross attention, which needs post-LN; 0 groups: there is none. */
+    const struct head_group *cross_groups;
+    size_t num_cross_groups;
 };
 
 struct block {
@@ -36,8 +42,16 @@ struct block {
     struct norm first_norm, second_norm;
     struct self_attention attention;
     struct ffn ffn;
-    /* The ranges of parameters that enter, mix and leave use: [first, mix), [mix, leave), [leave, end). */
+    /* The ranges of parameters that enter, mix and leave use: [first, mix), [mix, leave), [leave, end). With
+       cross attention leave begins at cross.leave, and cross_enter, cross_keys and cross_mix use
+       [leave, cross.keys), [cross.keys, cross.mix), [cross.mix, cross.leave). */
     size_t first, mix, leave, end;
+    struct block_cross {
+        bool present;
+        struct self_attention attention; /* "NAME.crossattention" */
+        struct norm norm;                /* "NAME.crossattention.output.LayerNorm" */
+        size_t keys, mix, leave;
+    } cross;
 };
 hashattn_status block_describe(struct host *host, struct params *params, const char *name,
                                const struct block_shape *shape, struct block *block);
@@ -49,6 +63,16 @@ struct block_space {
     float *sum;    /* (dim) post-LN: y before its norm; NULL without backward */
     float *before; /* (wide) before the activation; NULL without backward */
     struct attention_space attention;
+    struct {
+        float *x;                         /* (dim) m, the input of cross attention */
+        float *middle;                    /* (dim) c before its norm; may be x without backward */
+        struct attention_space attention; /* key and value: (padded encoded rows, dim) */
+    } cross;
+};
+/* Gradients of the arrays of the attentions. A block without cross attention has only the first. */
+struct block_gradients {
+    struct attention_gradients attention;
+    struct attention_gradients cross; /* query and mixed may be the arrays of `attention` */
 };
 
 /* Scratch of one worker for a tile. */
@@ -72,6 +96,11 @@ struct block_pass {
     struct dropout dropout; /* off in evaluation */
     uint64_t random_key;    /* of the block, for hashing and dropout */
     const float *sinusoids; /* (longest sequence, dim) of every position; NULL unless the block is layered */
+    /* With cross attention: queries of `rows` and keys of the encoder's rows, as many sequences; the
+       encoder's rows (padded, dim), and their gradient, which backward adds to. */
+    const struct rows *cross_rows, *encoded_rows;
+    const float *encoded;
+    float *dencoded;
 };
 
 /* Processes the tile of ROW_TILE rows that starts at packed row `first`. */
@@ -79,27 +108,46 @@ void block_enter(const struct block *block, const struct block_pass *pass, const
                  const struct block_scratch *scratch, size_t first);
 /* Processes the whole batch, on the pool. */
 void block_mix(const struct block *block, const struct block_pass *pass, const struct block_space *space);
+/* Between block_mix and block_leave if there is cross attention. cross_keys: of a tile of encoded rows. */
+void block_cross_enter(const struct block *block, const struct block_pass *pass,
+                       const struct block_space *space, const struct block_scratch *scratch, size_t first);
+void block_cross_keys(const struct block *block, const struct block_pass *pass,
+                      const struct block_space *space, const struct block_scratch *scratch, size_t first);
+void block_cross_mix(const struct block *block, const struct block_pass *pass,
+                     const struct block_space *space);
 /* Writes the tile to y (padded rows, dim), which may be space->middle. */
 void block_leave(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, float *y, size_t first);
 
 /* Backward pass. stream (padded rows, dim) holds the gradient of y at first, that of the residual branch of x
-   (pre-LN: of m) after leave_backward, and that of x after enter_backward. leave_backward writes its tile of
-   d->mixed and clears those of d->query, key and value. */
+   (pre-LN: of m) after leave_backward, and that of x after enter_backward. With cross attention it holds that
+   of the residual branch of m after leave_backward, and that of x's after cross_enter_backward. What follows
+   an attention writes its tile of the gradient of `mixed` and clears those of query, key and value;
+   cross_mix_backward clears those of encoded rows itself. */
 void block_leave_backward(const struct block *block, const struct block_pass *pass,
                           const struct block_space *space, const struct block_scratch *scratch,
-                          struct slice gradients, float *stream, const struct attention_gradients *d,
+                          struct slice gradients, float *stream, const struct block_gradients *d,
                           size_t first);
+void block_cross_mix_backward(const struct block *block, const struct block_pass *pass,
+                              const struct block_space *space, struct slice gradients,
+                              const struct block_gradients *d);
+void block_cross_keys_backward(const struct block *block, const struct block_pass *pass,
+                               const struct block_scratch *scratch, struct slice gradients,
+                               const struct block_gradients *d, size_t first);
+void block_cross_enter_backward(const struct block *block, const struct block_pass *pass,
+                                const struct block_space *space, const struct block_scratch *scratch,
+                                struct slice gradients, float *stream, const struct block_gradients *d,
+                                size_t first);
 void block_mix_backward(const struct block *block, const struct block_pass *pass,
                         const struct block_space *space, struct slice gradients,
-                        const struct attention_gradients *d);
+                        const struct block_gradients *d);
 void block_enter_backward(const struct block *block, const struct block_pass *pass,
                           const struct block_space *space, const struct block_scratch *scratch,
-                          struct slice gradients, float *stream, const struct attention_gradients *d,
+                          struct slice gradients, float *stream, const struct block_gradients *d,
                           size_t first);
 
-/* Returns the mechanism's own loss; call it after mix. If gradients.floats is not NULL, adds `weight` times
-   its gradient. */
+/* Returns the mechanism's own loss, in both attentions; call it after the last mix. If gradients.floats is
+   not NULL, adds `weight` times its gradient. */
 double block_auxiliary(const struct block *block, const struct block_pass *pass,
                        const struct block_space *space, const struct mechanism *mechanism,
                        struct slice gradients, double weight);

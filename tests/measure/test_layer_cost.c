@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "kernels/product.h"
-#include "models/trunk.h"
+#include "models/stacks/trunk.h"
 #include "support/check.h"
 #include "support/fake_clock.h"
 #include "support/keeping_host.h"
@@ -48,7 +48,8 @@ static void make_layer(struct host *host, const struct model_config *config, str
     made->plans = aligned_zeros(plan_set_bytes(plans, 1) / sizeof(float));
     struct plan_set set = plan_set_on(made->plans, plans, 1);
     assert_int_equal(made->trunk.num_lists, 1);
-    check_status(host, trunk_plan_make(host, &made->trunk, &rows, training, &set, &made->list, &made->plan),
+    check_status(host,
+                 trunk_plan_make(host, &made->trunk, &rows, NULL, training, &set, &made->list, &made->plan),
                  HASHATTN_OK, NULL);
     made->bytes = made->plan.memory_bytes;
     made->workspace = aligned_zeros(made->bytes / sizeof(float) + 1);

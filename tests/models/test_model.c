@@ -11,7 +11,7 @@
    layers that save as much as the first, an own loss averaged over all heads, its tensors named as if
    unmixed; the second objective writing over the gradient of the first; weights of objectives left out;
    targets of weight 0 counted; the mean over the step taken over the batch; own losses weighted alike.
-   Covers: trunk.c input.c.
+   Covers: model_pass.c input.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/model.h"
 

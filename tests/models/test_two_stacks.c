@@ -3,13 +3,13 @@
    against finite differences of the model itself; the same bits with any number of threads, and alone or
    packed; all of it also with an encoder that distils; and what is refused. Bugs planted and caught: the
    residual of cross attention from before the first norm; keys of the decoder's rows; the gradient of encoded
-   rows written instead of added; that of queries of cross attention left out; the first rows predicted
-   instead of the last; other random numbers backward; dropout of the input of the first tile for all; heads
-   of the encoder only in the mean of an own loss; distilling: cross attention to rows that are not halved,
-   the first halving's offsets for all, a norm after every block, none after the last, two blocks with the
-   same parameters, the convolution's gradient left out, sequences that are too short not refused.
-   Covers: encoder_stack.c decoder_stack.c decoder_stack_pass.c
-   Covers: decoder_stack_backward.c decoder_stack_description.c
+   rows written instead of added; that of queries of cross attention left out, of keys not cleared; an own
+   loss of cross attention left out; the first rows predicted instead of the last; other random numbers
+   backward; heads of the encoder only in the mean of an own loss; distilling: cross attention to rows that
+   are not halved, the first halving's offsets for all, a norm after every block, none after the last, two
+   blocks with the same parameters, the convolution's gradient left out, sequences that are too short not
+   refused.
+   Covers: encoder_stack.c trunk.c trunk_plan.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>

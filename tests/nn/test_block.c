@@ -36,7 +36,7 @@ struct block_test {
     struct test_mix mix;
     struct block_space space;
     struct block_scratch scratch;
-    struct attention_gradients d;
+    struct block_gradients d;
     float *arrays[24], *g, *y;
     size_t used;
     void *saved, *mix_scratch;
@@ -71,13 +71,21 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     layer_test_open(base, 2);
     layer_test_shift(base);
     const struct head_group group = {mechanism, options, HEADS};
-    struct block_shape shape = {DIM, HEADS, WIDE, taps,     norm,  NORM_EPSILON, &group,
-                                1,   false, 0,    FFN_GELU, false, false};
+    const struct block_shape shape = {.dim = DIM,
+                                      .heads = HEADS,
+                                      .wide = WIDE,
+                                      .taps = taps,
+                                      .norm = norm,
+                                      .norm_epsilon = NORM_EPSILON,
+                                      .groups = &group,
+                                      .num_groups = 1,
+                                      .activation = FFN_GELU};
     check_status(&base->host, block_describe(&base->host, &base->params, "b", &shape, &t->block), HASHATTN_OK,
                  NULL);
     layer_test_start(base, 2);
     t->rows = rows_of(base->kernels, base->pool, SEQUENCES, offsets, samples);
-    t->pass = (struct block_pass){&t->rows, base->values, dropout_of(rate), KEY, NULL};
+    t->pass = (struct block_pass){
+        .rows = &t->rows, .values = base->values, .dropout = dropout_of(rate), .random_key = KEY};
     struct attention_space *a = &t->space.attention;
     t->space.x = array(t, NARROW);
     float *x = new_normals(1, ROWS * DIM, 1);
@@ -93,8 +101,9 @@ static void open_block(struct block_test *t, const struct mechanism *mechanism, 
     t->space.before = training ? array(t, 2 * ROW_TILE * WIDE) : NULL;
     t->scratch =
         block_scratch_on(&t->block, training, array(t, block_scratch_size(&t->block, training)), NULL);
-    t->d.query = array(t, NARROW), t->d.key = array(t, NARROW), t->d.value = array(t, NARROW);
-    t->d.mixed = array(t, NARROW);
+    t->d.attention.query = array(t, NARROW), t->d.attention.key = array(t, NARROW),
+    t->d.attention.value = array(t, NARROW);
+    t->d.attention.mixed = array(t, NARROW);
     void *block;
     test_mix_open(&t->mix, &base->host, &t->block.attention, &t->rows);
     a->plan = &t->mix.plan;
@@ -251,9 +260,9 @@ static void check_tiles(enum block_norm norm)
     block_leave_backward(&t.block, &t.pass, &t.space, &t.scratch, gradients, t.g, &t.d, 0);
     block_leave_backward(&t.block, &t.pass, &t.space, &t.scratch, gradients, t.g, &t.d, ROW_TILE);
     check_same_bits(t.g, t.g + HALF, BYTES, "gradient beside attention");
-    check_same_bits(t.d.mixed, t.d.mixed + HALF, BYTES, "gradient of what was mixed");
+    check_same_bits(t.d.attention.mixed, t.d.attention.mixed + HALF, BYTES, "gradient of what was mixed");
     block_mix_backward(&t.block, &t.pass, &t.space, gradients, &t.d);
-    float *d[] = {t.d.query, t.d.key, t.d.value};
+    float *d[] = {t.d.attention.query, t.d.attention.key, t.d.attention.value};
     for (size_t i = 0; i < 3; i++) {
         memset(d[i] + ROWS * DIM, 0, (HALF - ROWS * DIM) * sizeof(float));
         memcpy(d[i] + HALF, d[i], BYTES);
@@ -367,10 +376,10 @@ static void own_parameters_reach_their_heads(void **state)
     for (size_t i = 0; i < ROWS * DIM; i++)
         check_near((double)mixed[i], (double)(plain[i] * (float)(1 + i % DIM)),
                    2 * EPSILON * largest(mixed, ROWS * DIM), "gain of the column");
-    memset(t.d.query, 0, NARROW * sizeof *g);
-    memset(t.d.key, 0, NARROW * sizeof *g);
-    memset(t.d.value, 0, NARROW * sizeof *g);
-    memcpy(t.d.mixed, g, NARROW * sizeof *g);
+    memset(t.d.attention.query, 0, NARROW * sizeof *g);
+    memset(t.d.attention.key, 0, NARROW * sizeof *g);
+    memset(t.d.attention.value, 0, NARROW * sizeof *g);
+    memcpy(t.d.attention.mixed, g, NARROW * sizeof *g);
     block_mix_backward(&t.block, &t.pass, &t.space, whole_gradient(&t.base), &t.d);
     for (size_t c = 0; c < DIM; c++) {
         double sum = 0;

@@ -115,7 +115,7 @@ hashattn_status encoder_stack_plan_make(struct host *host, const struct rows *ro
     for (size_t part = 0; part <= encoder->num_more; part++) {
         const struct trunk *trunk = trunk_at(encoder, part);
         const struct rows own = rows_at(rows, halved_offsets, part);
-        TRY(trunk_plan_make(host, trunk, &own, training, set, lists, &plan->parts[part]));
+        TRY(trunk_plan_make(host, trunk, &own, NULL, training, set, lists, &plan->parts[part]));
         plan->saved_bytes = size_sum(plan->saved_bytes, plan->parts[part].saved_bytes);
         lists += trunk->num_lists;
     }

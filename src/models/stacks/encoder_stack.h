@@ -7,7 +7,7 @@
 #define MODELS_ENCODER_STACK_H
 
 #include "base/memory.h"
-#include "models/trunk.h"
+#include "models/stacks/trunk.h"
 #include "nn/distil.h"
 
 struct encoder_stack_part {

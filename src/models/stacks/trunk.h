@@ -1,10 +1,13 @@
-/* The trunk of a model: rows in, rows out. The input becomes rows (input.h), Transformer blocks process them,
+/* A trunk of blocks: rows in, rows out. The input becomes rows (input.h), Transformer blocks process them,
    and a last norm follows. Pre-LN blocks with a norm at the end: architecture and initial values of the Long
    Range Arena models of YOSO (Zeng et al. 2021, section 4.3 and the released configurations). Post-LN: BERT's
    blocks, with its norm of the embedding instead of the last one. There is no padding: a batch is offsets
    into rows.
-   Memory in training, floats per row and block: 6 dim + ffn (post-LN: 7 dim + ffn), plus what attention
-   saves, plus 5 dim once.
+   A decoder (Vaswani et al. 2017; Informer, Zhou et al. 2021) is a trunk of post-LN blocks with causal
+   self-attention and cross attention to the rows of an encoder, and with a last norm. Every example has one
+   sequence in each of the two. All rows are decoded at once: those to be forecast are empty on input.
+   Memory in training, floats per row and block: 6 dim + ffn (post-LN: 7 dim + ffn, with cross attention
+   11 dim + ffn and 2 dim per encoded row), plus what attention saves, plus 5 dim once.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_TRUNK_H
 #define MODELS_TRUNK_H
@@ -20,9 +23,12 @@ struct trunk {
     bool normed;          /* false: no such norm */
     bool norm_last;       /* it comes after the last block: pre-LN, and if a decoder reads the rows */
     bool post;            /* the blocks are post-LN */
+    bool crosses;         /* they have cross attention: a decoder */
     size_t layers, dim, wide, taps;
-    size_t first_layer;                        /* index in the model of its first block */
-    size_t num_lists;                          /* lists of heads, as in the plan */
+    size_t first_layer; /* index in the model of its first block; a decoder's follow the encoder's */
+    /* Lists of heads, as in the config's plan, for the mixings in order: self-attention of each block; in a
+       decoder that and cross attention of each. */
+    size_t num_lists;
     struct dropout dropout, attention_dropout; /* applied in training; the latter to attention weights */
     size_t end;                                /* floats of its parameters, which begin the block */
 };
@@ -38,6 +44,10 @@ hashattn_status trunk_describe_part(struct host *host, struct params *params,
 /* One block of such a trunk, without norm and dropout around it: INPUT_GIVEN in, the block's rows out. */
 hashattn_status trunk_describe_layer(struct host *host, struct params *params,
                                      const struct model_config *config, struct trunk *trunk);
+/* A decoder for a trunk of this config, described before: "decoder.". Its heads are those of the lists after
+   the encoder's. */
+hashattn_status trunk_describe_decoder(struct host *host, struct params *params,
+                                       const struct model_config *config, struct trunk *trunk);
 void trunk_free(struct host *host, struct trunk *trunk);
 /* Floating-point operations of the dense layers of the blocks for one row forward, two per multiplication;
    backward has twice as many. */
@@ -47,35 +57,42 @@ double trunk_operations(const struct trunk *trunk);
 struct trunk_plan {
     const struct trunk *trunk;
     struct rows rows;
-    bool training;          /* a pass applies dropout, and keeps what backward needs */
-    struct mix_plan *lists; /* (num_lists of the trunk) */
-    size_t memory_bytes;    /* of forward and backward: every activation between the two */
-    size_t saved_bytes;     /* of these, what attention saves for backward, all layers */
+    struct rows encoded, cross; /* of a decoder: the encoder's rows; its own, which meet those as keys */
+    bool training;              /* a pass applies dropout, and keeps what backward needs */
+    struct mix_plan *lists;     /* (num_lists of the trunk) */
+    size_t memory_bytes;        /* of forward and backward: every activation between the two */
+    size_t saved_bytes;         /* of these, what attention saves for backward, all layers */
 };
 /* The most plans of attention that the trunk takes from a set. */
 size_t trunk_num_plans(const struct trunk *trunk);
-/* lists: (num_lists), filled. REFUSED, with the numbers, if a mechanism cannot handle a sequence. */
+/* encoded: the rows of the encoder, for a decoder; otherwise NULL. lists: (num_lists), filled. REFUSED, with
+   the numbers, if a mechanism cannot handle a sequence. */
 hashattn_status trunk_plan_make(struct host *host, const struct trunk *trunk, const struct rows *rows,
-                                bool training, struct plan_set *set, struct mix_plan *lists,
-                                struct trunk_plan *plan);
+                                const struct rows *encoded, bool training, struct plan_set *set,
+                                struct mix_plan *lists, struct trunk_plan *plan);
 
 /* The arrays of a pass, in its memory. */
 struct trunk_space {
     size_t narrow, wide; /* floats of a (padded, dim) and of a (padded, ffn) array */
+    size_t encoded;      /* of a (padded encoded rows, dim) array */
     float *given;        /* the input of the first block if the caller owns it, otherwise NULL */
     float *stream;       /* (layers + 1) inputs of the blocks and of the last norm; one in evaluation */
     float *middle, *query, *key, *value, *context, *mixed; /* (layers) (padded, dim) */
-    float *sum;           /* (layers) (padded, dim), post-LN; none in evaluation */
-    float *before;        /* (layers) (padded, ffn); none in evaluation */
-    unsigned char *saved; /* (layers) */
+    float *sum;    /* (layers) (padded, dim), post-LN; none in evaluation */
+    float *before; /* (layers) (padded, ffn); none in evaluation */
+    struct {
+        float *x, *middle, *query, *context; /* (layers) (padded, dim) */
+        float *key, *value;                  /* (layers) (padded encoded rows, dim) */
+    } cross;                                 /* of a decoder */
+    unsigned char *saved;                    /* (mixings) */
     unsigned char *mix_scratch;
     float *normed; /* (padded, dim) output of the last norm */
     float *tiles;  /* (threads) scratch of tiles */
     size_t tile_floats;
     /* backward */
-    float *dstream;               /* (padded, dim) */
-    struct attention_gradients d; /* (padded, dim) */
-    float *partials;              /* (chunks, floats of the largest stage) */
+    float *dstream; /* (padded, dim) */
+    struct block_gradients d;
+    float *partials; /* (chunks, floats of the largest stage) */
 };
 
 struct trunk_pass {
@@ -83,6 +100,10 @@ struct trunk_pass {
     struct input_rows input; /* INPUT_GIVEN: floats (padded rows, dim), unchanged until backward is over */
     const float *values;     /* parameters, of params_lay */
     uint64_t random_key;
+    /* Set after trunk_open. For a decoder: the rows that left the encoder (padded, dim), unchanged until
+       backward is over, and the place for their gradient, which backward writes. */
+    const float *encoded;
+    float *dencoded;
     const struct backward_listener *listener; /* of backward, or NULL */
     struct trunk_space space;
 };

@@ -3,12 +3,12 @@
 #include <stdio.h>
 
 #include "base/memory.h"
-#include "models/trunk.h"
+#include "models/stacks/trunk.h"
 
 static hashattn_status describe_blocks(struct host *host, struct params *params,
                                        const struct model_config *config, struct trunk *trunk)
 {
-    struct head_group groups[HEAD_GROUPS];
+    struct head_group groups[HEAD_GROUPS], cross_groups[HEAD_GROUPS];
     struct block_shape shape = {
         .dim = trunk->dim,
         .heads = (size_t)config->heads,
@@ -17,7 +17,8 @@ static hashattn_status describe_blocks(struct host *host, struct params *params,
         .norm = (enum block_norm)config->norm,
         .norm_epsilon = config->norm_epsilon,
         .groups = groups,
-        .causal = config->causal != 0,
+        .cross_groups = cross_groups,
+        .causal = config->causal != 0 || trunk->crosses,
         .max_len = (size_t)config->max_len,
         .activation = (enum ffn_activation)config->activation,
         .plain_attention = !config->attention_biases,
@@ -25,9 +26,14 @@ static hashattn_status describe_blocks(struct host *host, struct params *params,
     };
     for (size_t i = 0; i < trunk->layers; i++) {
         char name[PARAM_NAME];
-        size_t layer = trunk->first_layer + i;
-        snprintf(name, sizeof name, "encoder.layer.%zu", layer);
-        shape.num_groups = head_plan_groups(&config->plan, layer, shape.heads, groups);
+        size_t list = trunk->first_layer + i;
+        snprintf(name, sizeof name, "encoder.layer.%zu", list);
+        if (trunk->crosses) {
+            list += i;
+            snprintf(name, sizeof name, "decoder.layer.%zu", i);
+            shape.num_cross_groups = head_plan_groups(&config->plan, list + 1, shape.heads, cross_groups);
+        }
+        shape.num_groups = head_plan_groups(&config->plan, list, shape.heads, groups);
         TRY(block_describe(host, params, name, &shape, &trunk->blocks[i]));
     }
     return HASHATTN_OK;
@@ -117,6 +123,26 @@ hashattn_status trunk_describe_layer(struct host *host, struct params *params,
     return HASHATTN_OK;
 }
 
+hashattn_status trunk_describe_decoder(struct host *host, struct params *params,
+                                       const struct model_config *config, struct trunk *trunk)
+{
+    const struct embed_shape shape = {.prefix = "decoder.",
+                                      .max_len = (size_t)config->max_len,
+                                      .dim = (size_t)config->dim,
+                                      .positions = (enum positions)config->positions,
+                                      .position_offset = (size_t)config->position_offset};
+    TRY(begin(host, config, (size_t)config->decoder_layers, trunk));
+    trunk->crosses = trunk->normed = trunk->norm_last = true;
+    trunk->taps = 0;
+    trunk->first_layer = (size_t)config->layers;
+    trunk->num_lists = 2 * trunk->layers;
+    TRY(input_describe(host, params, INPUT_FLOATS, &shape, (size_t)config->row_width, &trunk->input));
+    TRY(describe_blocks(host, params, config, trunk));
+    TRY(describe_norm(host, params, config, "decoder.layernorm", trunk));
+    trunk->end = params->total;
+    return HASHATTN_OK;
+}
+
 void trunk_free(struct host *host, struct trunk *trunk)
 {
     input_free(host, &trunk->input);
@@ -134,6 +160,7 @@ size_t trunk_own_heads(const struct trunk *trunk, const struct mechanism *mechan
 {
     size_t heads = 0;
     for (size_t i = 0; i < trunk->layers; i++)
-        heads += self_attention_auxiliary_heads(&trunk->blocks[i].attention, mechanism);
+        heads += self_attention_auxiliary_heads(&trunk->blocks[i].attention, mechanism) +
+                 self_attention_auxiliary_heads(&trunk->blocks[i].cross.attention, mechanism);
     return heads;
 }
