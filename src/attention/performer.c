@@ -24,18 +24,15 @@
 #include <float.h>
 #include <math.h>
 
-#include "attention/in_features.h"
-#include "base/memory.h"
+#include "attention/mechanism.h"
 #include "base/random.h"
+#include "parts/features/feature_slots.h"
 #include "parts/features/random_features.h"
 
 struct performer_options {
     int64_t num_features;
     int both_signs;
 };
-
-/* The denominator is at least 1e-6 if a query sees a key; else this makes its output 0. */
-static const float epsilon = 1e-30f;
 
 /* Prepared once per call. */
 struct directions {
@@ -68,10 +65,29 @@ static struct directions directions_on(const void *options, size_t dim, const vo
 
 /* ---- the map ------------------------------------------------------------------------------------------- */
 
-static struct features features_of_map(const struct feature_map *map)
+static size_t performer_count(const void *options, const struct problem_shape *shape)
 {
-    const struct directions *directions = map->self;
-    return (struct features){map->kernels, directions->down, map->count, map->dim, directions->both_signs};
+    (void)shape;
+    return num_features(options);
+}
+
+static size_t performer_scratch(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    (void)shape;
+    return (size_t)3 * FEATURE_ROWS * sizeof(float);
+}
+
+static struct directions directions_of(const struct problem *problem)
+{
+    return directions_on(problem->options, problem->shape.head_dim, problem->shared);
+}
+
+static struct features features_of_problem(const struct problem *problem)
+{
+    struct directions directions = directions_of(problem);
+    return (struct features){problem->kernels, directions.down, num_features(problem->options),
+                             problem->shape.head_dim, directions.both_signs};
 }
 
 /* scratch: three floats per row. The products become features in place. */
@@ -81,28 +97,31 @@ static struct feature_rows rows_on(float *phi, void *scratch)
     return (struct feature_rows){phi, numbers, numbers + FEATURE_ROWS, numbers + (size_t)2 * FEATURE_ROWS};
 }
 
-static void performer_forward(const struct feature_map *map, enum feature_side side, const float *x,
+static void performer_forward(const struct problem *problem, enum feature_side side, const float *x,
                               size_t ld_x, size_t rows, float *phi, void *scratch)
 {
     (void)side;
-    struct features features = features_of_map(map);
+    struct features features = features_of_problem(problem);
     struct feature_rows to = rows_on(phi, scratch);
     features_project(&features, x, ld_x, rows, &to);
     features_of(&features, &to, rows, 1, STABILISE_ROW, 0, phi);
 }
 
-/* The square of a row may be infinite. */
-static double level_of(float largest, float half)
+static void performer_project(const struct problem *problem, const float *x, size_t ld_x, size_t rows,
+                              float *phi, void *scratch)
 {
-    return fmax((double)largest - (double)half, -(double)FLT_MAX);
+    struct features features = features_of_problem(problem);
+    struct feature_rows to = rows_on(phi, scratch);
+    features_project(&features, x, ld_x, rows, &to);
 }
 
-static void performer_levels(const struct feature_map *map, size_t rows, const void *scratch, double *level)
+/* The square of a row may be infinite. */
+static void performer_levels(const struct problem *problem, size_t rows, const void *scratch, double *level)
 {
-    (void)map;
+    (void)problem;
     struct feature_rows from = rows_on(NULL, (void *)scratch);
     for (size_t i = 0; i < rows; i++)
-        level[i] = level_of(from.largest[i], from.half[i]);
+        level[i] = fmax((double)from.largest[i] - (double)from.half[i], -(double)FLT_MAX);
 }
 
 /* du = dphi (phi - 1e-6). The inner loop has a constant length, so that the compiler uses vectors. */
@@ -127,158 +146,39 @@ static void fold_signs(const struct directions *directions, float *du, size_t ro
 }
 
 /* dx += sum over r of du_r (w_r / d^(1/4) - x / sqrt(d)). */
-static void performer_backward(const struct feature_map *map, enum feature_side side, const float *x,
+static void performer_backward(const struct problem *problem, enum feature_side side, const float *x,
                                size_t ld_x, size_t rows, const float *phi, float *dphi, float *dx,
                                size_t ld_dx, void *scratch)
 {
     (void)side;
-    const struct directions *directions = map->self;
-    float *sums = scratch, scale = -1 / sqrtf((float)map->dim);
-    through_exponentials(dphi, phi, rows * map->count);
-    map->kernels->rows.dots(sums, dphi, map->count, directions->ones, 0, rows, map->count);
-    if (directions->both_signs)
-        fold_signs(directions, dphi, rows, map->count);
-    map->kernels->tiles.product(dx, ld_dx, dphi, map->count, 1, directions->across, map->dim, rows, map->dim,
-                                directions->drawn, true);
+    const struct kernels *kernels = problem->kernels;
+    struct directions directions = directions_of(problem);
+    size_t count = num_features(problem->options), dim = problem->shape.head_dim;
+    float *sums = scratch, scale = -1 / sqrtf((float)dim);
+    through_exponentials(dphi, phi, rows * count);
+    kernels->rows.dots(sums, dphi, count, directions.ones, 0, rows, count);
+    if (directions.both_signs)
+        fold_signs(&directions, dphi, rows, count);
+    kernels->tiles.product(dx, ld_dx, dphi, count, 1, directions.across, dim, rows, dim, directions.drawn,
+                           true);
     for (size_t i = 0; i < rows; i++)
-        map->kernels->rows.axpy(dx + i * ld_dx, scale * sums[i], x + i * ld_x, map->dim);
-}
-
-static struct feature_map map_of(const void *options, const struct problem_shape *shape,
-                                 const struct directions *directions)
-{
-    return (struct feature_map){.count = num_features(options),
-                                .dim = shape->head_dim,
-                                .self = directions,
-                                .scratch = 3 * FEATURE_ROWS * sizeof(float),
-                                .forward = performer_forward,
-                                .levels = performer_levels,
-                                .backward = performer_backward};
-}
-
-/* ---- memory -------------------------------------------------------------------------------------------- */
-
-struct memory {
-    double *key_level;   /* saved: (n_k) */
-    void *saved;         /* of feature_attention, here and below */
-    double *query_level; /* scratch: (n_q) */
-    float *tiles;        /* (workers, FEATURE_ROWS, F + 3) */
-    void *scratch;
-    size_t saved_bytes, scratch_bytes;
-};
-
-static size_t tile_floats(const void *options)
-{
-    return size_product(FEATURE_ROWS, size_sum(num_features(options), 3));
-}
-
-static struct memory memory_on(const void *options, const struct problem_shape *shape, void *saved,
-                               void *scratch)
-{
-    struct memory m;
-    struct feature_attention a = in_features(shape, map_of(options, shape, NULL), epsilon);
-    struct arena keep = arena_on(saved), work = arena_on(scratch);
-    m.key_level = arena_take(&keep, shape->num_keys, sizeof *m.key_level);
-    m.saved = arena_take(&keep, feature_attention_saved_size(&a), 1);
-    m.query_level = arena_take(&work, shape->num_queries, sizeof *m.query_level);
-    m.tiles = arena_take(&work, size_product(shape->workers, tile_floats(options)), sizeof *m.tiles);
-    m.scratch = arena_take(&work, feature_attention_scratch_size(&a), 1);
-    m.saved_bytes = keep.used;
-    m.scratch_bytes = work.used;
-    return m;
-}
-
-/* ---- levels -------------------------------------------------------------------------------------------- */
-
-struct levelling {
-    const struct problem *problem;
-    struct features features;
-    float *tiles;
-    double *level;
-};
-
-/* The largest exponents of a block of keys. */
-static void level_block(void *argument, size_t block, int worker)
-{
-    const struct levelling *w = argument;
-    struct view key = w->problem->key;
-    float *phi = w->tiles + (size_t)worker * tile_floats(w->problem->options);
-    struct feature_rows to = rows_on(phi, phi + FEATURE_ROWS * w->features.count);
-    size_t end = size_min((block + 1) * FEATURE_BLOCK, key.rows);
-    for (size_t begin = block * FEATURE_BLOCK; begin < end; begin += FEATURE_ROWS) {
-        size_t rows = size_min(FEATURE_ROWS, end - begin);
-        features_project(&w->features, view_row(key, begin), key.stride, rows, &to);
-        for (size_t i = 0; i < rows; i++)
-            w->level[begin + i] = level_of(to.largest[i], to.half[i]);
-    }
-}
-
-static void find_key_levels(const struct problem *problem, const struct directions *directions,
-                            const struct memory *m)
-{
-    struct levelling w = {problem,
-                          {problem->kernels, directions->down, num_features(problem->options),
-                           problem->shape.head_dim, directions->both_signs},
-                          m->tiles,
-                          m->key_level};
-    pool_run(problem->pool, level_block, &w, (problem->key.rows + FEATURE_BLOCK - 1) / FEATURE_BLOCK);
-}
-
-/* A query's level is the largest of the keys it sees. */
-static void find_query_levels(const struct problem *problem, const struct memory *m)
-{
-    double level = m->key_level[0];
-    for (size_t i = 0, key = 0; i < problem->shape.num_queries; i++) {
-        for (; key < problem_seen(problem, i); key++)
-            level = fmax(level, m->key_level[key]);
-        m->query_level[i] = level;
-    }
+        kernels->rows.axpy(dx + i * ld_dx, scale * sums[i], x + i * ld_x, dim);
 }
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    return memory_on(options, shape, NULL, NULL).saved_bytes;
-}
+/* The denominator is at least 1e-6 if a query sees a key; else epsilon makes its output 0. */
+static const struct feature_attention performer = {
+    .map = {.count = performer_count,
+            .scratch = performer_scratch,
+            .forward = performer_forward,
+            .backward = performer_backward,
+            .project = performer_project,
+            .levels = performer_levels},
+    .epsilon = 1e-30f,
+};
 
-static size_t scratch_size(const void *options, const struct problem_shape *shape)
-{
-    return memory_on(options, shape, NULL, NULL).scratch_bytes;
-}
-
-static struct feature_attention open(const struct problem *problem, const struct directions *directions,
-                                     const struct memory *m)
-{
-    struct feature_map map = map_of(problem->options, &problem->shape, directions);
-    struct feature_attention a = in_features_open(problem, map, epsilon);
-    a.levels = (struct feature_levels){m->key_level, m->query_level, problem->shape.num_queries};
-    a.saved = m->saved;
-    return a;
-}
-
-static void forward(const struct problem *problem, struct view out)
-{
-    struct memory m = memory_on(problem->options, &problem->shape, problem->saved, problem->scratch);
-    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
-    struct feature_attention a = open(problem, &directions, &m);
-    if (problem->shape.causal) {
-        find_key_levels(problem, &directions, &m);
-        find_query_levels(problem, &m);
-    } else
-        a.found_levels = m.key_level;
-    feature_attention_forward(&a, out, m.scratch);
-}
-
-static void backward(const struct problem *problem, struct view out, struct view dout,
-                     const struct problem_gradients *gradients)
-{
-    struct memory m = memory_on(problem->options, &problem->shape, problem->saved, problem->scratch);
-    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
-    struct feature_attention a = open(problem, &directions, &m);
-    find_query_levels(problem, &m);
-    feature_attention_backward(&a, out, dout, gradients->query, gradients->key, gradients->value, m.scratch);
-}
+FEATURE_SLOTS(performer)
 
 static size_t shared_size(const void *options, size_t head_dim)
 {
@@ -300,83 +200,6 @@ static void prepare(const struct preparation *p)
                                 directions.drawn);
     for (size_t r = 0; r < count; r++)
         directions.ones[r] = 1;
-}
-
-/* ---- streaming: the level of the state is the largest of its keys -------------------------------------- */
-
-struct chunk {
-    struct directions directions;
-    struct feature_state state;
-    struct feature_keys keys;
-    struct memory levels;
-    double *level_after;
-    void *scratch;
-    size_t bytes;
-};
-
-/* With room for a chunk; block: scratch. */
-static struct chunk chunk_on(const struct kernels *kernels, const void *options,
-                             const struct problem_shape *shape, const void *shared, const void *state,
-                             void *block)
-{
-    struct chunk chunk = {.directions = directions_on(options, shape->head_dim, shared)};
-    struct arena arena = arena_on(block);
-    chunk.state = in_features_state(kernels, shape, map_of(options, shape, NULL), epsilon, state);
-    chunk.levels.key_level = arena_take(&arena, shape->num_keys, sizeof(double));
-    chunk.levels.tiles =
-        arena_take(&arena, size_product(shape->workers, tile_floats(options)), sizeof(float));
-    chunk.level_after = arena_take(&arena, shape->num_keys, sizeof(double));
-    chunk.scratch = arena_take(&arena, feature_state_scratch_size(&chunk.state), 1);
-    chunk.bytes = arena.used;
-    return chunk;
-}
-
-static size_t state_size(const void *options, const struct problem_shape *shape)
-{
-    struct feature_state s = in_features_state(NULL, shape, map_of(options, shape, NULL), epsilon, NULL);
-    return feature_state_size(&s);
-}
-
-static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
-{
-    return chunk_on(NULL, options, shape, NULL, NULL, NULL).bytes;
-}
-
-static void chunk_open(struct chunk *chunk, const struct problem *problem, const void *state)
-{
-    *chunk = chunk_on(problem->kernels, problem->options, &problem->shape, problem->shared, state,
-                      problem->scratch);
-    chunk->state.map.self = &chunk->directions;
-    chunk->keys =
-        (struct feature_keys){problem->key, problem->value, chunk->levels.key_level, chunk->level_after};
-    find_key_levels(problem, &chunk->directions, &chunk->levels);
-    double level = feature_state_is_empty(&chunk->state) ? -INFINITY : feature_state_level(&chunk->state);
-    for (size_t j = 0; j < problem->shape.num_keys; j++)
-        chunk->level_after[j] = level = fmax(level, chunk->levels.key_level[j]);
-}
-
-static void absorb(const struct problem *problem, void *state, size_t first)
-{
-    (void)first;
-    struct chunk chunk;
-    chunk_open(&chunk, problem, state);
-    feature_state_add(&chunk.state, &chunk.keys, chunk.scratch);
-}
-
-static void read(const struct problem *problem, void *state, size_t first, struct view out)
-{
-    (void)first;
-    struct chunk chunk;
-    chunk_open(&chunk, problem, state);
-    in_features_read(problem, &chunk.state, &chunk.keys, out, chunk.scratch);
-}
-
-static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
-{
-    struct feature_map map = map_of(options, shape, NULL);
-    struct feature_state to = in_features_state(NULL, shape, map, epsilon, into),
-                         more = in_features_state(NULL, shape, map, epsilon, from);
-    feature_state_merge(&to, &more, 0);
 }
 
 static const struct option_row options[] = {

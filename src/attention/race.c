@@ -17,22 +17,32 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "attention/in_features.h"
-#include "base/memory.h"
+#include "attention/mechanism.h"
 #include "base/random.h"
+#include "parts/features/feature_slots.h"
 
 struct race_options {
     int64_t num_tables, hash_bits;
     double sharpness;
 };
 
-static const float epsilon = 1e-30f;
-
 struct corners {
     size_t tables, bits;
     float sharpness;
-    const float *planes; /* (bits, tables, d) */
 };
+
+static struct corners corners_of(const void *options)
+{
+    const struct race_options *o = options;
+    return (struct corners){(size_t)o->num_tables, (size_t)o->hash_bits, (float)o->sharpness};
+}
+
+static size_t corners_count(const void *options, const struct problem_shape *shape)
+{
+    (void)shape;
+    struct corners c = corners_of(options);
+    return c.tables << c.bits;
+}
 
 /* Transposed: a column per row of the tile. The factors of bit b are lines b * tables + t. */
 struct tile {
@@ -91,19 +101,20 @@ static void halves(float *restrict set, float *restrict clear, size_t lines)
         }
 }
 
-static struct tile factors(const struct feature_map *map, const float *x, size_t ld_x, size_t rows,
-                           void *scratch)
+static struct tile factors(const struct problem *problem, const struct corners *c, const float *x,
+                           size_t ld_x, size_t rows, void *scratch)
 {
-    const struct corners *c = map->self;
-    const struct kernels *kernels = map->kernels;
-    struct tile t = tile_on(c, map->dim, scratch);
+    const struct kernels *kernels = problem->kernels;
+    const float *planes = problem->shared; /* (bits, tables, d) */
+    size_t dim = problem->shape.head_dim;
+    struct tile t = tile_on(c, dim, scratch);
     size_t lines = c->bits * c->tables, count = lines * FEATURE_ROWS;
     const float zero = 0;
     if (rows < FEATURE_ROWS)
-        memset(t.x, 0, map->dim * FEATURE_ROWS * sizeof *t.x);
-    kernels->tiles.transpose(t.x, FEATURE_ROWS, x, ld_x, rows, map->dim);
-    kernels->tiles.product(t.clear, FEATURE_ROWS, c->planes, map->dim, 1, t.x, FEATURE_ROWS, lines,
-                           FEATURE_ROWS, map->dim, false);
+        memset(t.x, 0, dim * FEATURE_ROWS * sizeof *t.x);
+    kernels->tiles.transpose(t.x, FEATURE_ROWS, x, ld_x, rows, dim);
+    kernels->tiles.product(t.clear, FEATURE_ROWS, planes, dim, 1, t.x, FEATURE_ROWS, lines, FEATURE_ROWS, dim,
+                           false);
     bound(t.clear, lines);
     kernels->softmax.exp(t.clear, count, t.clear, count, 1, count, 2, &zero, 1);
     exponents(t.clear, t.slope, lines, c->sharpness);
@@ -115,23 +126,24 @@ static struct tile factors(const struct feature_map *map, const float *x, size_t
 /* ---- the map ------------------------------------------------------------------------------------------- */
 
 /* Bit after bit: the corners so far, times 1 - p, and their copies, times p. */
-static void race_forward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+static void race_forward(const struct problem *problem, enum feature_side side, const float *x, size_t ld_x,
                          size_t rows, float *phi, void *scratch)
 {
     (void)side;
-    const struct corners *c = map->self;
-    struct tile t = factors(map, x, ld_x, rows, scratch);
-    size_t lanes = c->tables * FEATURE_ROWS;
+    const struct kernels *kernels = problem->kernels;
+    struct corners c = corners_of(problem->options);
+    struct tile t = factors(problem, &c, x, ld_x, rows, scratch);
+    size_t lanes = c.tables * FEATURE_ROWS, count = c.tables << c.bits;
     memcpy(t.corners, t.clear, lanes * sizeof *t.corners);
     memcpy(t.corners + lanes, t.set, lanes * sizeof *t.corners);
-    for (size_t bit = 1; bit < c->bits; bit++)
+    for (size_t bit = 1; bit < c.bits; bit++)
         for (size_t half = (size_t)1 << bit, corner = 0; corner < half; corner++) {
             float *low = t.corners + corner * lanes, *high = low + half * lanes;
             memcpy(high, low, lanes * sizeof *high);
-            map->kernels->rows.multiply(high, t.set + bit * lanes, lanes);
-            map->kernels->rows.multiply(low, t.clear + bit * lanes, lanes);
+            kernels->rows.multiply(high, t.set + bit * lanes, lanes);
+            kernels->rows.multiply(low, t.clear + bit * lanes, lanes);
         }
-    map->kernels->tiles.transpose(phi, map->count, t.corners, FEATURE_ROWS, map->count, rows);
+    kernels->tiles.transpose(phi, count, t.corners, FEATURE_ROWS, count, rows);
 }
 
 /* dy = (sum of phi dphi over corners with the bit - p times that over all) 2 beta tanh'(y). On entry slope is
@@ -145,80 +157,50 @@ static void slopes(float *restrict dy, const float *restrict all, const float *r
 }
 
 /* Folds phi dphi from the last bit to the first: the upper half, those with the bit, onto the lower. */
-static void race_backward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+static void race_backward(const struct problem *problem, enum feature_side side, const float *x, size_t ld_x,
                           size_t rows, const float *phi, float *dphi, float *dx, size_t ld_dx, void *scratch)
 {
     (void)side;
-    const struct corners *c = map->self;
-    const struct kernels *kernels = map->kernels;
-    struct tile t = factors(map, x, ld_x, rows, scratch);
-    size_t lanes = c->tables * FEATURE_ROWS;
+    const struct kernels *kernels = problem->kernels;
+    struct corners c = corners_of(problem->options);
+    struct tile t = factors(problem, &c, x, ld_x, rows, scratch);
+    size_t lanes = c.tables * FEATURE_ROWS, count = c.tables << c.bits, dim = problem->shape.head_dim;
     float *dy = t.clear;
-    kernels->rows.multiply(dphi, phi, rows * map->count);
+    kernels->rows.multiply(dphi, phi, rows * count);
     if (rows < FEATURE_ROWS)
-        memset(t.corners, 0, (lanes << c->bits) * sizeof *t.corners);
-    kernels->tiles.transpose(t.corners, FEATURE_ROWS, dphi, map->count, rows, map->count);
-    for (size_t bit = c->bits; bit-- > 0;) {
+        memset(t.corners, 0, (lanes << c.bits) * sizeof *t.corners);
+    kernels->tiles.transpose(t.corners, FEATURE_ROWS, dphi, count, rows, count);
+    for (size_t bit = c.bits; bit-- > 0;) {
         size_t half = (size_t)1 << bit;
         memset(dy + bit * lanes, 0, lanes * sizeof *dy);
         for (size_t corner = 0; corner < half; corner++)
             kernels->rows.axpy(dy + bit * lanes, 1, t.corners + (half + corner) * lanes, lanes);
         kernels->rows.axpy(t.corners, 1, t.corners + half * lanes, half * lanes);
     }
-    for (size_t bit = 0; bit < c->bits; bit++)
-        slopes(dy + bit * lanes, t.corners, t.set + bit * lanes, t.slope + bit * lanes, c->tables,
-               c->sharpness);
-    kernels->tiles.product(dx, ld_dx, dy, 1, FEATURE_ROWS, c->planes, map->dim, rows, map->dim,
-                           c->bits * c->tables, true);
+    for (size_t bit = 0; bit < c.bits; bit++)
+        slopes(dy + bit * lanes, t.corners, t.set + bit * lanes, t.slope + bit * lanes, c.tables,
+               c.sharpness);
+    kernels->tiles.product(dx, ld_dx, dy, 1, FEATURE_ROWS, problem->shared, dim, rows, dim, c.bits * c.tables,
+                           true);
 }
 
-static struct corners corners_of(const void *options, const float *planes)
+static size_t race_scratch(const void *options, const struct problem_shape *shape)
 {
-    const struct race_options *o = options;
-    return (struct corners){(size_t)o->num_tables, (size_t)o->hash_bits, (float)o->sharpness, planes};
-}
-
-static struct feature_map map_of(const struct corners *corners, const struct problem_shape *shape)
-{
-    return (struct feature_map){.count = corners->tables << corners->bits,
-                                .dim = shape->head_dim,
-                                .self = corners,
-                                .scratch = tile_on(corners, shape->head_dim, NULL).bytes,
-                                .forward = race_forward,
-                                .backward = race_backward};
+    struct corners c = corners_of(options);
+    return tile_on(&c, shape->head_dim, NULL).bytes;
 }
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    struct corners corners = corners_of(options, NULL);
-    struct feature_attention a = in_features(shape, map_of(&corners, shape), epsilon);
-    return feature_attention_saved_size(&a);
-}
+static const struct feature_attention race = {
+    .map = {.count = corners_count,
+            .scratch = race_scratch,
+            .forward = race_forward,
+            .backward = race_backward},
+    .epsilon = 1e-30f,
+};
 
-static size_t scratch_size(const void *options, const struct problem_shape *shape)
-{
-    struct corners corners = corners_of(options, NULL);
-    struct feature_attention a = in_features(shape, map_of(&corners, shape), epsilon);
-    return feature_attention_scratch_size(&a);
-}
-
-static void forward(const struct problem *problem, struct view out)
-{
-    struct corners corners = corners_of(problem->options, problem->shared);
-    struct feature_attention a = in_features_open(problem, map_of(&corners, &problem->shape), epsilon);
-    feature_attention_forward(&a, out, problem->scratch);
-}
-
-static void backward(const struct problem *problem, struct view out, struct view dout,
-                     const struct problem_gradients *gradients)
-{
-    struct corners corners = corners_of(problem->options, problem->shared);
-    struct feature_attention a = in_features_open(problem, map_of(&corners, &problem->shape), epsilon);
-    feature_attention_backward(&a, out, dout, gradients->query, gradients->key, gradients->value,
-                               problem->scratch);
-}
+FEATURE_SLOTS(race)
 
 static size_t planes_count_of(const void *options, size_t head_dim)
 {
@@ -243,51 +225,6 @@ static void prepare(const struct preparation *p)
 {
     random_normals(random_key(p->call_key, RANDOM_FEATURES, 0), 0, p->shared,
                    planes_count_of(p->options, p->head_dim));
-}
-
-/* ---- streaming ----------------------------------------------------------------------------------------- */
-
-static size_t state_size(const void *options, const struct problem_shape *shape)
-{
-    struct corners corners = corners_of(options, NULL);
-    struct feature_state s = in_features_state(NULL, shape, map_of(&corners, shape), epsilon, NULL);
-    return feature_state_size(&s);
-}
-
-static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
-{
-    struct corners corners = corners_of(options, NULL);
-    struct feature_state s = in_features_state(NULL, shape, map_of(&corners, shape), epsilon, NULL);
-    return feature_state_scratch_size(&s);
-}
-
-static void absorb(const struct problem *problem, void *state, size_t first)
-{
-    (void)first;
-    struct corners corners = corners_of(problem->options, problem->shared);
-    struct feature_map map = map_of(&corners, &problem->shape);
-    struct feature_state s = in_features_state(problem->kernels, &problem->shape, map, epsilon, state);
-    const struct feature_keys keys = {.key = problem->key, .value = problem->value};
-    feature_state_add(&s, &keys, problem->scratch);
-}
-
-static void read(const struct problem *problem, void *state, size_t first, struct view out)
-{
-    (void)first;
-    struct corners corners = corners_of(problem->options, problem->shared);
-    struct feature_map map = map_of(&corners, &problem->shape);
-    struct feature_state s = in_features_state(problem->kernels, &problem->shape, map, epsilon, state);
-    const struct feature_keys keys = {.key = problem->key, .value = problem->value};
-    in_features_read(problem, &s, &keys, out, problem->scratch);
-}
-
-static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
-{
-    struct corners corners = corners_of(options, NULL);
-    struct feature_map map = map_of(&corners, shape);
-    struct feature_state to = in_features_state(NULL, shape, map, epsilon, into),
-                         more = in_features_state(NULL, shape, map, epsilon, from);
-    feature_state_merge(&to, &more, 0);
 }
 
 static const struct option_row options[] = {

@@ -22,9 +22,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/in_features.h"
-#include "base/memory.h"
+#include "attention/mechanism.h"
 #include "base/random.h"
+#include "parts/features/feature_state.h"
 
 struct rfa_options {
     int64_t num_features; /* D */
@@ -64,48 +64,52 @@ static struct directions directions_on(const void *options, size_t dim, const vo
 
 /* ---- the map, of rows y -------------------------------------------------------------------------------- */
 
+static size_t rfa_count(const void *options, const struct problem_shape *shape)
+{
+    (void)shape;
+    return size_product(2, num_features(options));
+}
+
+static struct directions directions_of(const struct problem *problem)
+{
+    return directions_on(problem->options, problem->shape.head_dim, problem->shared);
+}
+
 /* The products become cosines in place. */
-static void rfa_forward(const struct feature_map *map, enum feature_side side, const float *y, size_t ld_y,
+static void rfa_forward(const struct problem *problem, enum feature_side side, const float *y, size_t ld_y,
                         size_t rows, float *phi, void *scratch)
 {
     (void)side;
     (void)scratch;
-    const struct directions *directions = map->self;
-    size_t count = map->count, d = count / 2;
-    map->kernels->tiles.product(phi + d, count, y, ld_y, 1, directions->down, d, rows, d, map->dim, false);
-    map->kernels->features.sines(phi, phi + d, count, phi + d, count, rows, d, 1 / sqrtf((float)d));
+    const struct kernels *kernels = problem->kernels;
+    size_t d = num_features(problem->options), count = 2 * d, dim = problem->shape.head_dim;
+    kernels->tiles.product(phi + d, count, y, ld_y, 1, directions_of(problem).down, d, rows, d, dim, false);
+    kernels->features.sines(phi, phi + d, count, phi + d, count, rows, d, 1 / sqrtf((float)d));
 }
 
 /* dx = dsin cos - dcos sin, in the place of dsin. */
-static void rfa_backward(const struct feature_map *map, enum feature_side side, const float *y, size_t ld_y,
+static void rfa_backward(const struct problem *problem, enum feature_side side, const float *y, size_t ld_y,
                          size_t rows, const float *phi, float *dphi, float *dy, size_t ld_dy, void *scratch)
 {
     (void)side;
     (void)y;
     (void)ld_y;
     (void)scratch;
-    const struct directions *directions = map->self;
-    size_t d = map->count / 2;
+    const struct kernels *kernels = problem->kernels;
+    size_t d = num_features(problem->options), count = 2 * d, dim = problem->shape.head_dim;
     for (size_t i = 0; i < rows; i++) {
-        float *dsine = dphi + i * map->count, *dcosine = dsine + d;
-        map->kernels->rows.multiply(dsine, phi + i * map->count + d, d);
-        map->kernels->rows.multiply(dcosine, phi + i * map->count, d);
-        map->kernels->rows.axpy(dsine, -1, dcosine, d);
+        float *dsine = dphi + i * count, *dcosine = dsine + d;
+        kernels->rows.multiply(dsine, phi + i * count + d, d);
+        kernels->rows.multiply(dcosine, phi + i * count, d);
+        kernels->rows.axpy(dsine, -1, dcosine, d);
     }
-    map->kernels->tiles.product(dy, ld_dy, dphi, map->count, 1, directions->across, map->dim, rows, map->dim,
-                                d, true);
+    kernels->tiles.product(dy, ld_dy, dphi, count, 1, directions_of(problem).across, dim, rows, dim, d, true);
 }
 
-static struct feature_map map_of(const void *options, const struct problem_shape *shape,
-                                 const struct directions *directions)
-{
-    size_t d = num_features(options);
-    return (struct feature_map){.count = size_product(2, d),
-                                .dim = shape->head_dim,
-                                .self = directions,
-                                .forward = rfa_forward,
-                                .backward = rfa_backward};
-}
+static const struct feature_attention rfa = {
+    .map = {.count = rfa_count, .forward = rfa_forward, .backward = rfa_backward},
+    .floor = BOTTOM,
+};
 
 /* ---- learned: sigma (d), and of the gate w (d) and b (1) ----------------------------------------------- */
 
@@ -283,10 +287,16 @@ static struct memory memory_on(const void *options, const struct problem_shape *
     return m;
 }
 
-static void make_unit_rows(const struct problem *problem, const struct memory *m)
+/* The problem of rows y. */
+static struct problem unit_problem(const struct problem *problem, const struct memory *m)
 {
+    struct problem units = *problem;
     unit_rows_of(problem->kernels, problem->query, problem->params, &m->query);
     unit_rows_of(problem->kernels, problem->key, problem->params, &m->key);
+    units.query = view_of(m->query.y, problem->query.rows, problem->shape.head_dim);
+    units.key = view_of(m->key.y, problem->key.rows, problem->shape.head_dim);
+    units.scratch = m->features;
+    return units;
 }
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
@@ -300,56 +310,48 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
-    struct feature_attention a = in_features(shape, map_of(options, shape, NULL), 0);
-    return feature_attention_saved_size(&a);
+    return feature_attention_saved_size(options, shape, &rfa);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    struct feature_attention a = in_features(shape, map_of(options, shape, NULL), 0);
-    return memory_on(options, shape, true, feature_attention_scratch_size(&a), NULL).bytes;
+    size_t features = feature_attention_scratch_size(options, shape, &rfa);
+    return memory_on(options, shape, true, features, NULL).bytes;
 }
 
-/* The problem of rows y. */
-static struct feature_attention open(const struct problem *problem, const struct directions *directions,
-                                     const struct memory *m)
+static struct feature_attention with_gate(const struct problem *problem, const struct gate *gate)
 {
-    struct feature_map map = map_of(problem->options, &problem->shape, directions);
-    struct feature_attention a = in_features_open(problem, map, 0);
-    make_unit_rows(problem, m);
-    a.query = view_of(m->query.y, problem->query.rows, map.dim);
-    a.key = view_of(m->key.y, problem->key.rows, map.dim);
-    a.floor = BOTTOM;
-    if (gated(problem->options)) {
-        gate_levels(problem, &m->gate, 0);
-        gate_query_levels(problem, &m->gate);
-        a.levels =
-            (struct feature_levels){m->gate.key_level, m->gate.query_level, problem->shape.num_queries};
-        a.dkey_level = m->gate.dkey_level;
-        a.dquery_level = m->gate.dquery_level;
-    }
+    struct feature_attention a = rfa;
+    if (!gated(problem->options))
+        return a;
+    gate_levels(problem, gate, 0);
+    gate_query_levels(problem, gate);
+    a.levels = (struct feature_levels){.key = gate->key_level, .query = gate->query_level};
+    a.dkey_level = gate->dkey_level;
+    a.dquery_level = gate->dquery_level;
     return a;
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
     struct memory m = memory_on(problem->options, &problem->shape, true, 0, problem->scratch);
-    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
-    struct feature_attention a = open(problem, &directions, &m);
-    feature_attention_forward(&a, out, m.features);
+    struct problem units = unit_problem(problem, &m);
+    struct feature_attention a = with_gate(problem, &m.gate);
+    feature_attention_forward(&units, &a, out);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     struct memory m = memory_on(problem->options, &problem->shape, true, 0, problem->scratch);
-    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
-    struct feature_attention a = open(problem, &directions, &m);
-    size_t dim = a.map.dim, n_q = a.num_queries, n_k = a.num_keys;
+    struct problem units = unit_problem(problem, &m);
+    struct feature_attention a = with_gate(problem, &m.gate);
+    size_t dim = problem->shape.head_dim, n_q = problem->query.rows, n_k = problem->key.rows;
+    struct problem_gradients of_units = {view_of(m.query.dy, n_q, dim), view_of(m.key.dy, n_k, dim),
+                                         gradients->value, NULL};
     memset(m.query.dy, 0, n_q * dim * sizeof(float));
     memset(m.key.dy, 0, n_k * dim * sizeof(float));
-    feature_attention_backward(&a, out, dout, view_of(m.query.dy, n_q, dim), view_of(m.key.dy, n_k, dim),
-                               gradients->value, m.features);
+    feature_attention_backward(&units, &a, out, dout, &of_units);
     unit_rows_backward(problem->kernels, problem->query, problem->params, &m.query, gradients->query,
                        gradients->params, m.row);
     unit_rows_backward(problem->kernels, problem->key, problem->params, &m.key, gradients->key,
@@ -381,73 +383,52 @@ static void prepare(const struct preparation *p)
 
 /* ---- streaming: a gate's level goes on from that of the state ------------------------------------------ */
 
-static struct feature_state state_at(const struct kernels *kernels, const void *options,
-                                     const struct problem_shape *shape, const struct directions *directions,
-                                     const void *block)
-{
-    struct feature_state s = in_features_state(kernels, shape, map_of(options, shape, directions), 0, block);
-    s.floor = BOTTOM;
-    return s;
-}
-
 static size_t state_size(const void *options, const struct problem_shape *shape)
 {
-    struct feature_state s = state_at(NULL, options, shape, NULL, NULL);
-    return feature_state_size(&s);
+    return feature_state_size(options, shape, &rfa);
 }
 
 static size_t stream_scratch_size(const void *options, const struct problem_shape *shape)
 {
-    struct feature_state s = state_at(NULL, options, shape, NULL, NULL);
-    return memory_on(options, shape, false, feature_state_scratch_size(&s), NULL).bytes;
+    size_t features = feature_state_scratch_size(options, shape, &rfa);
+    return memory_on(options, shape, false, features, NULL).bytes;
 }
 
-/* The keys of a chunk as rows y. */
-static struct feature_keys chunk_keys(const struct problem *problem, const struct feature_state *state,
-                                      const struct memory *m)
+/* With the levels of the keys of a chunk. */
+static struct feature_attention with_chunk(const struct problem *problem, const struct gate *gate,
+                                           const void *state)
 {
-    struct feature_keys keys = {.key = view_of(m->key.y, problem->key.rows, problem->shape.head_dim),
-                                .value = problem->value};
-    make_unit_rows(problem, m);
-    if (gated(problem->options)) {
-        gate_levels(problem, &m->gate, feature_state_is_empty(state) ? 0 : feature_state_level(state));
-        keys.level = m->gate.key_level;
-        keys.level_after = m->gate.level_after;
-    }
-    return keys;
+    struct feature_attention a = rfa;
+    if (!gated(problem->options))
+        return a;
+    gate_levels(problem, gate, feature_state_level(problem->options, &problem->shape, &rfa, state, 0));
+    a.levels = (struct feature_levels){.key = gate->key_level, .after = gate->level_after};
+    return a;
 }
 
-static void absorb(const struct problem *problem, void *block, size_t first)
+static void absorb(const struct problem *problem, void *state, size_t first)
 {
     (void)first;
     struct memory m = memory_on(problem->options, &problem->shape, false, 0, problem->scratch);
-    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
-    struct feature_state state =
-        state_at(problem->kernels, problem->options, &problem->shape, &directions, block);
-    struct feature_keys keys = chunk_keys(problem, &state, &m);
-    feature_state_add(&state, &keys, m.features);
+    struct problem units = unit_problem(problem, &m);
+    struct feature_attention a = with_chunk(problem, &m.gate, state);
+    feature_state_add(&units, &a, state);
 }
 
-static void read(const struct problem *problem, void *block, size_t first, struct view out)
+static void read(const struct problem *problem, void *state, size_t first, struct view out)
 {
     (void)first;
-    struct problem units = *problem;
     struct memory m = memory_on(problem->options, &problem->shape, false, 0, problem->scratch);
-    struct directions directions = directions_on(problem->options, problem->shape.head_dim, problem->shared);
-    struct feature_state state =
-        state_at(problem->kernels, problem->options, &problem->shape, &directions, block);
-    struct feature_keys keys = chunk_keys(problem, &state, &m);
-    units.query = view_of(m.query.y, problem->query.rows, problem->shape.head_dim);
-    in_features_read(&units, &state, &keys, out, m.features);
+    struct problem units = unit_problem(problem, &m);
+    struct feature_attention a = with_chunk(problem, &m.gate, state);
+    feature_state_read(&units, &a, state, out);
 }
 
 static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)
 {
-    struct feature_state to = state_at(NULL, options, shape, NULL, into),
-                         more = state_at(NULL, options, shape, NULL, from);
     /* With a gate, the keys of `from` come after those of `into`. */
-    double offset = gated(options) && !feature_state_is_empty(&to) ? feature_state_level(&to) : 0;
-    feature_state_merge(&to, &more, offset);
+    double offset = gated(options) ? feature_state_level(options, shape, &rfa, into, 0) : 0;
+    feature_state_merge(options, shape, &rfa, into, from, offset);
 }
 
 static const struct option_row options[] = {

@@ -2,14 +2,16 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_levels.h"
 
+#include <math.h>
+
 double feature_level_before(const struct feature_levels *levels, size_t i)
 {
     return levels->query == NULL ? 0 : levels->query[i == 0 ? 0 : i - 1];
 }
 
-double feature_level_after(const struct feature_levels *levels, size_t i)
+double feature_level_after(const struct feature_levels *levels, size_t i, size_t num_queries)
 {
-    return levels->query == NULL ? 0 : levels->query[size_min(i, levels->num_queries - 1)];
+    return levels->query == NULL ? 0 : levels->query[size_min(i, num_queries - 1)];
 }
 
 /* x = exp(x). */
@@ -83,4 +85,24 @@ void feature_scale_pairs(const struct kernels *kernels, const struct feature_lev
     kernels->softmax.exp(f->decay, FEATURE_ROWS, f->factor, 0, rows, cols, 1, f->shift, 0);
     for (size_t i = 0; i < rows; i++)
         kernels->rows.multiply(x + i * FEATURE_ROWS, f->decay + i * FEATURE_ROWS, cols);
+}
+
+void feature_find_key_levels(const struct problem *problem, const struct feature_map *map,
+                             struct feature_span keys, float *phi, void *scratch, double *key_level)
+{
+    for (size_t begin = keys.begin; begin < keys.end; begin += FEATURE_ROWS) {
+        size_t rows = size_min(FEATURE_ROWS, keys.end - begin);
+        map->project(problem, view_row(problem->key, begin), problem->key.stride, rows, phi, scratch);
+        map->levels(problem, rows, scratch, key_level + begin);
+    }
+}
+
+void feature_find_query_levels(const struct problem *problem, const double *key_level, double *query_level)
+{
+    double level = key_level[0];
+    for (size_t i = 0, key = 0; i < problem->shape.num_queries; i++) {
+        for (; key < problem_seen(problem, i); key++)
+            level = fmax(level, key_level[key]);
+        query_level[i] = level;
+    }
 }

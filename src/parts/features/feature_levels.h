@@ -1,17 +1,17 @@
 /* Levels of keys and queries in feature_attention.h: the weight of key j for query i has the factor
-   exp(key[j] - query[i]). Where sums are stored, and the factors between levels, which are 1 without levels.
+   exp(key[j] - query[i]). Where sums are stored, and the factors between levels, which are 1 without levels;
+   and the levels of keys that their map finds.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_FEATURE_LEVELS_H
 #define PARTS_FEATURE_LEVELS_H
 
 #include "base/memory.h"
-#include "kernels/kernels.h"
-
-enum { FEATURE_ROWS = KERNELS_TILE }; /* rows of a tile, at most */
+#include "parts/features/feature_map.h"
 
 struct feature_levels {
-    const double *key, *query; /* (n_k), (n_q), or both NULL: none */
-    size_t num_queries;
+    const double *key;   /* (n_k); NULL: no levels */
+    const double *query; /* (n_q) of attention */
+    const double *after; /* (n_k) of a state: the level of the sums after each key */
 };
 
 struct feature_span {
@@ -20,8 +20,8 @@ struct feature_span {
 
 /* Level of the sums that queries from `i` on read: that of the last query before. */
 double feature_level_before(const struct feature_levels *levels, size_t i);
-/* Level of the gradients of sums from queries from `i` on: that of the first of them. */
-double feature_level_after(const struct feature_levels *levels, size_t i);
+/* Level of the gradients of sums from queries from `i` on: that of the first of them, or of the last one. */
+double feature_level_after(const struct feature_levels *levels, size_t i, size_t num_queries);
 /* exp(low - high), at most 1: the factor of sums of keys that rise from level `low` to `high`, and of
    gradients of sums that fall from `high` to `low`. */
 float feature_factor(const struct kernels *kernels, double low, double high);
@@ -48,5 +48,11 @@ void feature_scale_queries(const struct kernels *kernels, const struct feature_l
 void feature_scale_pairs(const struct kernels *kernels, const struct feature_levels *levels,
                          struct feature_span queries, struct feature_span keys, float *x,
                          const struct feature_factors *factors);
+
+/* The levels of these keys by map.project. phi (FEATURE_ROWS, F), scratch of the map: work space. */
+void feature_find_key_levels(const struct problem *problem, const struct feature_map *map,
+                             struct feature_span keys, float *phi, void *scratch, double *key_level);
+/* A query's level is the largest of the keys it sees. */
+void feature_find_query_levels(const struct problem *problem, const double *key_level, double *query_level);
 
 #endif

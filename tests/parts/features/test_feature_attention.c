@@ -8,7 +8,8 @@
    pair; gradients of sums at the level of the tile's last query; values of keys without their factor; the
    gradient of a level from the scaled features. The floor with a gradient. Of levels that the
    map finds: sums not moved when a tile has a larger level; blocks added without the factor between their
-   levels; the level of the last tile as that of the block.
+   levels; the level of the last tile as that of the block; the first pass over causal keys left out, or ended
+   after its first block; query levels not found in backward.
    Covers: feature_attention_backward.c feature_levels.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_attention.h"
@@ -21,41 +22,63 @@
 #include "oracle/oracle_kernel.h"
 #include "support/check.h"
 
-static void map_forward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+enum { MAP_SCRATCH = 128 };
+
+static size_t map_count(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    return shape->head_dim + 1;
+}
+
+static size_t map_scratch(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    (void)shape;
+    return MAP_SCRATCH;
+}
+
+/* In scratch, the rows that were read last. */
+static void map_project(const struct problem *problem, const float *x, size_t ld_x, size_t rows, float *phi,
+                        void *scratch)
+{
+    (void)ld_x;
+    memset(scratch, 0xff, MAP_SCRATCH);
+    memcpy(scratch, &x, sizeof x);
+    for (size_t i = 0; i < rows * map_count(NULL, &problem->shape); i++)
+        phi[i] = NAN;
+}
+
+/* The shared memory is the levels of all keys. */
+static void map_levels(const struct problem *problem, size_t rows, const void *scratch, double *level)
+{
+    const double *levels = problem->shared;
+    const float *x;
+    memcpy(&x, scratch, sizeof x);
+    memcpy(level, levels + (size_t)(x - view_row(problem->key, 0)) / problem->shape.head_dim,
+           rows * sizeof *level);
+}
+
+static void map_forward(const struct problem *problem, enum feature_side side, const float *x, size_t ld_x,
                         size_t rows, float *phi, void *scratch)
 {
-    memset(scratch, 0xff, map->scratch);
-    memcpy(scratch, &x, sizeof x);
+    size_t dim = problem->shape.head_dim, count = dim + 1;
+    map_project(problem, x, ld_x, rows, phi, scratch);
     for (size_t i = 0; i < rows; i++) {
-        for (size_t c = 0; c < map->dim; c++) {
+        for (size_t c = 0; c < dim; c++) {
             float v = x[i * ld_x + c];
-            phi[i * map->count + c] = side == FEATURE_QUERY ? v * v : expf(v / 2);
+            phi[i * count + c] = side == FEATURE_QUERY ? v * v : expf(v / 2);
         }
-        phi[i * map->count + map->dim] = 1;
+        phi[i * count + dim] = 1;
     }
 }
 
-struct known {
-    const float *key;
-    const double *level;
-};
-
-/* The known levels of the rows that the map read last. */
-static void map_levels(const struct feature_map *map, size_t rows, const void *scratch, double *level)
-{
-    const struct known *known = map->self;
-    const float *x;
-    memcpy(&x, scratch, sizeof x);
-    memcpy(level, known->level + (size_t)(x - known->key) / map->dim, rows * sizeof *level);
-}
-
-static void map_backward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+static void map_backward(const struct problem *problem, enum feature_side side, const float *x, size_t ld_x,
                          size_t rows, const float *phi, float *dphi, float *dx, size_t ld_dx, void *scratch)
 {
-    memset(scratch, 0xff, map->scratch);
+    memset(scratch, 0xff, MAP_SCRATCH);
     for (size_t i = 0; i < rows; i++)
-        for (size_t c = 0; c < map->dim; c++) {
-            size_t at = i * map->count + c;
+        for (size_t c = 0; c < problem->shape.head_dim; c++) {
+            size_t at = i * (problem->shape.head_dim + 1) + c;
             dx[i * ld_dx + c] += dphi[at] * (side == FEATURE_QUERY ? 2 * x[i * ld_x + c] : phi[at] / 2);
             dphi[at] = NAN;
         }
@@ -151,6 +174,37 @@ static void check_level_gradients(struct oracle_kernel *o, double *level, const 
         check_near((double)got[at[k]], want[k], 1e-4 * largest + 1e-5, what);
 }
 
+/* Forward and backward against the oracle. */
+static void check_run(const struct problem *problem, const struct feature_attention *a,
+                      const struct oracle_kernel *o, const float *grad, const char *what)
+{
+    size_t n_q = problem->query.rows, n_k = problem->key.rows, d = problem->query.cols, d_v = o->d_v;
+    size_t saved = feature_attention_saved_size(NULL, &problem->shape, a) / sizeof(float),
+           scratch = feature_attention_scratch_size(NULL, &problem->shape, a) / sizeof(float);
+    struct problem run = *problem;
+    float *block = run.scratch = filled(scratch, NAN), *out = filled(n_q * d_v, NAN);
+    float *dquery = filled(n_q * d, 0.25f), *dkey = filled(n_k * d, 0.25f),
+          *dvalue = filled(n_k * d_v, 0.25f);
+    struct problem_gradients gradients = {
+        .query = view_of(dquery, n_q, d), .key = view_of(dkey, n_k, d), .value = view_of(dvalue, n_k, d_v)};
+    struct view y = view_of(out, n_q, d_v), dout = view_of(grad, n_q, d_v);
+    run.saved = filled(saved, NAN);
+    feature_attention_forward(&run, a, y);
+    for (size_t i = 0; i < scratch; i++)
+        block[i] = NAN;
+    feature_attention_backward(&run, a, y, dout, &gradients);
+    check_array(out, o->out, n_q * d_v, 0, what);
+    check_array(dquery, o->dquery, n_q * d, 0.25, what);
+    check_array(dkey, o->dkey, n_k * d, 0.25, what);
+    check_array(dvalue, o->dvalue, n_k * d_v, 0.25, what);
+    guard_free(run.saved, saved);
+    guard_free(block, scratch);
+    guard_free(out, n_q * d_v);
+    guard_free(dquery, n_q * d);
+    guard_free(dkey, n_k * d);
+    guard_free(dvalue, n_k * d_v);
+}
+
 static void check(const struct kernels *kernels, struct pool *pool, struct sizes s, size_t *visible,
                   const struct levels *levels)
 {
@@ -164,69 +218,45 @@ static void check(const struct kernels *kernels, struct pool *pool, struct sizes
     float *query = fill(o.query, s.n_q * s.d, 1), *key = fill(o.key, s.n_k * s.d, 2);
     float *value = fill(o.value, s.n_k * s.d_v, 3), *grad = fill(o.dout, s.n_q * s.d_v, 4);
     oracle_kernel_run(&o);
-    struct feature_attention a = {
-        .map = {.kernels = kernels,
-                .count = s.d + 1,
-                .dim = s.d,
-                .scratch = 128,
-                .forward = map_forward,
-                .backward = map_backward},
-        .pool = pool,
-        .workers = (size_t)pool_threads(pool),
-        .num_queries = s.n_q,
-        .num_keys = s.n_k,
-        .value_dim = s.d_v,
-        .epsilon = (float)o.epsilon,
-        .floor = (float)o.floor,
-        .causal = s.causal,
-        .levels = {levels == NULL ? NULL : levels->key, levels == NULL ? NULL : levels->query, s.n_q},
-        .visible = visible,
+    struct problem problem = {
+        .kernels = kernels,
+        .shape = {.num_queries = s.n_q,
+                  .num_keys = s.n_k,
+                  .head_dim = s.d,
+                  .value_dim = s.d_v,
+                  .causal = s.causal,
+                  .workers = (size_t)pool_threads(pool)},
         .query = view_of(query, s.n_q, s.d),
         .key = view_of(key, s.n_k, s.d),
         .value = view_of(value, s.n_k, s.d_v),
+        .visible = visible,
+        .pool = pool,
     };
-    size_t saved = feature_attention_saved_size(&a) / sizeof(float);
-    size_t scratch = feature_attention_scratch_size(&a) / sizeof(float);
-    a.saved = filled(saved, NAN);
-    float *block = filled(scratch, NAN), *out = filled(s.n_q * s.d_v, NAN);
-    float *dquery = filled(s.n_q * s.d, 0.25f), *dkey = filled(s.n_k * s.d, 0.25f);
-    float *dvalue = filled(s.n_k * s.d_v, 0.25f);
-    float *dlevels = filled(s.n_q + s.n_k, NAN);
-    a.dquery_level = levels == NULL ? NULL : dlevels;
-    a.dkey_level = levels == NULL ? NULL : dlevels + s.n_q;
-    struct view y = view_of(out, s.n_q, s.d_v), g = view_of(grad, s.n_q, s.d_v);
-    feature_attention_forward(&a, y, block);
-    for (size_t i = 0; i < scratch; i++)
-        block[i] = NAN;
-    feature_attention_backward(&a, y, g, view_of(dquery, s.n_q, s.d), view_of(dkey, s.n_k, s.d),
-                               view_of(dvalue, s.n_k, s.d_v), block);
-    check_array(out, o.out, s.n_q * s.d_v, 0, "out");
-    if (levels != NULL && !s.causal && levels->floor <= 0) {
-        struct known known = {key, levels->key};
-        double *found = malloc(s.n_k * sizeof *found);
-        a.map.self = &known;
-        a.map.levels = map_levels;
-        a.levels.key = a.found_levels = found;
-        a.levels.query = NULL;
-        feature_attention_forward(&a, y, block);
-        check_array(out, o.out, s.n_q * s.d_v, 0, "out with levels found by the map");
-        check_same_bits(found, levels->key, s.n_k * sizeof *found, "found levels");
-        free(found);
+    struct feature_attention a = {
+        .map = {.count = map_count, .scratch = map_scratch, .forward = map_forward, .backward = map_backward},
+        .epsilon = (float)o.epsilon,
+        .floor = (float)o.floor,
+    };
+    if (levels != NULL && levels->floor <= 0) { /* the level of a query divides out */
+        struct feature_attention finds = a;
+        struct problem knows = problem;
+        finds.map.project = map_project;
+        finds.map.levels = map_levels;
+        knows.shared = levels->key;
+        check_run(&knows, &finds, &o, grad, "levels found by the map");
     }
-    check_array(dquery, o.dquery, s.n_q * s.d, 0.25, "dquery");
-    check_array(dkey, o.dkey, s.n_k * s.d, 0.25, "dkey");
-    check_array(dvalue, o.dvalue, s.n_k * s.d_v, 0.25, "dvalue");
+    float *dlevels = filled(s.n_q + s.n_k, NAN);
+    if (levels != NULL) {
+        a.levels = (struct feature_levels){.key = levels->key, .query = levels->query};
+        a.dquery_level = dlevels;
+        a.dkey_level = dlevels + s.n_q;
+    }
+    check_run(&problem, &a, &o, grad, "levels given, or none");
     if (levels != NULL && s.n_q * s.n_k < 100000) {
         check_level_gradients(&o, levels->query, dlevels, s.n_q, "level of a query");
         check_level_gradients(&o, levels->key, dlevels + s.n_q, s.n_k, "level of a key");
     }
     guard_free(dlevels, s.n_q + s.n_k);
-    guard_free(a.saved, saved);
-    guard_free(block, scratch);
-    guard_free(out, s.n_q * s.d_v);
-    guard_free(dquery, s.n_q * s.d);
-    guard_free(dkey, s.n_k * s.d);
-    guard_free(dvalue, s.n_k * s.d_v);
     guard_free(query, s.n_q * s.d);
     guard_free(key, s.n_k * s.d);
     guard_free(value, s.n_k * s.d_v);

@@ -1,8 +1,10 @@
 /* Sums of features as a state against sums in double precision over all keys: any cut gives the same bits,
-   levels of any range, shards. The map is exp(x / 2). Bugs planted and caught: the first level not taken;
-   sums not moved to a new level; a key's factor left out; keys of a tile beyond the first run from its
-   beginning; queries of the second tile with features of the first; keys that no query sees left out; merged
-   sums without their factors, or an empty state's level kept; the offset left out; the floor left out.
+   levels of any range, given or found by the map, shards. The map is exp(x / 2). Bugs planted and caught: the
+   first level not taken; sums not moved to a new level; a key's factor left out; keys of a tile beyond the
+   first run from its beginning; queries of the second tile with features of the first; keys that no query
+   sees left out; merged sums without their factors, or an empty state's level kept; the offset left out; the
+   floor left out; levels that the map finds from those of this call's keys only, or not found for a call that
+   reads.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/features/feature_state.h"
 
@@ -13,16 +15,50 @@
 #include "base/random.h"
 #include "support/check.h"
 
-enum { N = 150, D = 5, D_V = 7, SCRATCH = 1 << 18 };
+enum { N = 150, D = 5, D_V = 7, MAP_SCRATCH = 64 };
 
-static void map_forward(const struct feature_map *map, enum feature_side side, const float *x, size_t ld_x,
+static size_t map_count(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    (void)shape;
+    return D;
+}
+
+static size_t map_scratch(const void *options, const struct problem_shape *shape)
+{
+    (void)options;
+    (void)shape;
+    return MAP_SCRATCH;
+}
+
+static void map_forward(const struct problem *problem, enum feature_side side, const float *x, size_t ld_x,
                         size_t rows, float *phi, void *scratch)
 {
+    (void)problem;
     (void)side;
-    memset(scratch, 0xff, map->scratch);
+    memset(scratch, 0xff, MAP_SCRATCH);
     for (size_t i = 0; i < rows; i++)
         for (size_t c = 0; c < D; c++)
             phi[i * D + c] = expf(x[i * ld_x + c] / 2);
+}
+
+/* In scratch, the rows that were read last. */
+static void map_project(const struct problem *problem, const float *x, size_t ld_x, size_t rows, float *phi,
+                        void *scratch)
+{
+    (void)problem;
+    (void)ld_x;
+    memset(phi, 0xff, rows * D * sizeof *phi);
+    memcpy(scratch, &x, sizeof x);
+}
+
+/* The shared memory is the levels of all keys. */
+static void map_levels(const struct problem *problem, size_t rows, const void *scratch, double *level)
+{
+    const float *x;
+    memcpy(&x, scratch, sizeof x);
+    memcpy(level, (const double *)problem->shared + (x - view_row(problem->key, 0)) / D,
+           rows * sizeof *level);
 }
 
 struct rows {
@@ -46,30 +82,78 @@ static void fill(struct rows *r, bool levels)
     }
 }
 
-/* A state in a block of its own, with guards. */
-static struct feature_state state_new(const struct kernels *kernels, float floor)
+static struct feature_attention attention_of(float floor)
 {
-    struct feature_state s = {
-        .map = {.kernels = kernels, .count = D, .dim = D, .scratch = 64, .forward = map_forward},
-        .value_dim = D_V,
+    return (struct feature_attention){
+        .map = {.count = map_count, .scratch = map_scratch, .forward = map_forward},
         .epsilon = 1e-30f,
         .floor = floor};
-    s.block = guard_floats(feature_state_size(&s) / sizeof(float));
-    memset(s.block, 0, feature_state_size(&s));
-    return s;
 }
 
-static void state_free(const struct feature_state *s)
+static struct problem_shape shape_of(size_t rows)
 {
-    guard_free(s->block, feature_state_size(s) / sizeof(float));
+    return (struct problem_shape){
+        .num_queries = rows, .num_keys = rows, .head_dim = D, .value_dim = D_V, .workers = 1};
 }
 
-static struct feature_keys keys_of(const struct rows *r, size_t begin, size_t end, bool levels)
+/* A state in a block of its own, with guards. */
+static void *state_new(const struct feature_attention *a)
 {
-    return (struct feature_keys){.key = view_of(r->key + begin * D, end - begin, D),
-                                 .value = view_of(r->value + begin * D_V, end - begin, D_V),
-                                 .level = levels ? r->level + begin : NULL,
-                                 .level_after = levels ? r->after + begin : NULL};
+    struct problem_shape shape = shape_of(0);
+    size_t bytes = feature_state_size(NULL, &shape, a);
+    float *state = guard_floats(bytes / sizeof(float));
+    return memset(state, 0, bytes);
+}
+
+static void state_free(const struct feature_attention *a, void *state)
+{
+    struct problem_shape shape = shape_of(0);
+    guard_free(state, feature_state_size(NULL, &shape, a) / sizeof(float));
+}
+
+static double level_of(const struct feature_attention *a, const void *state)
+{
+    struct problem_shape shape = shape_of(0);
+    return feature_state_level(NULL, &shape, a, state, NAN);
+}
+
+static void merge(const struct feature_attention *a, void *into, const void *from, double offset)
+{
+    struct problem_shape shape = shape_of(0);
+    feature_state_merge(NULL, &shape, a, into, from, offset);
+}
+
+enum use { ADD, READ, SCAN };
+
+/* Keys, queries or both of rows [begin, end) meet the state. */
+static void meet(const struct kernels *kernels, const struct feature_attention *attention, void *state,
+                 enum use use, const struct rows *r, size_t begin, size_t end, bool levels, float *out)
+{
+    size_t rows = end - begin, visible[N];
+    struct feature_attention a = *attention;
+    struct problem problem = {.kernels = kernels, .shape = shape_of(rows), .visible = visible};
+    size_t floats = feature_state_scratch_size(NULL, &problem.shape, &a) / sizeof(float);
+    float *scratch = guard_floats(floats);
+    memset(scratch, 0xff, floats * sizeof *scratch);
+    for (size_t i = begin; i < end; i++)
+        visible[i - begin] = r->visible[i] < begin ? 0 : r->visible[i] - begin;
+    problem.scratch = scratch;
+    problem.shape.causal = use == SCAN;
+    if (use != ADD)
+        problem.query = view_of(r->query + begin * D, rows, D);
+    if (use != READ) {
+        problem.key = view_of(r->key + begin * D, rows, D);
+        problem.value = view_of(r->value + begin * D_V, rows, D_V);
+    }
+    if (levels && a.map.levels != NULL)
+        problem.shared = r->level + begin;
+    else if (levels)
+        a.levels = (struct feature_levels){.key = r->level + begin, .after = r->after + begin};
+    if (use == ADD)
+        feature_state_add(&problem, &a, state);
+    else
+        feature_state_read(&problem, &a, state, view_of(out + begin * D_V, rows, D_V));
+    guard_free(scratch, floats);
 }
 
 /* The output of query i over keys [begin, end), whose sums have the level of key end - 1. */
@@ -113,29 +197,17 @@ static void every_cut_gives_the_same_bits(void **state)
         for (int form = 0; form < 8; form++) {
             bool levels = form & 1, scan = form >> 1 & 1;
             float floor = form >> 2 & 1 ? 40 : 0;
+            struct feature_attention a = attention_of(floor);
             fill(&r, levels);
             for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++) {
-                struct feature_state s = state_new(*kernels, floor);
-                size_t floats = feature_state_scratch_size(&s) / sizeof(float);
-                float *scratch = guard_floats(floats);
-                assert_true(feature_state_is_empty(&s));
-                for (size_t begin = 0; begin < N; begin += cuts[k]) {
-                    size_t end = size_min(begin + cuts[k], N), visible[N];
-                    struct feature_keys keys = keys_of(&r, begin, end, levels);
-                    struct view query = view_of(r.query + begin * D, end - begin, D);
-                    memset(scratch, 0xff, floats * sizeof *scratch);
-                    for (size_t i = begin; i < end; i++)
-                        visible[i - begin] = r.visible[i] < begin ? 0 : r.visible[i] - begin;
-                    if (!scan)
-                        feature_state_add(&s, &keys, scratch);
-                    else
-                        feature_state_scan(&s, &keys, query, visible,
-                                           view_of(out + begin * D_V, end - begin, D_V), scratch);
-                }
-                assert_false(feature_state_is_empty(&s));
-                assert_true(!levels || feature_state_level(&s) == r.after[N - 1]);
+                void *s = state_new(&a);
+                assert_true(isnan(level_of(&a, s)));
+                for (size_t begin = 0; begin < N; begin += cuts[k])
+                    meet(*kernels, &a, s, scan ? SCAN : ADD, &r, begin, size_min(begin + cuts[k], N), levels,
+                         out);
+                assert_true(level_of(&a, s) == r.after[N - 1] || (!levels && level_of(&a, s) == 0));
                 if (!scan)
-                    feature_state_read(&s, view_of(r.query, N, D), view_of(out, N, D_V), scratch);
+                    meet(*kernels, &a, s, READ, &r, 0, N, false, out);
                 /* A cut after an odd key makes it visible a query early: only even cuts keep the scan. */
                 if (!scan || cuts[k] % 2 == 0) {
                     check_rows(out, &r, scan, 0, N, levels, (double)floor, "out");
@@ -143,8 +215,7 @@ static void every_cut_gives_the_same_bits(void **state)
                         memcpy(first, out, sizeof out);
                     check_same_bits(out, first, sizeof out, "another cut");
                 }
-                guard_free(scratch, floats);
-                state_free(&s);
+                state_free(&a, s);
             }
         }
 }
@@ -153,35 +224,60 @@ static void shards_merge_at_the_larger_level(void **state)
 {
     (void)state;
     static struct rows r;
-    static float out[N * D_V], scratch[SCRATCH];
+    static float out[N * D_V];
     const struct kernels *kernels = kernels_all()[0];
+    const struct feature_attention a = attention_of(0);
     static const size_t cuts[] = {0, 1, 101, N};
     for (int form = 0; form < 6; form++)
         for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++) {
             bool levels = form & 1, turned = form == 2 || form == 3, anew = form == 5;
-            struct feature_state low = state_new(kernels, 0), high = state_new(kernels, 0);
+            void *low = state_new(&a), *high = state_new(&a), *into = turned ? high : low;
             fill(&r, levels);
-            struct feature_keys before = keys_of(&r, 0, cuts[k], levels),
-                                after = keys_of(&r, cuts[k], N, levels);
             double offset = anew && cuts[k] > 0 ? r.after[cuts[k] - 1] : 0;
             for (size_t j = cuts[k]; j < N; j++) { /* levels of the second shard from 0 on */
                 r.level[j] -= offset;
                 r.after[j] -= offset;
             }
-            assert_true(feature_state_scratch_size(&low) <= sizeof scratch);
-            feature_state_add(&low, &before, scratch);
-            feature_state_add(&high, &after, scratch);
-            const struct feature_state *into = turned ? &high : &low;
-            feature_state_merge(into, turned ? &low : &high, offset);
+            meet(kernels, &a, low, ADD, &r, 0, cuts[k], levels, NULL);
+            meet(kernels, &a, high, ADD, &r, cuts[k], N, levels, NULL);
+            merge(&a, into, turned ? low : high, offset);
             for (size_t j = cuts[k]; j < N; j++) {
                 r.level[j] += offset;
                 r.after[j] += offset;
             }
-            assert_true(!levels || fabs(feature_state_level(into) - r.after[N - 1]) < 1e-9);
-            feature_state_read(into, view_of(r.query, N, D), view_of(out, N, D_V), scratch);
+            assert_true(!levels || fabs(level_of(&a, into) - r.after[N - 1]) < 1e-9);
+            meet(kernels, &a, into, READ, &r, 0, N, false, out);
             check_rows(out, &r, false, 0, N, levels, 0, "merged");
-            state_free(&low);
-            state_free(&high);
+            state_free(&a, low);
+            state_free(&a, high);
+        }
+}
+
+static void the_map_finds_levels(void **state)
+{
+    (void)state;
+    static struct rows r;
+    static float out[N * D_V];
+    static const size_t cuts[] = {N, 1, 100};
+    struct feature_attention a = attention_of(0);
+    double largest = -INFINITY;
+    fill(&r, true);
+    a.map.project = map_project;
+    a.map.levels = map_levels;
+    for (size_t j = 0; j < N; j++)
+        largest = fmax(largest, r.level[j]);
+    for (size_t k = 0; k < sizeof cuts / sizeof *cuts; k++)
+        for (int scan = 0; scan < 2; scan++) {
+            void *s = state_new(&a);
+            for (size_t begin = 0; begin < N; begin += cuts[k])
+                meet(kernels_all()[0], &a, s, scan ? SCAN : ADD, &r, begin, size_min(begin + cuts[k], N),
+                     true, out);
+            assert_true(level_of(&a, s) == largest);
+            if (!scan)
+                meet(kernels_all()[0], &a, s, READ, &r, 0, N, false, out);
+            if (!scan || cuts[k] % 2 == 0)
+                check_rows(out, &r, scan, 0, N, true, 0, "out with levels that the map finds");
+            state_free(&a, s);
         }
 }
 
@@ -189,13 +285,14 @@ static void an_empty_state_gives_zeros(void **state)
 {
     (void)state;
     static struct rows r;
-    static float out[N * D_V], scratch[SCRATCH];
-    struct feature_state s = state_new(kernels_all()[0], 0);
+    static float out[N * D_V];
+    const struct feature_attention a = attention_of(0);
+    void *s = state_new(&a);
     fill(&r, false);
-    feature_state_read(&s, view_of(r.query, N, D), view_of(out, N, D_V), scratch);
+    meet(kernels_all()[0], &a, s, READ, &r, 0, N, false, out);
     for (size_t i = 0; i < N * D_V; i++)
         assert_true(out[i] == 0);
-    state_free(&s);
+    state_free(&a, s);
 }
 
 int main(void)
@@ -203,6 +300,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_cut_gives_the_same_bits),
         cmocka_unit_test(shards_merge_at_the_larger_level),
+        cmocka_unit_test(the_map_finds_levels),
         cmocka_unit_test(an_empty_state_gives_zeros),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
