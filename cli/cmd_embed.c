@@ -26,7 +26,7 @@ static int begin(struct embed *embed, const hashattn_embedding *e)
     if (embed->per_token) {
         embed->offsets = calloc(e->num_documents + 1, sizeof *embed->offsets);
         if (embed->offsets == NULL)
-            return tool_fail(EXIT_ROOM, "no memory for the offsets of %zu documents", e->num_documents);
+            return tool_fail(EXIT_RESOURCE, "no memory for the offsets of %zu documents", e->num_documents);
     }
     hashattn_status status = hashattn_npy_begin(embed->context, embed->out, 2, shape, &embed->writer);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(embed->context, status);

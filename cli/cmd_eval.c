@@ -138,7 +138,7 @@ static int evaluate_alone(const struct common *common, hashattn_context *context
     hashattn_status status = hashattn_model_evaluate(model, wanted->data, wanted->split, seed, &result);
     if (status == HASHATTN_OK && (wanted->units || wanted->draw != NULL))
         status = hashattn_model_forecast(model, wanted->data, wanted->split, seed, see_window, &seen);
-    int code = seen.errors.no_room     ? tool_fail(EXIT_ROOM, "no memory for the errors of columns")
+    int code = seen.errors.no_memory   ? tool_fail(EXIT_RESOURCE, "no memory for the errors of columns")
                : status != HASHATTN_OK ? tool_fail_status(context, status)
                                        : EXIT_GOOD;
     if (code == EXIT_GOOD && wanted->draw != NULL)

@@ -13,7 +13,7 @@ struct predict {
     hashattn_model *model;
     size_t num_classes, documents;
     hashattn_file *out;
-    bool no_room; /* memory ran out for a line */
+    bool no_memory; /* memory ran out for a line */
 };
 
 static int write_line(void *user, size_t document, size_t best, const float *probabilities)
@@ -23,7 +23,7 @@ static int write_line(void *user, size_t document, size_t best, const float *pro
     size_t size = 0;
     FILE *stream = open_memstream(&line, &size);
     if (stream == NULL)
-        return predict->no_room = true;
+        return predict->no_memory = true;
     struct json_out json = json_out_to(stream);
     json_out_object(&json, NULL);
     if (hashattn_model_label(predict->model, 0) == NULL) {
@@ -37,9 +37,9 @@ static int write_line(void *user, size_t document, size_t best, const float *pro
     }
     json_out_end_object(&json);
     predict->documents = document + 1;
-    predict->no_room = ferror(stream) != 0;
-    predict->no_room |= fclose(stream) != 0;
-    bool stop = predict->no_room || hashattn_file_write(predict->out, line, size) != HASHATTN_OK;
+    predict->no_memory = ferror(stream) != 0;
+    predict->no_memory |= fclose(stream) != 0;
+    bool stop = predict->no_memory || hashattn_file_write(predict->out, line, size) != HASHATTN_OK;
     free(line);
     return stop;
 }
@@ -51,12 +51,12 @@ static int write_table(void *user, const hashattn_forecast *forecast)
     size_t size = 0;
     FILE *stream = open_memstream(&text, &size);
     if (stream == NULL)
-        return predict->no_room = true;
+        return predict->no_memory = true;
     forecast_csv(stream, forecast);
     predict->documents = forecast->horizon;
-    predict->no_room = ferror(stream) != 0;
-    predict->no_room |= fclose(stream) != 0;
-    bool stop = predict->no_room || hashattn_file_write(predict->out, text, size) != HASHATTN_OK;
+    predict->no_memory = ferror(stream) != 0;
+    predict->no_memory |= fclose(stream) != 0;
+    bool stop = predict->no_memory || hashattn_file_write(predict->out, text, size) != HASHATTN_OK;
     free(text);
     return stop;
 }
@@ -66,8 +66,8 @@ static int predict_table(const struct options *options, hashattn_context *contex
 {
     hashattn_status status =
         hashattn_model_forecast(predict->model, options->operands[1], NULL, seed, write_table, predict);
-    if (predict->no_room)
-        return tool_fail(EXIT_ROOM, "no memory for the rows of the forecast");
+    if (predict->no_memory)
+        return tool_fail(EXIT_RESOURCE, "no memory for the rows of the forecast");
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
     if (!options->common.quiet)
@@ -91,8 +91,8 @@ static int predict_file(const struct options *options, hashattn_context *context
     size_t num_cut = 0;
     status = hashattn_model_predict_file(predict->model, options->operands[1], seed, write_line, predict,
                                          &num_cut);
-    if (predict->no_room)
-        return tool_fail(EXIT_ROOM, "no memory for the line of document %zu", predict->documents);
+    if (predict->no_memory)
+        return tool_fail(EXIT_RESOURCE, "no memory for the line of document %zu", predict->documents);
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
     if (!options->common.quiet)

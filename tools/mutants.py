@@ -37,7 +37,7 @@ SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&
          "*": "/", "/": "*", "%": "/", "<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "&", "true": "false",
          "false": "true", "++": "--", "--": "++", "HASHATTN_OK": "HASHATTN_INVALID", "HASHATTN_INVALID": "HASHATTN_BAD_FILE",
          "HASHATTN_BAD_FILE": "HASHATTN_INVALID", "HASHATTN_NO_MEMORY": "HASHATTN_INVALID", "EXIT_GOOD": "EXIT_USAGE",
-         "EXIT_USAGE": "EXIT_ROOM", "EXIT_ROOM": "EXIT_USAGE"}
+         "EXIT_USAGE": "EXIT_RESOURCE", "EXIT_RESOURCE": "EXIT_USAGE"}
 OPERATOR = re.compile(r"(?<=[\w)\]\"'] )(<=|>=|==|!=|<<|>>|&&|\|\||[-+*/%<>&|^])(?=\s)|(\+\+|--)|"
                       r"\b(true|false|HASHATTN_(?:OK|INVALID|BAD_FILE|NO_MEMORY)|EXIT_(?:GOOD|USAGE|ROOM))\b")
 ASSIGN = re.compile(r"(?<= )([-+*/|&^]|<<|>>)=(?= )")

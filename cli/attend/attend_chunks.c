@@ -107,12 +107,12 @@ int attend_in_chunks(struct attend_chunks *all)
             __builtin_mul_overflow(widths[i % 4] * sizeof(float), all->chunk_rows, &bytes) ? NULL
                                                                                            : malloc(bytes);
         if (head.rows[i / 4][i % 4] == NULL)
-            code = EXIT_ROOM;
+            code = EXIT_RESOURCE;
     }
     for (size_t i = 0; i < 2; i++)
         if ((head.mask[i] = malloc(all->chunk_rows)) == NULL)
-            code = EXIT_ROOM;
-    if (code == EXIT_ROOM)
+            code = EXIT_RESOURCE;
+    if (code == EXIT_RESOURCE)
         tool_fail(code, "no memory for chunks of %zu rows, %zu and %zu wide", all->chunk_rows, p->head_dim,
                   p->value_dim);
     for (; code == EXIT_GOOD && head.head < p->num_sequences * p->num_heads; head.head++) {

@@ -23,7 +23,7 @@ static int read_span(struct attend *a, hashattn_npy_reader *reader, size_t width
     size_t heads = p->num_sequences * p->num_heads, count = p->num_queries * width;
     *rows = malloc(heads * count * sizeof(float) + 1);
     if (*rows == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for %zu x %zu rows of width %zu", heads, p->num_queries,
+        return tool_fail(EXIT_RESOURCE, "no memory for %zu x %zu rows of width %zu", heads, p->num_queries,
                          width);
     for (size_t head = 0; head < heads; head++) {
         hashattn_status status = hashattn_npy_read_part(reader, (head * a->total_rows + a->first) * width,

@@ -104,7 +104,7 @@ int attend_read_mask(struct attend *a)
         return EXIT_GOOD;
     a->whole_mask = malloc(batch * keys + 1);
     if (a->whole_mask == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for a mask of %zu x %zu", batch, keys);
+        return tool_fail(EXIT_RESOURCE, "no memory for a mask of %zu x %zu", batch, keys);
     for (size_t s = 0; s < batch && keys > 0; s++)
         memcpy(a->whole_mask + s * keys, (uint8_t *)mask->data + (mask->rank == 2 ? s * keys : 0), keys);
     a->problem.key_mask = a->whole_mask;

@@ -73,7 +73,7 @@ static int whole(struct attend *a, size_t argument, float *data, size_t rows, si
     free(a->halves[argument]);
     array->data = a->halves[argument] = halves_new(a->context, given ? data : NULL, count);
     return array->data != NULL ? EXIT_GOOD
-                               : tool_fail(EXIT_ROOM, "no memory for %zu numbers as bfloat16", count);
+                               : tool_fail(EXIT_RESOURCE, "no memory for %zu numbers as bfloat16", count);
 }
 
 /* Widens bfloat16 results into the floats. */
@@ -104,9 +104,10 @@ static int make_dparams(struct attend *a)
     if (count == 0)
         return EXIT_GOOD;
     a->dparams = new_floats(product_of(p->num_heads, count));
-    return a->dparams != NULL ? EXIT_GOOD
-                              : tool_fail(EXIT_ROOM, "no memory for gradients of %zu x %zu learned numbers",
-                                          p->num_heads, count);
+    return a->dparams != NULL
+               ? EXIT_GOOD
+               : tool_fail(EXIT_RESOURCE, "no memory for gradients of %zu x %zu learned numbers",
+                           p->num_heads, count);
 }
 
 static int compute(struct attend *a)
@@ -122,7 +123,7 @@ static int compute(struct attend *a)
     a->saved = new_block(a->saved_bytes);
     a->scratch = new_block(a->scratch_bytes);
     if (a->output == NULL || a->saved == NULL || a->scratch == NULL)
-        return tool_fail(EXIT_ROOM,
+        return tool_fail(EXIT_RESOURCE,
                          "no memory for an output of %zu numbers, %zu bytes saved and %zu bytes of scratch",
                          outputs, a->saved_bytes, a->scratch_bytes);
     size_t n_q = p->num_queries, n_k = p->num_keys, d = p->head_dim, d_v = p->value_dim;
@@ -146,7 +147,7 @@ static int compute(struct attend *a)
     a->dkey = new_floats(product_of(all, product_of(n_k, d)));
     a->dvalue = new_floats(product_of(all, product_of(n_k, d_v)));
     if (a->dquery == NULL || a->dkey == NULL || a->dvalue == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for the gradients, as large as q, k and v");
+        return tool_fail(EXIT_RESOURCE, "no memory for the gradients, as large as q, k and v");
     code = make_dparams(a);
     code = code != EXIT_GOOD ? code : whole(a, 4, a->inputs[3], n_q, d_v, &dout);
     code = code != EXIT_GOOD ? code : whole(a, 5, a->dquery, n_q, d, &dquery);
@@ -255,7 +256,7 @@ static int write_arrays(struct attend *a)
     if (code != EXIT_GOOD || a->grad_out == NULL)
         return code;
     if (mkdir(a->grad_dir, 0777) != 0 && errno != EEXIST)
-        return tool_fail(EXIT_ROOM, "cannot create the directory %s: %s", a->grad_dir, strerror(errno));
+        return tool_fail(EXIT_RESOURCE, "cannot create the directory %s: %s", a->grad_dir, strerror(errno));
     code = write_one(a, a->grad_dir, "dq.npy", a->dquery, &a->query);
     code = code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dk.npy", a->dkey, &a->key);
     code = code != EXIT_GOOD ? code : write_one(a, a->grad_dir, "dv.npy", a->dvalue, &a->value);

@@ -167,7 +167,7 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
         {&t->out, outs}, {&t->dout, outs}, {&t->dquery, queries}, {&t->dkey, keys}, {&t->dvalue, values}};
     for (size_t i = 0; i < (t->backward ? 5u : 1u); i++)
         if ((*arrays_of[i].block = bench_block(arrays_of[i].count * sizeof(float))) == NULL)
-            return tool_fail(EXIT_ROOM, "no memory for an array of %zu numbers", arrays_of[i].count);
+            return tool_fail(EXIT_RESOURCE, "no memory for an array of %zu numbers", arrays_of[i].count);
     if (t->backward)
         hashattn_fill_normal(seed, 3, t->dout, outs);
     hashattn_tensor tensor = {.struct_size = sizeof tensor};
@@ -177,7 +177,7 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
          i++)
         params += arrays->heads * tensor.rows * tensor.cols;
     if (t->backward && params > 0 && (t->dparams = bench_block(params * sizeof(float))) == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for the gradients of %zu parameters", params);
+        return tool_fail(EXIT_RESOURCE, "no memory for the gradients of %zu parameters", params);
     const struct {
         const float *from;
         size_t count;
@@ -186,12 +186,12 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
         {NULL, queries},          {NULL, keys},        {NULL, values}};
     for (size_t i = 0; t->run.problem.element == HASHATTN_BF16 && i < (t->backward ? 8u : 4u); i++)
         if ((t->halves[i] = halves_new(context, halves[i].from, halves[i].count)) == NULL)
-            return tool_fail(EXIT_ROOM, "no memory for %zu numbers as bfloat16", halves[i].count);
+            return tool_fail(EXIT_RESOURCE, "no memory for %zu numbers as bfloat16", halves[i].count);
     t->saved = bench_block(t->saved_bytes);
     t->scratch = bench_block(t->scratch_bytes);
     if (t->saved == NULL || t->scratch == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for %zu bytes saved and %zu bytes of scratch", t->saved_bytes,
-                         t->scratch_bytes);
+        return tool_fail(EXIT_RESOURCE, "no memory for %zu bytes saved and %zu bytes of scratch",
+                         t->saved_bytes, t->scratch_bytes);
     double median_ms[2];
     int code = bench_measure(run_once, t, repeats, 2, median_ms, &t->measured);
     if (code == EXIT_GOOD && t->run.problem.element == HASHATTN_BF16)

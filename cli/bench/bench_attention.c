@@ -65,7 +65,7 @@ static int compare_exact(struct bench *b, const struct options *options)
     if (exact == NULL || ones == NULL) {
         free(exact);
         free(ones);
-        return tool_fail(EXIT_ROOM, "no memory for the comparison with yoso-e");
+        return tool_fail(EXIT_RESOURCE, "no memory for the comparison with yoso-e");
     }
     for (size_t i = 0; i < b->heads * n; i++)
         ones[i] = 1;

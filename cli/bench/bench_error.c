@@ -126,7 +126,7 @@ static int measure(struct errors *e, const struct options *options, uint64_t see
     struct noise *noise = malloc(looked_at * sizeof *noise);
     int code = EXIT_GOOD;
     if (exact == NULL || sampled == NULL || noise == NULL)
-        code = tool_fail(EXIT_ROOM, "no memory for outputs of %zu rows of %zu", rows, width);
+        code = tool_fail(EXIT_RESOURCE, "no memory for outputs of %zu rows of %zu", rows, width);
     for (size_t b = 0; b < e->bits.count && code == EXIT_GOOD; b++) {
         long bits = bits_of(e, b);
         code = noise_of_one_hash(&e->arrays, bits, bits, noise);

@@ -25,7 +25,7 @@ static int make_examples(const struct step_bench *b, hashattn_context *context, 
     const char *base = getenv("TMPDIR");
     snprintf(directory, size, "%s/hashattn-step-XXXXXX", base == NULL || base[0] == '\0' ? "/tmp" : base);
     if (mkdtemp(directory) == NULL)
-        return tool_fail(EXIT_ROOM, "cannot create %s: %s", directory, strerror(errno));
+        return tool_fail(EXIT_RESOURCE, "cannot create %s: %s", directory, strerror(errno));
     size_t counts[3] = {b->repeats, 1, 1};
     static const char *const factors[] = {"batch", "accumulate"};
     for (int i = 0; i < 2; i++)

@@ -98,7 +98,7 @@ static int open_all(struct bench *b, const struct options *options)
     for (size_t i = 0; i < 8; i++)
         if ((b->rows[i / 4][i % 4] = bench_block(b->heads * b->head_dim * b->chunk_rows * sizeof(float))) ==
             NULL)
-            return tool_fail(EXIT_ROOM, "no memory for chunks of %zu heads x %zu x %zu", b->heads,
+            return tool_fail(EXIT_RESOURCE, "no memory for chunks of %zu heads x %zu x %zu", b->heads,
                              b->chunk_rows, b->head_dim);
     return EXIT_GOOD;
 }

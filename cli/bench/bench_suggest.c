@@ -73,7 +73,7 @@ static int choose_all(struct suggestion *s)
     s->num_choices = (size_t)(most - least) + 1;
     struct noise *noise = malloc(s->num_choices * count * sizeof *noise);
     if (noise == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for %zu predictions", s->num_choices * count);
+        return tool_fail(EXIT_RESOURCE, "no memory for %zu predictions", s->num_choices * count);
     int code = noise_of_one_hash(&s->arrays, least, most, noise);
     s->best.predicted = INFINITY;
     for (size_t i = 0; i < s->num_choices && code == EXIT_GOOD; i++) {

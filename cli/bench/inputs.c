@@ -79,21 +79,21 @@ int bench_make_arrays(struct bench_arrays *arrays, const struct bench_input *inp
                                     .value = bench_block(count * sizeof(float))};
     float *const blocks[] = {arrays->query, arrays->key, arrays->value};
     float *centres = bench_block(heads * head_dim * sizeof(float));
-    bool room = blocks[0] != NULL && blocks[1] != NULL && blocks[2] != NULL && centres != NULL;
-    for (size_t i = 0; i < 3 && room; i++)
+    bool good = blocks[0] != NULL && blocks[1] != NULL && blocks[2] != NULL && centres != NULL;
+    for (size_t i = 0; i < 3 && good; i++)
         hashattn_fill_normal(seed, i, blocks[i], count);
-    if (room && input->cosine > 0) {
+    if (good && input->cosine > 0) {
         double own = sqrt(1 - input->cosine), shared = sqrt(input->cosine);
         hashattn_fill_normal(seed, 4, centres, heads * head_dim);
         mix_rows(arrays->query, own, centres, shared, rows, seq_len, head_dim);
         mix_rows(arrays->key, own, centres, shared, rows, seq_len, head_dim);
     }
-    if (room && input->matched > 0)
+    if (good && input->matched > 0)
         mix_rows(arrays->query, sqrt(1 - input->matched * input->matched), arrays->key, input->matched, rows,
                  1, head_dim);
     free(centres);
-    return room ? EXIT_GOOD
-                : tool_fail(EXIT_ROOM, "no memory for arrays of %zu heads x %zu x %zu", heads, seq_len,
+    return good ? EXIT_GOOD
+                : tool_fail(EXIT_RESOURCE, "no memory for arrays of %zu heads x %zu x %zu", heads, seq_len,
                             head_dim);
 }
 
@@ -119,7 +119,7 @@ static int read_array(hashattn_context *context, const char *path, size_t shape[
         size_t bytes = shape[0] * shape[1] * shape[2] * sizeof(float);
         *data = bench_block(bytes);
         if (*data == NULL)
-            code = tool_fail(EXIT_ROOM, "no memory for %zu bytes of %s", bytes, path);
+            code = tool_fail(EXIT_RESOURCE, "no memory for %zu bytes of %s", bytes, path);
         else
             memcpy(*data, array.data, bytes);
     }
@@ -217,7 +217,7 @@ int bench_mean_cosine(const struct bench_arrays *arrays, double *mean)
     size_t d = arrays->head_dim, pairs = arrays->queries * arrays->keys;
     double total = 0, *sums = malloc(2 * d * sizeof *sums);
     if (sums == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for means of %zu columns", d);
+        return tool_fail(EXIT_RESOURCE, "no memory for means of %zu columns", d);
     for (size_t h = 0; h < arrays->heads && pairs > 0; h++) {
         memset(sums, 0, 2 * d * sizeof *sums);
         add_units(arrays->query + h * arrays->queries * d, arrays->queries, d, sums);

@@ -49,7 +49,7 @@ struct bench_problem bench_problem_of(const struct bench_arrays *arrays, size_t 
 size_t bench_sampled(size_t rows);
 
 /* *mean = the mean of <q, k> / (|q| |k|) over all pairs of each head; NaN if there are no pairs. Returns
-   EXIT_GOOD, or EXIT_ROOM if memory runs out. */
+   EXIT_GOOD, or EXIT_RESOURCE if memory runs out. */
 int bench_mean_cosine(const struct bench_arrays *arrays, double *mean);
 
 #endif

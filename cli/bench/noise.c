@@ -63,10 +63,10 @@ static struct noise noise_of(const float *values, const double *value_squares, c
 int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, struct noise *noise)
 {
     size_t n = arrays->keys, d = arrays->head_dim, width = arrays->value_dim, queries = noise_queries(arrays);
-    double *room = malloc((3 * n + width) * sizeof *room);
-    if (room == NULL)
-        return tool_fail(EXIT_ROOM, "no memory for the model of %zu keys", n);
-    double *p = room, *key_squares = p + n, *value_squares = key_squares + n, *x = value_squares + n;
+    double *block = malloc((3 * n + width) * sizeof *block);
+    if (block == NULL)
+        return tool_fail(EXIT_RESOURCE, "no memory for the model of %zu keys", n);
+    double *p = block, *key_squares = p + n, *value_squares = key_squares + n, *x = value_squares + n;
     for (size_t h = 0; h < arrays->heads; h++) {
         const float *keys = arrays->key + h * n * d, *values = arrays->value + h * n * width;
         for (size_t j = 0; j < n; j++) {
@@ -81,7 +81,7 @@ int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, 
                     noise_of(values, value_squares, p, bits, n, width, x);
         }
     }
-    free(room);
+    free(block);
     return EXIT_GOOD;
 }
 

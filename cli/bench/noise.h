@@ -19,8 +19,8 @@ struct noise {
 };
 
 /* noise[(tau - least) * count + i], count = heads * noise_queries(), for tau from least to most bits. Cost:
-   about queries x keys x width x 2 (most - least + 2) operations. Returns EXIT_GOOD, or EXIT_ROOM if memory
-   runs out. */
+   about queries x keys x width x 2 (most - least + 2) operations. Returns EXIT_GOOD, or EXIT_RESOURCE if
+   memory runs out. */
 int noise_of_one_hash(const struct bench_arrays *arrays, long least, long most, struct noise *noise);
 
 /* The mean angle over `count` queries, in radians, for m hashes of `bits` bits that share a pool of r planes

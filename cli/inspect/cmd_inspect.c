@@ -203,7 +203,7 @@ static int inspect(const struct options *options, hashattn_context *context, con
                                         options->common.seed_given ? options->common.seed : info.seed,
                                         inspected_hear, &inspected);
     }
-    int code = inspected.no_room       ? tool_fail(EXIT_ROOM, "no memory for the results")
+    int code = inspected.no_memory     ? tool_fail(EXIT_RESOURCE, "no memory for the results")
                : status != HASHATTN_OK ? tool_fail_status(context, status)
                : inspected.num_heads == 0
                    ? tool_fail(EXIT_FILE, "split %s has no examples, or no head has attention", asked->split)

@@ -14,7 +14,7 @@ static struct inspected_head *head_of(struct inspected *inspected, const hashatt
         if (inspected->heads[i].layer == m->layer && inspected->heads[i].head == m->head)
             return &inspected->heads[i];
     void *heads = inspected->heads;
-    if (!grow(&heads, &inspected->head_room, inspected->num_heads, sizeof *inspected->heads))
+    if (!grow(&heads, &inspected->head_capacity, inspected->num_heads, sizeof *inspected->heads))
         return NULL;
     inspected->heads = heads;
     struct inspected_head *head = &inspected->heads[inspected->num_heads++];
@@ -59,7 +59,7 @@ static bool keep_buckets(struct inspected *inspected, int membership, const hash
         sums->ratios_off += ratio > 2 || (ratio > 0 && ratio < 0.5);
         sums->ratios += ratio > 0;
         void *buckets = inspected->buckets;
-        if (!grow(&buckets, &inspected->bucket_room, inspected->num_buckets, sizeof *inspected->buckets))
+        if (!grow(&buckets, &inspected->bucket_capacity, inspected->num_buckets, sizeof *inspected->buckets))
             return false;
         inspected->buckets = buckets;
         inspected->buckets[inspected->num_buckets++] =
@@ -94,8 +94,8 @@ int inspected_hear(void *user, const hashattn_membership *m)
     struct inspected *inspected = user;
     for (int p = 0; p < MEMBERSHIPS; p++)
         if (strcmp(m->membership, compared_memberships[p]) == 0 && !hear(inspected, p, m))
-            inspected->no_room = true;
-    return inspected->no_room;
+            inspected->no_memory = true;
+    return inspected->no_memory;
 }
 
 void inspected_free(struct inspected *inspected)

@@ -42,8 +42,8 @@ struct inspected_bucket {
 struct inspected {
     struct inspected_head *heads; /* by layer, then head */
     struct inspected_bucket *buckets;
-    size_t num_heads, head_room, num_buckets, bucket_room, sequences, tokens;
-    bool no_room; /* memory ran out and collecting stopped */
+    size_t num_heads, head_capacity, num_buckets, bucket_capacity, sequences, tokens;
+    bool no_memory; /* memory ran out and collecting stopped */
 };
 
 /* A hashattn_membership_callback. `user` is a struct inspected that starts as zeros. */

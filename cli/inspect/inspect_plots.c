@@ -148,11 +148,11 @@ static int write_script(const struct inspected *inspected, const struct figure *
     outputs_own(path);
     FILE *script = fopen(path, "w");
     if (script == NULL)
-        return tool_fail(EXIT_ROOM, "cannot write %s: %s", path, strerror(errno));
+        return tool_fail(EXIT_RESOURCE, "cannot write %s: %s", path, strerror(errno));
     figure->write(script, inspected, layer);
     bool failed = ferror(script) != 0;
     if (fclose(script) != 0 || failed)
-        return tool_fail(EXIT_ROOM, "cannot write %s: %s", path, strerror(errno));
+        return tool_fail(EXIT_RESOURCE, "cannot write %s: %s", path, strerror(errno));
     return EXIT_GOOD;
 }
 
@@ -202,7 +202,7 @@ int inspected_plot(const struct inspected *inspected, const char *directory, siz
     if (with == 0)
         return tool_fail(EXIT_USAGE, "layer %zu has no heads with buckets", layer);
     if (mkdir(directory, 0777) != 0 && errno != EEXIST)
-        return tool_fail(EXIT_ROOM, "%s: cannot make the directory: %s", directory, strerror(errno));
+        return tool_fail(EXIT_RESOURCE, "%s: cannot make the directory: %s", directory, strerror(errno));
     for (size_t i = 0; i < NUM_FIGURES; i++) {
         int code = write_script(inspected, &figures[i], directory, layer);
         if (code != EXIT_GOOD)

@@ -187,7 +187,7 @@ static int write_page(FILE *page, struct report *report)
     if (report->num_runs > 0)
         write_commands(page, report);
     html_end(page);
-    return good ? code : tool_fail(EXIT_ROOM, "no memory for the page");
+    return good ? code : tool_fail(EXIT_RESOURCE, "no memory for the page");
 }
 
 static int save(struct report *report, const char *path)
@@ -195,9 +195,9 @@ static int save(struct report *report, const char *path)
     char *text = NULL;
     size_t size = 0;
     FILE *page = open_memstream(&text, &size);
-    int code = page == NULL ? tool_fail(EXIT_ROOM, "no memory for the page") : write_page(page, report);
+    int code = page == NULL ? tool_fail(EXIT_RESOURCE, "no memory for the page") : write_page(page, report);
     if (page != NULL && fclose(page) != 0 && code == EXIT_GOOD)
-        code = tool_fail(EXIT_ROOM, "no memory for the page");
+        code = tool_fail(EXIT_RESOURCE, "no memory for the page");
     hashattn_file *file;
     if (code == EXIT_GOOD) {
         hashattn_status status = hashattn_file_begin(report->context, path, &file);
@@ -233,8 +233,8 @@ static int read_all(struct report *report, const struct options *options)
         }
         struct report_run *run = &report->runs[report->num_runs++];
         report_run_read(report->context, path, run);
-        if (run->no_room)
-            code = tool_fail(EXIT_ROOM, "no memory for the log of %s", path);
+        if (run->no_memory)
+            code = tool_fail(EXIT_RESOURCE, "no memory for the log of %s", path);
         if (!run->good && !options->common.quiet)
             fprintf(stderr, "%s: %s\n", path, run->state);
     }
@@ -248,10 +248,10 @@ static int make(const struct options *options, const struct text_list *bench, in
     report.runs = calloc(options->num_operands + 1, sizeof *report.runs);
     int code = report.runs != NULL && results_begin(&report.results)
                    ? read_all(&report, options)
-                   : tool_fail(EXIT_ROOM, "no memory for the report");
+                   : tool_fail(EXIT_RESOURCE, "no memory for the report");
     report_name_runs(report.runs, report.num_runs);
     if (code == EXIT_GOOD && !report_group_runs(context, report.runs, report.num_runs, &report.groups))
-        code = tool_fail(EXIT_ROOM, "no memory for the report");
+        code = tool_fail(EXIT_RESOURCE, "no memory for the report");
     if (code == EXIT_GOOD)
         code = save(&report, out);
     char about[120];

@@ -185,7 +185,7 @@ static bool draw_curves(FILE *page, bool slopes, size_t number)
         for (int k = -100; k <= 100; k++)
             plot_add(&plot, series, k / 100.0, curves[i].of(k / 100.0));
     }
-    bool good = !plot.no_room;
+    bool good = !plot.no_memory;
     plot_write(page, &plot, 400, number);
     plot_free(&plot);
     return good;
@@ -252,6 +252,6 @@ int report_write_yoso(FILE *page, hashattn_context *context, size_t *figures)
     inputs_free(&tokens);
     inputs_free(&sphere);
     if (!good)
-        return tool_fail(EXIT_ROOM, "no memory for the figures");
+        return tool_fail(EXIT_RESOURCE, "no memory for the figures");
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(context, status);
 }

@@ -63,8 +63,8 @@ struct option {
 
 struct options_of_run {
     struct option *options;
-    size_t count, room;
-    bool no_room;
+    size_t count, capacity;
+    bool no_memory;
 };
 
 static void take(void *user, const char *name, const char *text)
@@ -73,8 +73,8 @@ static void take(void *user, const char *name, const char *text)
     void *options = taken->options;
     if (strcmp(name, "seed") == 0)
         return;
-    if (!grow(&options, &taken->room, taken->count, sizeof *taken->options)) {
-        taken->no_room = true;
+    if (!grow(&options, &taken->capacity, taken->count, sizeof *taken->options)) {
+        taken->no_memory = true;
         return;
     }
     taken->options = options;
@@ -195,7 +195,7 @@ bool report_group_runs(hashattn_context *context, const struct report_run *runs,
         task->runs++;
         if (task->chooser[0] == '\0')
             snprintf(task->chooser, sizeof task->chooser, "%s", runs[i].chooser);
-        good = !taken[i].no_room;
+        good = !taken[i].no_memory;
     }
     for (size_t i = 0; i < count && good; i++)
         for (size_t k = 0; k < taken[i].count; k++)

@@ -120,8 +120,8 @@ static int read_member(void *user, const char *key, const hashattn_value *value)
     if (curve == NULL)
         return 0;
     void *points = curve->points;
-    if (!grow(&points, &curve->room, curve->count, sizeof *curve->points)) {
-        run->no_room = true;
+    if (!grow(&points, &curve->capacity, curve->count, sizeof *curve->points)) {
+        run->no_memory = true;
         return 1;
     }
     curve->points = points;
@@ -189,8 +189,8 @@ static void read_log(hashattn_context *context, struct report_run *run)
         } else if (run->broken_lines++ == 0) {
             snprintf(run->broken, sizeof run->broken, "%s", hashattn_context_message(context));
         }
-        if (status == HASHATTN_NO_MEMORY || run->no_room) {
-            run->no_room = true;
+        if (status == HASHATTN_NO_MEMORY || run->no_memory) {
+            run->no_memory = true;
             break;
         }
     }

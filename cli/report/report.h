@@ -18,7 +18,7 @@ struct curve {
         double step, seconds,
             value; /* seconds of training so far, NaN if not logged; value NaN: null in the log */
     } * points;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* Counts of a classifier: row the class, column the prediction. */
@@ -42,7 +42,7 @@ struct report_run {
     size_t num_curves;
     char chooser[REPORT_KEY];   /* the metric that chooses the best model; "" if unknown */
     struct confusion confusion; /* of the best model, or of the last evaluation */
-    bool no_room;
+    bool no_memory;
 };
 
 /* Reads config.json and log.jsonl. */

@@ -107,7 +107,7 @@ static bool write_curve(FILE *page, const struct task_runs *of, const char *key,
             plot_add(&plot, series, over_time ? curve->points[k].seconds : curve->points[k].step,
                      curve->points[k].value);
     }
-    bool good = !plot.no_room;
+    bool good = !plot.no_memory;
     if (plot_points(&plot) > 0)
         plot_write(page, &plot, most, ++*figures);
     plot_free(&plot);
@@ -153,7 +153,7 @@ static bool write_legend(FILE *page, const struct task_runs *of)
         if (is_of(of, i) && of->runs[i].num_curves > 0)
             plot_series_named(&plot, of->groups->models[of->groups->members[i].model].name,
                               of->groups->members[i].model);
-    bool good = !plot.no_room;
+    bool good = !plot.no_memory;
     plot_write_legend(page, &plot, true);
     plot_free(&plot);
     return good;

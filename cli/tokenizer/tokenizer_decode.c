@@ -11,7 +11,7 @@ struct decode {
     struct tokenizer_lines lines;
     int special_tokens;
     uint32_t *ids;
-    size_t room;
+    size_t capacity;
 };
 
 static const char *skip_space(const char *at)
@@ -22,13 +22,13 @@ static const char *skip_space(const char *at)
 /* Adds an id to the list. */
 static int keep(struct decode *decode, size_t count, uint32_t id)
 {
-    if (count == decode->room) {
-        size_t room = count < 64 ? 64 : 2 * count;
-        uint32_t *larger = realloc(decode->ids, room * sizeof *larger);
+    if (count == decode->capacity) {
+        size_t capacity = count < 64 ? 64 : 2 * count;
+        uint32_t *larger = realloc(decode->ids, capacity * sizeof *larger);
         if (larger == NULL)
-            return tool_fail(EXIT_ROOM, "no memory for %zu ids", room);
+            return tool_fail(EXIT_RESOURCE, "no memory for %zu ids", capacity);
         decode->ids = larger;
-        decode->room = room;
+        decode->capacity = capacity;
     }
     decode->ids[count] = id;
     return EXIT_GOOD;

@@ -24,7 +24,7 @@ static int put(struct encode *encode, const char *text)
 {
     size_t size = strlen(text);
     if (encode->used + size > sizeof encode->bytes && flush(encode) != EXIT_GOOD)
-        return EXIT_ROOM;
+        return EXIT_RESOURCE;
     memcpy(encode->bytes + encode->used, text, size);
     encode->used += size;
     return EXIT_GOOD;

@@ -12,17 +12,17 @@ static int each_line(const char *path, tokenizer_line *line, void *self)
     if (file == NULL)
         return tool_fail(EXIT_FILE, "%s: cannot open: %s", path, strerror(errno));
     char *bytes = NULL;
-    size_t room = 0, number = 0;
+    size_t capacity = 0, number = 0;
     ssize_t size;
     int code = EXIT_GOOD;
-    while (code == EXIT_GOOD && (size = getline(&bytes, &room, file)) > 0) {
+    while (code == EXIT_GOOD && (size = getline(&bytes, &capacity, file)) > 0) {
         size -= bytes[size - 1] == '\n';
         size -= size > 0 && bytes[size - 1] == '\r' && bytes[size] == '\n';
         code = line(self, bytes, (size_t)size, ++number);
     }
     if (code == EXIT_GOOD && !feof(file))
-        code =
-            tool_fail(errno == ENOMEM ? EXIT_ROOM : EXIT_FILE, "%s: cannot read: %s", path, strerror(errno));
+        code = tool_fail(errno == ENOMEM ? EXIT_RESOURCE : EXIT_FILE, "%s: cannot read: %s", path,
+                         strerror(errno));
     free(bytes);
     if (file != stdin)
         fclose(file);

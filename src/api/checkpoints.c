@@ -23,9 +23,9 @@ static hashattn_status renew_net(struct host *host, void *owner)
         return status;
     }
     model_free(host, pretrained->net);
-    memory_free(host, pretrained->room);
+    memory_free(host, pretrained->packed);
     pretrained->net = net;
-    pretrained->room = NULL;
+    pretrained->packed = NULL;
     return HASHATTN_OK;
 }
 
@@ -78,7 +78,7 @@ void hashattn_pretrained_free(hashattn_pretrained *pretrained)
         return;
     struct host *host = &pretrained->context->host;
     tokenizer_free(host, pretrained->tokenizer);
-    memory_free(host, pretrained->room);
+    memory_free(host, pretrained->packed);
     model_free(host, pretrained->net);
     if (pretrained->config != NULL)
         origin_close(host, &pretrained->origin);
@@ -119,18 +119,18 @@ static hashattn_status prepare(struct hashattn_pretrained *pretrained)
 {
     struct hashattn_context *context = pretrained->context;
     const struct params *params = model_params(pretrained->net);
-    void *room;
-    if (pretrained->room != NULL)
+    void *packed;
+    if (pretrained->packed != NULL)
         return HASHATTN_OK;
-    TRY(memory_new(&context->host, pretrained_room(params), sizeof(float), "the weights", &room));
+    TRY(memory_new(&context->host, pretrained_room(params), sizeof(float), "the weights", &packed));
     hashattn_status status =
         pretrained_lay(&context->host, &pretrained->origin.files, params, context->kernels, context->pool,
-                       pretrained->seed, room, &pretrained->values);
+                       pretrained->seed, packed, &pretrained->values);
     if (status == HASHATTN_OK) {
-        pretrained->room = room;
+        pretrained->packed = packed;
     } else {
         host_prefix(&context->host, pretrained->origin.directory);
-        memory_free(&context->host, room);
+        memory_free(&context->host, packed);
     }
     return status;
 }

@@ -15,8 +15,8 @@ struct hashattn_pretrained {
     struct model_config *config; /* in origin */
     struct model *net;
     struct tokenizer *tokenizer; /* of a checkpoint; NULL until a text is read */
-    float *room;                 /* NULL: the weights are not prepared */
-    const float *values;         /* in room */
+    float *packed;               /* NULL: the weights are not prepared */
+    const float *values;         /* in packed */
     uint64_t seed;               /* of tensors that the files lack */
 };
 

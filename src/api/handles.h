@@ -28,8 +28,8 @@ struct kept_plan {
     struct attention_plan plan;
     struct row_ranks ranks; /* of the plan, if they share the rows */
     size_t total_rows;
-    void *block; /* (room) its arrays */
-    size_t room;
+    void *block; /* (capacity bytes) its arrays */
+    size_t capacity;
 };
 
 struct hashattn_attention {

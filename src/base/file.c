@@ -327,7 +327,7 @@ static int compare_names(const void *a, const void *b)
 static hashattn_status read_names(struct host *host, const char *path, DIR *directory, const char *ending,
                                   char **bytes, size_t *used, size_t *count)
 {
-    size_t room = 0;
+    size_t capacity = 0;
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(directory);
@@ -338,7 +338,7 @@ static hashattn_status read_names(struct host *host, const char *path, DIR *dire
         if (!is_listed(entry->d_name, ending))
             continue;
         size_t size = strlen(entry->d_name) + 1;
-        TRY(memory_grow(host, bytes, &room, *used, size, 1, "names of files"));
+        TRY(memory_grow(host, bytes, &capacity, *used, size, 1, "names of files"));
         memcpy(*bytes + *used, entry->d_name, size);
         *used += size;
         (*count)++;

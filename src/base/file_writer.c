@@ -269,11 +269,11 @@ void file_print(struct file_writer *writer, const char *format, ...)
 {
     va_list arguments;
     for (int i = 0; i < 2 && writer->error == 0; i++) { /* again with an empty buffer */
-        size_t room = sizeof writer->buffer - writer->used;
+        size_t left = sizeof writer->buffer - writer->used;
         va_start(arguments, format);
-        int size = vsnprintf(writer->buffer + writer->used, room, format, arguments);
+        int size = vsnprintf(writer->buffer + writer->used, left, format, arguments);
         va_end(arguments);
-        if (size >= 0 && (size_t)size < room) {
+        if (size >= 0 && (size_t)size < left) {
             writer->used += (size_t)size;
             return;
         }

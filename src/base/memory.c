@@ -44,13 +44,13 @@ void memory_free(struct host *host, void *block)
         host->release(host->user, block);
 }
 
-hashattn_status memory_grow(struct host *host, void *array, size_t *room, size_t used, size_t more,
+hashattn_status memory_grow(struct host *host, void *array, size_t *capacity, size_t used, size_t more,
                             size_t size, const char *what)
 {
     size_t need = size_sum(used, more);
-    if (need <= *room)
+    if (need <= *capacity)
         return HASHATTN_OK;
-    size_t larger = size_max(need, size_max(size_product(2, *room), 64 / size));
+    size_t larger = size_max(need, size_max(size_product(2, *capacity), 64 / size));
     void *old, *block;
     memcpy(&old, array, sizeof old); /* array is the address of a pointer of any type */
     TRY(memory_new(host, larger, size, what, &block));
@@ -58,7 +58,7 @@ hashattn_status memory_grow(struct host *host, void *array, size_t *room, size_t
         memcpy(block, old, used * size);
     memory_free(host, old);
     memcpy(array, &block, sizeof block);
-    *room = larger;
+    *capacity = larger;
     return HASHATTN_OK;
 }
 

@@ -17,9 +17,10 @@ hashattn_status memory_new(struct host *host, size_t count, size_t size, const c
 hashattn_status memory_new_zeroed(struct host *host, size_t count, size_t size, const char *what,
                                   void **block);
 void memory_free(struct host *host, void *block); /* NULL is allowed */
-/* Makes room for `more` elements after the first `used` of a growing array. *array has room for *room
-   elements and moves if it is too small; its room then at least doubles. On failure it stays as it was. */
-hashattn_status memory_grow(struct host *host, void *array, size_t *room, size_t used, size_t more,
+/* Makes room for `more` elements after the first `used` of a growing array. *array has a capacity of
+   *capacity elements and moves if it is too small; its capacity then at least doubles. On failure it stays as
+   it was. */
+hashattn_status memory_grow(struct host *host, void *array, size_t *capacity, size_t used, size_t more,
                             size_t size, const char *what);
 
 /* a * b and a + b, or SIZE_MAX on overflow. SIZE_MAX stays SIZE_MAX, and allocating it always fails. */

@@ -37,7 +37,7 @@ static size_t nodes_of_others(const struct comm *comm, size_t leaves)
 }
 
 /* The memory of a range. */
-struct room {
+struct range_memory {
     hashattn_message *sends, *receives;
     float **parts;                    /* of all nodes, in order */
     float *floats;                    /* this rank's piece of the nodes of others */
@@ -47,26 +47,26 @@ struct room {
     size_t bytes;
 };
 
-static struct room room_on(const struct comm_sum *sum, size_t n, void *block)
+static struct range_memory memory_on(const struct comm_sum *sum, size_t n, void *block)
 {
     struct tree_node unused[TREE_NODES];
     const struct comm *comm = sum->comm;
     struct arena arena = arena_on(block);
-    struct room room = {.own = nodes_of(comm, comm_rank(comm), sum->leaves, unused),
-                        .others = nodes_of_others(comm, sum->leaves)};
-    size_t size = (size_t)comm_size(comm), lists = size_max(size_product(room.own, size), size), other;
-    room.piece = piece_of(comm, comm_rank(comm), n, &room.first);
-    other = size_product(room.others, room.piece);
-    room.sends = arena_take(&arena, lists, sizeof *room.sends);
-    room.receives = arena_take(&arena, size_max(room.others, size), sizeof *room.receives);
-    room.parts = arena_take(&arena, room.own + room.others, sizeof *room.parts);
-    room.floats = arena_take(&arena, other, sizeof *room.floats);
+    struct range_memory memory = {.own = nodes_of(comm, comm_rank(comm), sum->leaves, unused),
+                                  .others = nodes_of_others(comm, sum->leaves)};
+    size_t size = (size_t)comm_size(comm), lists = size_max(size_product(memory.own, size), size), other;
+    memory.piece = piece_of(comm, comm_rank(comm), n, &memory.first);
+    other = size_product(memory.others, memory.piece);
+    memory.sends = arena_take(&arena, lists, sizeof *memory.sends);
+    memory.receives = arena_take(&arena, size_max(memory.others, size), sizeof *memory.receives);
+    memory.parts = arena_take(&arena, memory.own + memory.others, sizeof *memory.parts);
+    memory.floats = arena_take(&arena, other, sizeof *memory.floats);
     if (sum->precision == TREE_BF16) {
-        room.sent = arena_take(&arena, size_product(size_max(room.own, 1), n), sizeof *room.sent);
-        room.shorts = arena_take(&arena, other, sizeof *room.shorts);
+        memory.sent = arena_take(&arena, size_product(size_max(memory.own, 1), n), sizeof *memory.sent);
+        memory.shorts = arena_take(&arena, other, sizeof *memory.shorts);
     }
-    room.bytes = arena.used;
-    return room;
+    memory.bytes = arena.used;
+    return memory;
 }
 
 static size_t float_bytes(const struct comm_sum *sum)
@@ -74,9 +74,9 @@ static size_t float_bytes(const struct comm_sum *sum)
     return sum->precision == TREE_BF16 ? sizeof(uint16_t) : sizeof(float);
 }
 
-size_t sum_range_room(const struct comm_sum *sum, size_t n)
+size_t sum_range_scratch(const struct comm_sum *sum, size_t n)
 {
-    return room_on(sum, n, NULL).bytes;
+    return memory_on(sum, n, NULL).bytes;
 }
 
 uint64_t sum_range_bytes(const struct comm_sum *sum, size_t n)
@@ -125,17 +125,18 @@ static hashattn_message message_to(const struct comm *comm, int rank, void *byte
 }
 
 /* Lists what this rank sends: the other ranks' pieces of its nodes. */
-static size_t list_sends(const struct comm_sum *sum, const struct sum_range *range, const struct room *room)
+static size_t list_sends(const struct comm_sum *sum, const struct sum_range *range,
+                         const struct range_memory *memory)
 {
     const struct comm *comm = sum->comm;
     size_t listed = 0, size = float_bytes(sum);
     for (int i = 1; i < comm_size(comm); i++) {
         int other = (comm_rank(comm) + i) % comm_size(comm);
         size_t first, piece = piece_of(comm, other, range->n, &first);
-        for (size_t k = 0; k < room->own && piece > 0; k++) {
-            void *from = room->sent == NULL ? (void *)(sum->nodes[k] + range->first + first)
-                                            : (void *)(room->sent + k * range->n + first);
-            room->sends[listed++] = message_to(comm, other, from, piece * size);
+        for (size_t k = 0; k < memory->own && piece > 0; k++) {
+            void *from = memory->sent == NULL ? (void *)(sum->nodes[k] + range->first + first)
+                                              : (void *)(memory->sent + k * range->n + first);
+            memory->sends[listed++] = message_to(comm, other, from, piece * size);
         }
     }
     return listed;
@@ -143,29 +144,29 @@ static size_t list_sends(const struct comm_sum *sum, const struct sum_range *ran
 
 /* Lists what it receives, and sets parts[i] to the piece of node i, counted over all ranks. */
 static size_t list_receives(const struct comm_sum *sum, const struct sum_range *range,
-                            const struct room *room)
+                            const struct range_memory *memory)
 {
     struct tree_node unused[TREE_NODES];
     const struct comm *comm = sum->comm;
-    size_t listed = 0, at = 0, piece = room->piece, size = float_bytes(sum);
+    size_t listed = 0, at = 0, piece = memory->piece, size = float_bytes(sum);
     for (int rank = 0; rank < comm_size(comm); rank++) {
         size_t count = nodes_of(comm, rank, sum->leaves, unused);
         for (size_t k = 0; k < count; k++, at++) {
             bool own = rank == comm_rank(comm);
-            room->parts[at] =
-                own ? sum->nodes[k] + range->first + room->first : room->floats + listed * piece;
+            memory->parts[at] =
+                own ? sum->nodes[k] + range->first + memory->first : memory->floats + listed * piece;
             if (own || piece == 0)
                 continue;
-            void *to =
-                room->shorts == NULL ? (void *)room->parts[at] : (void *)(room->shorts + listed * piece);
-            room->receives[listed++] = message_to(comm, rank, to, piece * size);
+            void *to = memory->shorts == NULL ? (void *)memory->parts[at]
+                                              : (void *)(memory->shorts + listed * piece);
+            memory->receives[listed++] = message_to(comm, rank, to, piece * size);
         }
     }
     return listed;
 }
 
 /* Adds the parts in the tree, into the first. */
-static void add_parts(const struct comm_sum *sum, const struct room *room)
+static void add_parts(const struct comm_sum *sum, const struct range_memory *memory)
 {
     const struct comm *comm = sum->comm;
     struct tree_stack stack = {.leaves = sum->leaves};
@@ -175,10 +176,10 @@ static void add_parts(const struct comm_sum *sum, const struct room *room)
         struct tree_node nodes[TREE_NODES];
         size_t count = nodes_of(comm, rank, sum->leaves, nodes);
         for (size_t k = 0; k < count; k++) {
-            places[stack.depth] = room->parts[at++];
+            places[stack.depth] = memory->parts[at++];
             tree_push(&stack, nodes[k]);
             while (tree_join(&stack))
-                tree_add(sum->pool, places[stack.depth - 1], places[stack.depth], room->piece,
+                tree_add(sum->pool, places[stack.depth - 1], places[stack.depth], memory->piece,
                          sum->precision);
         }
     }
@@ -188,45 +189,47 @@ static void add_parts(const struct comm_sum *sum, const struct room *room)
 
 hashattn_status sum_range_begin(struct host *host, const struct comm_sum *sum, struct sum_range *range)
 {
-    const struct room room = room_on(sum, range->n, range->room);
-    for (size_t k = 0; k < room.own && room.sent != NULL; k++)
-        pack(sum, room.sent + k * range->n, sum->nodes[k] + range->first, range->n, false);
-    size_t num_sends = list_sends(sum, range, &room), num_receives = list_receives(sum, range, &room);
-    return comm_begin(host, sum->comm, room.sends, num_sends, room.receives, num_receives, &range->transfer);
+    const struct range_memory memory = memory_on(sum, range->n, range->scratch);
+    for (size_t k = 0; k < memory.own && memory.sent != NULL; k++)
+        pack(sum, memory.sent + k * range->n, sum->nodes[k] + range->first, range->n, false);
+    size_t num_sends = list_sends(sum, range, &memory), num_receives = list_receives(sum, range, &memory);
+    return comm_begin(host, sum->comm, memory.sends, num_sends, memory.receives, num_receives,
+                      &range->transfer);
 }
 
 hashattn_status sum_range_turn(struct host *host, const struct comm_sum *sum, struct sum_range *range)
 {
-    const struct room room = room_on(sum, range->n, range->room);
+    const struct range_memory memory = memory_on(sum, range->n, range->scratch);
     struct comm *comm = sum->comm;
     float *own = sum->sum + range->first;
     size_t num_sends = 0, num_receives = 0, size = float_bytes(sum);
     TRY(comm_end(host, comm, &range->transfer));
-    if (room.shorts != NULL)
-        pack(sum, room.shorts, room.floats, room.others * room.piece, true);
-    add_parts(sum, &room);
-    if (room.piece > 0)
-        memmove(own + room.first, room.parts[0], room.piece * sizeof *own);
-    if (room.sent != NULL)
-        pack(sum, room.sent + room.first, own + room.first, room.piece, false);
-    char *all = room.sent != NULL ? (char *)room.sent : (char *)own;
+    if (memory.shorts != NULL)
+        pack(sum, memory.shorts, memory.floats, memory.others * memory.piece, true);
+    add_parts(sum, &memory);
+    if (memory.piece > 0)
+        memmove(own + memory.first, memory.parts[0], memory.piece * sizeof *own);
+    if (memory.sent != NULL)
+        pack(sum, memory.sent + memory.first, own + memory.first, memory.piece, false);
+    char *all = memory.sent != NULL ? (char *)memory.sent : (char *)own;
     for (int i = 1; i < comm_size(comm); i++) {
         int other = (comm_rank(comm) + i) % comm_size(comm);
         size_t first, theirs = piece_of(comm, other, range->n, &first);
-        if (room.piece > 0)
-            room.sends[num_sends++] = message_to(comm, other, all + room.first * size, room.piece * size);
+        if (memory.piece > 0)
+            memory.sends[num_sends++] =
+                message_to(comm, other, all + memory.first * size, memory.piece * size);
         if (theirs > 0)
-            room.receives[num_receives++] = message_to(comm, other, all + first * size, theirs * size);
+            memory.receives[num_receives++] = message_to(comm, other, all + first * size, theirs * size);
     }
-    return comm_begin(host, comm, room.sends, num_sends, room.receives, num_receives, &range->transfer);
+    return comm_begin(host, comm, memory.sends, num_sends, memory.receives, num_receives, &range->transfer);
 }
 
 hashattn_status sum_range_end(struct host *host, const struct comm_sum *sum, struct sum_range *range)
 {
-    const struct room room = room_on(sum, range->n, range->room);
+    const struct range_memory memory = memory_on(sum, range->n, range->scratch);
     TRY(comm_end(host, sum->comm, &range->transfer));
-    if (room.sent != NULL)
-        pack(sum, room.sent, sum->sum + range->first, range->n, true);
+    if (memory.sent != NULL)
+        pack(sum, memory.sent, sum->sum + range->first, range->n, true);
     return HASHATTN_OK;
 }
 
@@ -238,10 +241,10 @@ static struct comm_sum sum_of(const struct comm *comm, size_t leaves)
     return (struct comm_sum){.comm = (struct comm *)(uintptr_t)comm, .leaves = leaves};
 }
 
-size_t comm_sum_room(const struct comm *comm, size_t leaves, size_t n)
+size_t comm_sum_scratch(const struct comm *comm, size_t leaves, size_t n)
 {
     const struct comm_sum job = sum_of(comm, leaves);
-    return comm_size(comm) == 1 ? 0 : sum_range_room(&job, n);
+    return comm_size(comm) == 1 ? 0 : sum_range_scratch(&job, n);
 }
 
 uint64_t comm_sum_bytes(const struct comm *comm, size_t leaves, size_t n)
@@ -256,7 +259,7 @@ hashattn_status comm_sum(struct host *host, struct comm *comm, struct pool *pool
     if (comm_size(comm) > 1) {
         const struct comm_sum job = {
             .comm = comm, .pool = pool, .leaves = leaves, .nodes = nodes, .sum = sum};
-        struct sum_range range = {.n = n, .room = block};
+        struct sum_range range = {.n = n, .scratch = block};
         TRY(sum_range_begin(host, &job, &range));
         TRY(sum_range_turn(host, &job, &range));
         return sum_range_end(host, &job, &range);

@@ -22,15 +22,15 @@ struct comm_sum {
     float *const *nodes;           /* arrays of tree_nodes of this rank's share of the leaves; overwritten */
     float *sum;                    /* the same on all ranks; it may be nodes[0] */
 };
-/* Elements [first, first + n) on their way, in `room`: sum_range_room bytes, for itself alone until the
+/* Elements [first, first + n) on their way, in `scratch`: sum_range_scratch bytes, for itself alone until the
    end. */
 struct sum_range {
     size_t first, n;
-    void *room;
+    void *scratch;
     struct transfer transfer;
 };
 
-size_t sum_range_room(const struct comm_sum *sum, size_t n);
+size_t sum_range_scratch(const struct comm_sum *sum, size_t n);
 /* Bytes that this rank sends for a range of n elements. */
 uint64_t sum_range_bytes(const struct comm_sum *sum, size_t n);
 /* A range takes these three steps. Begin sends this rank's nodes and does not wait. Turn waits for those of
@@ -40,10 +40,10 @@ hashattn_status sum_range_begin(struct host *host, const struct comm_sum *sum, s
 hashattn_status sum_range_turn(struct host *host, const struct comm_sum *sum, struct sum_range *range);
 hashattn_status sum_range_end(struct host *host, const struct comm_sum *sum, struct sum_range *range);
 
-/* The same for whole arrays of n float32, on any number of ranks. room: comm_sum_room bytes. */
+/* The same for whole arrays of n float32, on any number of ranks. scratch: comm_sum_scratch bytes. */
 hashattn_status comm_sum(struct host *host, struct comm *comm, struct pool *pool, size_t leaves,
-                         float *const *nodes, float *sum, size_t n, void *room);
-size_t comm_sum_room(const struct comm *comm, size_t leaves, size_t n);
+                         float *const *nodes, float *sum, size_t n, void *scratch);
+size_t comm_sum_scratch(const struct comm *comm, size_t leaves, size_t n);
 uint64_t comm_sum_bytes(const struct comm *comm, size_t leaves, size_t n);
 
 #endif

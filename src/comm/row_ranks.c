@@ -11,16 +11,16 @@ size_t row_ranks_rows(const struct row_ranks *ranks, int rank, size_t total)
     return end - first;
 }
 
-size_t row_ranks_sum_room(size_t ranks, size_t n)
+size_t row_ranks_sum_scratch(size_t ranks, size_t n)
 {
     const struct comm first = {.peer = {.size = (int)ranks}}; /* its piece is the longest */
-    return comm_sum_room(&first, ranks, n);
+    return comm_sum_scratch(&first, ranks, n);
 }
 
-void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t n, void *room)
+void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t n, void *scratch)
 {
     if (ranks->status == HASHATTN_OK)
-        ranks->status = comm_sum(ranks->host, ranks->comm, pool, row_ranks_count(ranks), &x, x, n, room);
+        ranks->status = comm_sum(ranks->host, ranks->comm, pool, row_ranks_count(ranks), &x, x, n, scratch);
     if (ranks->status != HASHATTN_OK && n > 0)
         memset(x, 0, n * sizeof *x);
 }
@@ -101,12 +101,12 @@ void row_ranks_trade(struct row_ranks *ranks, const struct row_piece *out, const
             memset(in[i].bytes, 0, in[i].size);
 }
 
-void row_ranks_largest(struct row_ranks *ranks, float *x, size_t n, float *room)
+void row_ranks_largest(struct row_ranks *ranks, float *x, size_t n, float *scratch)
 {
     size_t size = row_ranks_count(ranks);
-    memcpy(room + (size_t)comm_rank(ranks->comm) * n, x, n * sizeof *x);
-    row_ranks_gather(ranks, room, size * n * sizeof *x, n * sizeof *x);
-    memcpy(x, room, n * sizeof *x);
+    memcpy(scratch + (size_t)comm_rank(ranks->comm) * n, x, n * sizeof *x);
+    row_ranks_gather(ranks, scratch, size * n * sizeof *x, n * sizeof *x);
+    memcpy(x, scratch, n * sizeof *x);
     for (size_t i = n; i < size * n; i++)
-        x[i % n] = room[i] > x[i % n] ? room[i] : x[i % n];
+        x[i % n] = scratch[i] > x[i % n] ? scratch[i] : x[i % n];
 }

@@ -39,10 +39,10 @@ static inline size_t row_ranks_most(size_t ranks, size_t total)
     return total / ranks + (total % ranks > 0);
 }
 
-/* x (n) becomes the sum over the ranks, added in a fixed tree (comm_sum.h). room: row_ranks_sum_room bytes
-   for that number of ranks. */
-size_t row_ranks_sum_room(size_t ranks, size_t n);
-void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t n, void *room);
+/* x (n) becomes the sum over the ranks, added in a fixed tree (comm_sum.h). scratch: row_ranks_sum_scratch
+   bytes for that number of ranks. */
+size_t row_ranks_sum_scratch(size_t ranks, size_t n);
+void row_ranks_sum(struct row_ranks *ranks, struct pool *pool, float *x, size_t n, void *scratch);
 /* Exclusive scan (comm_scan): x and sums (n). */
 void row_ranks_scan(struct row_ranks *ranks, float *x, float *sums, size_t n, bool backward);
 /* One step of a ring (comm_ring): `size` bytes to the next rank, as many from the one before. */
@@ -52,8 +52,8 @@ void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t s
 void row_ranks_shift(struct row_ranks *ranks, const void *out, void *in, size_t size, bool backward);
 /* items: `bytes` bytes in items of `size`, of which each rank has its share (comm_gather); afterwards all. */
 void row_ranks_gather(struct row_ranks *ranks, void *items, size_t bytes, size_t size);
-/* x (n) becomes the largest of each number over the ranks. room: (ranks, n). */
-void row_ranks_largest(struct row_ranks *ranks, float *x, size_t n, float *room);
+/* x (n) becomes the largest of each number over the ranks. scratch: (ranks, n). */
+void row_ranks_largest(struct row_ranks *ranks, float *x, size_t n, float *scratch);
 
 /* What one rank gets, or what comes from it. */
 struct row_piece {

@@ -23,11 +23,11 @@ static size_t cut(size_t n, size_t index, size_t *first)
     return end - *first;
 }
 
-size_t sum_stream_room(const struct comm_sum *sum, size_t n)
+size_t sum_stream_scratch(const struct comm_sum *sum, size_t n)
 {
     size_t bytes = 0, first;
     for (size_t i = 0, floats; (floats = cut(n, i, &first)) > 0; i++)
-        bytes = size_sum(bytes, size_sum(sum_range_room(sum, floats), MEMORY_ALIGNMENT));
+        bytes = size_sum(bytes, size_sum(sum_range_scratch(sum, floats), MEMORY_ALIGNMENT));
     return bytes;
 }
 
@@ -40,16 +40,16 @@ uint64_t sum_stream_bytes(const struct comm_sum *sum, size_t n)
     return bytes;
 }
 
-void sum_stream_open(struct host *host, const struct comm_sum *sum, size_t n, void *room,
+void sum_stream_open(struct host *host, const struct comm_sum *sum, size_t n, void *scratch,
                      struct sum_stream *stream)
 {
-    struct arena arena = arena_on(room);
+    struct arena arena = arena_on(scratch);
     *stream = (struct sum_stream){.host = host, .sum = sum};
     size_t first;
     for (size_t floats; (floats = cut(n, stream->count, &first)) > 0; stream->count++) {
-        void *own = arena_take(&arena, sum_range_room(sum, floats), 1);
+        void *own = arena_take(&arena, sum_range_scratch(sum, floats), 1);
         assert(stream->count < SUM_RANGES);
-        stream->ranges[stream->count] = (struct sum_range){.first = first, .n = floats, .room = own};
+        stream->ranges[stream->count] = (struct sum_range){.first = first, .n = floats, .scratch = own};
     }
 }
 

@@ -25,10 +25,10 @@ struct sum_stream {
         arrived; /* of `order`: all; those that steps have waited for; known to be over */
 };
 
-/* Bytes of `room` for a sum of n elements. */
-size_t sum_stream_room(const struct comm_sum *sum, size_t n);
+/* Bytes of `scratch` for a sum of n elements. */
+size_t sum_stream_scratch(const struct comm_sum *sum, size_t n);
 /* sum: stays valid until the end. */
-void sum_stream_open(struct host *host, const struct comm_sum *sum, size_t n, void *room,
+void sum_stream_open(struct host *host, const struct comm_sum *sum, size_t n, void *scratch,
                      struct sum_stream *stream);
 /* The next range that sum_stream_begin takes, at elements [*first, *first + *n); false: all have begun. */
 bool sum_stream_next(const struct sum_stream *stream, size_t *first, size_t *n);

@@ -68,7 +68,7 @@ bool tree_join(struct tree_stack *stack)
     return true;
 }
 
-size_t tree_room(size_t leaves, size_t first, size_t end)
+size_t tree_most_nodes(size_t leaves, size_t first, size_t end)
 {
     struct tree_stack stack = {.leaves = leaves};
     size_t most = 0;

@@ -32,7 +32,7 @@ struct tree_stack {
 void tree_push(struct tree_stack *stack, struct tree_node node);
 bool tree_join(struct tree_stack *stack);
 /* The most arrays that are in use at once when leaves [first, end) are appended one by one. */
-size_t tree_room(size_t leaves, size_t first, size_t end);
+size_t tree_most_nodes(size_t leaves, size_t first, size_t end);
 
 /* What a node keeps of each float. TREE_BF16: its nearest bfloat16, in leaves too, so that sums that are sent
    in 16 bits have the same bits as sums that are not sent. */

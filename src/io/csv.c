@@ -53,8 +53,8 @@ static hashattn_status add_byte(struct host *host, struct csv *csv, char c)
     FAIL_IF(csv->used == CSV_LARGEST, host, HASHATTN_BAD_FILE,
             "line %zu: the record that begins here has more than %d bytes; is a quote not closed?", csv->line,
             CSV_LARGEST);
-    if (csv->used == csv->bytes_room)
-        TRY(memory_grow(host, &csv->bytes, &csv->bytes_room, csv->used, 1, 1, "a record"));
+    if (csv->used == csv->bytes_capacity)
+        TRY(memory_grow(host, &csv->bytes, &csv->bytes_capacity, csv->used, 1, 1, "a record"));
     csv->bytes[csv->used++] = c;
     return HASHATTN_OK;
 }
@@ -63,7 +63,7 @@ static hashattn_status end_field(struct host *host, struct csv *csv)
 {
     FAIL_IF(csv->count == CSV_FIELDS, host, HASHATTN_BAD_FILE,
             "line %zu: the record that begins here has more than %d fields", csv->line, CSV_FIELDS);
-    TRY(memory_grow(host, &csv->ends, &csv->ends_room, csv->count, 1, sizeof *csv->ends, "fields"));
+    TRY(memory_grow(host, &csv->ends, &csv->ends_capacity, csv->count, 1, sizeof *csv->ends, "fields"));
     csv->ends[csv->count++] = csv->used;
     return HASHATTN_OK;
 }
@@ -72,7 +72,7 @@ static hashattn_status end_field(struct host *host, struct csv *csv)
 static hashattn_status end_record(struct host *host, struct csv *csv)
 {
     TRY(end_field(host, csv));
-    TRY(memory_grow(host, &csv->fields, &csv->fields_room, 0, csv->count, sizeof *csv->fields, "fields"));
+    TRY(memory_grow(host, &csv->fields, &csv->fields_capacity, 0, csv->count, sizeof *csv->fields, "fields"));
     for (size_t i = 0, start = 0; i < csv->count; start = csv->ends[i++])
         csv->fields[i] = (struct piece){csv->used > 0 ? csv->bytes + start : "", csv->ends[i] - start};
     return HASHATTN_OK;

@@ -24,10 +24,10 @@ struct csv {
     size_t line;  /* on which the last record begins; the first is 1 */
     /* The last record. */
     char *bytes;
-    size_t used, bytes_room;
+    size_t used, bytes_capacity;
     struct piece *fields;
     size_t *ends; /* of the fields in `bytes` */
-    size_t count, fields_room, ends_room;
+    size_t count, fields_capacity, ends_capacity;
 };
 
 /* path must outlive the reader. On failure there is nothing to close. */

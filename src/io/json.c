@@ -436,11 +436,12 @@ hashattn_status json_put(struct host *host, struct json *parent, const char *key
     return put(host, parent, key, inside_mutable(value));
 }
 
-/* json_dumpb in the C locale. Writes up to `room` bytes of the text and returns its size; 0: no memory. */
-static size_t dump(const struct json *value, char *to, size_t room, size_t flags)
+/* json_dumpb in the C locale. Writes up to `capacity` bytes of the text and returns its size; 0: no memory.
+ */
+static size_t dump(const struct json *value, char *to, size_t capacity, size_t flags)
 {
     struct c_locale locale = c_locale_begin();
-    size_t size = json_dumpb(inside(value), to, room, flags);
+    size_t size = json_dumpb(inside(value), to, capacity, flags);
     c_locale_end(locale);
     return size;
 }

@@ -26,7 +26,7 @@ void line_blocks_close(struct host *host, struct line_blocks *blocks)
 static hashattn_status fill(struct host *host, struct line_blocks *blocks, bool *ended)
 {
     size_t until = blocks->used + LINE_BLOCK;
-    TRY(memory_grow(host, &blocks->bytes, &blocks->room, blocks->used, LINE_BLOCK, 1, "lines of a file"));
+    TRY(memory_grow(host, &blocks->bytes, &blocks->capacity, blocks->used, LINE_BLOCK, 1, "lines of a file"));
     *ended = false;
     while (blocks->used < until && !*ended) {
         size_t got;

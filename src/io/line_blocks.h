@@ -14,8 +14,8 @@ struct line_blocks {
     int file;         /* -1: closed */
     const char *path; /* for messages; NULL: they have none */
     char *bytes;
-    size_t used, room; /* bytes in the block, and allocated */
-    size_t given;      /* bytes that the last call returned */
+    size_t used, capacity; /* bytes in the block, and allocated */
+    size_t given;          /* bytes that the last call returned */
 };
 
 /* Opens a file of lines (file_open). path must outlive the blocks. BAD_FILE: it cannot be

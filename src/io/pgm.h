@@ -22,7 +22,7 @@ struct pgm {
 };
 
 struct pgm pgm_open(const char *bytes, size_t size);
-/* Reads the next picture into pixels (height, width), which has room for PGM_PIXELS. *more is false at the
+/* Reads the next picture into pixels (height, width), which holds PGM_PIXELS. *more is false at the
    end of the text. BAD_FILE: anything else; the message begins with the number of the picture, from 1. */
 hashattn_status pgm_next(struct host *host, struct pgm *pgm, unsigned char *pixels, bool *more);
 

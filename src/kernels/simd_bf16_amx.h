@@ -124,10 +124,10 @@ INLINE void short_block(const bool low, const bool right, const struct tile_prod
         TILE_STORE(below + TILE_COLS, p->ld_c * sizeof *c, 3);
 }
 
-/* Copies `pairs` pairs, at most `room`, of which a multiple of VLEN, followed by zeros. */
-INLINE void short_rest(bf16 *to, const bf16 *from, size_t pairs, size_t room)
+/* Copies `pairs` pairs, at most `space`, of which a multiple of VLEN, followed by zeros. */
+INLINE void short_rest(bf16 *to, const bf16 *from, size_t pairs, size_t space)
 {
-    for (size_t at = 0; at < room; at += VLEN) {
+    for (size_t at = 0; at < space; at += VLEN) {
         size_t left = pairs > at ? size_min(pairs - at, VLEN) : 0;
         u_put_twos(to + 2 * at, left == 0 ? u_set(0) : u_get_shorts(from + 2 * at, 2 * left), VLEN);
     }

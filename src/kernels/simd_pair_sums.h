@@ -13,7 +13,7 @@ enum {
     SUMS_MOST = BLOCK_VECTORS > 2 ? 24 : 10, /* in registers, beside the rows: 32 or 16 registers */
     PAIR_QUERIES = 16,                       /* at most, of a block */
     PAIR_MOST = PAIR_QUERIES * PAIR_KEYS,
-    PAIR_ROOM = PAIR_MOST + VLEN /* of an array of values of a block, which are written by four */
+    PAIR_PADDED = PAIR_MOST + VLEN /* of an array of values of a block, which are written by four */
 };
 
 /* One side of a block: rows of a matrix by index, and the gradient of the same shape. */

@@ -24,7 +24,7 @@ enum { PAIR_AHEAD = 6 }; /* rows of a side between a row and the one that it pre
 static void bucket_block(const struct bucket_pairs *bucket, const struct pair_side *queries,
                          const struct pair_side *keys, const float *times, struct pair_ahead *ahead)
 {
-    float weight[PAIR_ROOM];
+    float weight[PAIR_PADDED];
     size_t size = queries->count * keys->count;
     const struct pair_factors scores = {bucket->dout, bucket->value, bucket->ld_dout, bucket->ld_value,
                                         bucket->value_dim},
@@ -35,13 +35,13 @@ static void bucket_block(const struct bucket_pairs *bucket, const struct pair_si
     if (times != NULL)
         pair_times(weight, times, bucket->ld_times, queries->count, keys->count);
     if (bucket->weight == PAIR_SHRUNK) {
-        float x[PAIR_ROOM];
+        float x[PAIR_PADDED];
         pair_products(x, &rows, queries, keys, 1.0f);
         pair_shrunk(weight, x, size, bucket->hash_bits);
     }
     bool plain = bucket->weight != PAIR_TANGENT;
     if (!plain || bucket->weight == PAIR_FLOORED) {
-        float u2[PAIR_ROOM], sigma[PAIR_ROOM];
+        float u2[PAIR_PADDED], sigma[PAIR_PADDED];
         pair_distances(u2, &rows, queries, keys);
         pair_tangent(weight, sigma, u2, queries, keys, bucket->dim, bucket->hash_bits,
                      plain ? PAIR_LEAST_SINE : 0.0f);

@@ -166,13 +166,13 @@ INLINE void share_block(const bool wide, char *codes, const char *pool, size_t p
     }
 }
 
-/* Copies a row of `bytes` bytes twice in a row, in whole vectors if `room` bytes follow `from`. Calls of
+/* Copies a row of `bytes` bytes twice in a row, in whole vectors if `readable` bytes follow `from`. Calls of
    memcpy took a sixth of the slot's time. */
-INLINE void share_twice(char *to, const char *from, size_t bytes, size_t room)
+INLINE void share_twice(char *to, const char *from, size_t bytes, size_t readable)
 {
     const size_t vector = VLEN * sizeof(uint32_t);
     for (size_t copy = 0; copy < 2; copy++, to += bytes) {
-        if (room < bytes + vector) {
+        if (readable < bytes + vector) {
             memcpy(to, from, bytes);
             continue;
         }

@@ -27,12 +27,12 @@ enum { PART_LAY, PART_FORWARD, PART_BACKWARD, PARTS };
 
 /* x, and the gradient of the output rows; parameters and gradients. */
 struct layer_blocks {
-    void *x, *dy, *values, *room, *gradients, *plans, *workspace, *times;
+    void *x, *dy, *values, *packed, *gradients, *plans, *workspace, *times;
 };
 
 static void free_blocks(struct host *host, struct layer_blocks *blocks)
 {
-    void *const all[] = {blocks->x,         blocks->dy,    blocks->values,    blocks->room,
+    void *const all[] = {blocks->x,         blocks->dy,    blocks->values,    blocks->packed,
                          blocks->gradients, blocks->plans, blocks->workspace, blocks->times};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         memory_free(host, all[i]);
@@ -60,7 +60,7 @@ static hashattn_status make_blocks(struct host *host, struct layer *layer, size_
         TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", &blocks->dy));
     TRY(memory_new(host, total, sizeof(float), "parameters", &blocks->values));
     TRY(memory_new(host, params_room(&layer->params), sizeof(float), "weights laid for products",
-                   &blocks->room));
+                   &blocks->packed));
     TRY(memory_new_zeroed(host, total, sizeof(float), "gradients", &blocks->gradients));
     TRY(memory_new(host, size_product(PARTS, repeats), sizeof(double), "times", &blocks->times));
     TRY(memory_new(host, plan->memory_bytes, 1, "workspace of the layer", &blocks->workspace));
@@ -81,7 +81,7 @@ static double run_lay(struct layer *layer, const struct layer_blocks *blocks)
     double start = clock_seconds();
     profile_begin(rows->profile);
     layer->pass.values = params_lay(&layer->params, rows->kernels, rows->pool, blocks->values,
-                                    layer->plan.training, blocks->room);
+                                    layer->plan.training, blocks->packed);
     profile_lap(rows->profile, PROFILE_LAYING);
     return clock_seconds() - start;
 }

@@ -144,7 +144,8 @@ hashattn_status dataset_stream_end(struct host *host, struct dataset_builder *bu
     return status;
 }
 
-hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length, size_t *row)
+hashattn_status dataset_reserve(struct host *host, struct dataset_builder *builder, size_t length,
+                                size_t *row)
 {
     if (builder->stream != NULL && builder->dataset.count == builder->stream->batch)
         TRY(pass_on(host, builder));

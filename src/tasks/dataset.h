@@ -33,12 +33,13 @@ struct dataset_builder {
 };
 /* Makes room for one more example of up to `length` rows, after passing a complete part to the stream. *row
    is the index of its first row; its index as an example is dataset.count. */
-hashattn_status dataset_room(struct host *host, struct dataset_builder *builder, size_t length, size_t *row);
-/* Makes the first `length` rows of that room the next example. */
+hashattn_status dataset_reserve(struct host *host, struct dataset_builder *builder, size_t length,
+                                size_t *row);
+/* Makes the first `length` reserved rows the next example. */
 void dataset_push(struct dataset_builder *builder, size_t length, bool cut);
 /* As dataset_push, with a label: an id, or a negative number if unknown. For shapes of dataset_classified. */
 void dataset_push_label(struct dataset_builder *builder, size_t length, int32_t label, bool cut);
-/* For pairs: the first `first` rows of that room are one sequence, the following `second` rows the other. */
+/* For pairs: the first `first` reserved rows are one sequence, the following `second` rows the other. */
 void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut);
 /* On success moves the data set out of the builder; after a failed read frees what the reader left. */
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,

@@ -133,21 +133,21 @@ static hashattn_status push_document(struct host *host, void *context, const str
                  find_label(facts->labels, facts->num_classes, document->label, &label);
     FAIL_IF(reading->rules->label_needed && !known, host, HASHATTN_BAD_FILE,
             "the label '%s' does not occur in the training file", piece_shown(document->label, shown));
-    TRY(dataset_room(host, reading->builder, facts->max_len * (facts->pairs ? 2 : 1), &row));
+    TRY(dataset_reserve(host, reading->builder, facts->max_len * (facts->pairs ? 2 : 1), &row));
     const struct dataset *dataset = &reading->builder->dataset;
-    struct token_room room = {.ids = dataset->ids + row,
-                              .segments = dataset->segmented ? dataset->segments + row : NULL};
-    TRY(text_encoder_write(host, &reading->encoder, document->texts[0], &room));
-    size_t first = room.count;
+    struct token_row tokens = {.ids = dataset->ids + row,
+                               .segments = dataset->segmented ? dataset->segments + row : NULL};
+    TRY(text_encoder_write(host, &reading->encoder, document->texts[0], &tokens));
+    size_t first = tokens.count;
     int32_t number = known ? (int32_t)label : -1;
     if (!facts->pairs) {
-        dataset_push_label(reading->builder, first, number, room.cut);
+        dataset_push_label(reading->builder, first, number, tokens.cut);
         return HASHATTN_OK;
     }
-    room.ids += first;
-    room.segments = dataset->segmented ? room.segments + first : NULL;
-    TRY(text_encoder_write(host, &reading->encoder, document->texts[1], &room));
-    dataset_push_pair(reading->builder, first, room.count, number, room.cut);
+    tokens.ids += first;
+    tokens.segments = dataset->segmented ? tokens.segments + first : NULL;
+    TRY(text_encoder_write(host, &reading->encoder, document->texts[1], &tokens));
+    dataset_push_pair(reading->builder, first, tokens.count, number, tokens.cut);
     return HASHATTN_OK;
 }
 

@@ -403,7 +403,7 @@ static hashattn_status push_row(struct host *host, void *context, const struct r
              : encoder_encode(e->encoder, row->texts[0], &options, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the row has no tokens, and the tokenizer adds none");
-    TRY(dataset_room(host, builder, encoding.count, &at));
+    TRY(dataset_reserve(host, builder, encoding.count, &at));
     struct dataset *dataset = &builder->dataset;
     memcpy(dataset->ids + at, encoding.ids, encoding.count * sizeof *encoding.ids);
     if (dataset->segmented)

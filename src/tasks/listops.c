@@ -324,7 +324,7 @@ static hashattn_status read_line(struct host *host, void *context, struct piece 
             "the label is '%s', not a digit", piece_shown(label, shown));
 
     size_t row;
-    TRY(dataset_room(host, reading->builder, fields[0].size / 2 + 1, &row));
+    TRY(dataset_reserve(host, reading->builder, fields[0].size / 2 + 1, &row));
     uint32_t *symbols = reading->builder->dataset.ids + row;
     TRY(read_source(host, fields[0], symbols, &length));
     if (reading->options->check_labels) {

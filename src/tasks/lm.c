@@ -136,11 +136,11 @@ static hashattn_status push_token(struct host *host, struct segment *segment, ui
     if (segment->count == full) {
         uint32_t last = dataset->ids[segment->row + full - 1];
         dataset_push(segment->builder, full, false);
-        TRY(dataset_room(host, segment->builder, full, &segment->row));
+        TRY(dataset_reserve(host, segment->builder, full, &segment->row));
         dataset->ids[segment->row] = last;
         segment->count = 1;
     } else if (segment->count == 0) {
-        TRY(dataset_room(host, segment->builder, full, &segment->row));
+        TRY(dataset_reserve(host, segment->builder, full, &segment->row));
     }
     dataset->ids[segment->row + segment->count++] = token;
     return HASHATTN_OK;

@@ -107,7 +107,7 @@ static hashattn_status read_line(struct host *host, void *context, struct piece 
     FAIL_IF(text.size > reading->longest, host, HASHATTN_BAD_FILE,
             "%zu tokens, the longest of the training file has %zu", text.size, reading->longest);
     size_t row;
-    TRY(dataset_room(host, reading->builder, text.size, &row));
+    TRY(dataset_reserve(host, reading->builder, text.size, &row));
     uint32_t *tokens = reading->builder->dataset.ids + row;
     for (size_t i = 0; i < text.size; i++) {
         char c = text.bytes[i];

@@ -79,7 +79,7 @@ hashattn_status pixels_push(struct host *host, const struct pixel_rules *rules,
             picture->width, rows * columns, facts->max_len);
     FAIL_IF(rules->input == PIXELS_RGB && !picture->colour, host, HASHATTN_BAD_FILE,
             "the picture is grey, the model reads rgb");
-    TRY(dataset_room(host, builder, rows * columns, &place));
+    TRY(dataset_reserve(host, builder, rows * columns, &place));
     struct dataset *dataset = &builder->dataset;
     for (size_t row = 0; row < rows; row++)
         for (size_t column = 0; column < columns; column++, place++) {

@@ -35,7 +35,7 @@ static hashattn_status add_document(struct host *host, struct reader *reader, st
     if (encoding.truncated && !reader->rules->truncate)
         return fail_length(host, reader, text);
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE, "the document has no tokens");
-    TRY(dataset_room(host, reader->builder, encoding.count, &row));
+    TRY(dataset_reserve(host, reader->builder, encoding.count, &row));
     struct dataset *dataset = &reader->builder->dataset;
     memcpy(dataset->ids + row, encoding.ids, encoding.count * sizeof *encoding.ids);
     memcpy(dataset->segments + row, encoding.segments, encoding.count);

@@ -81,35 +81,35 @@ void text_encoder_close(struct text_encoder *texts)
 
 static const struct piece line_feed = {"\n", 1};
 
-static void write_bytes(struct piece text, size_t most, struct token_room *room)
+static void write_bytes(struct piece text, size_t most, struct token_row *tokens)
 {
     text = text.size == 0 ? line_feed : text;
-    room->count = size_min(text.size, most);
-    for (size_t i = 0; i < room->count; i++)
-        room->ids[i] = 1u + (unsigned char)text.bytes[i];
-    room->cut |= room->count < text.size;
+    tokens->count = size_min(text.size, most);
+    for (size_t i = 0; i < tokens->count; i++)
+        tokens->ids[i] = 1u + (unsigned char)text.bytes[i];
+    tokens->cut |= tokens->count < text.size;
 }
 
-static void write_words(const struct words *words, struct piece text, size_t most, struct token_room *room)
+static void write_words(const struct words *words, struct piece text, size_t most, struct token_row *tokens)
 {
     text = text.size == 0 ? line_feed : text;
     struct lines lines = lines_open(text.bytes, text.size);
     struct piece line, word;
-    room->count = 0;
+    tokens->count = 0;
     while (lines_next(&lines, &line))
         for (bool more = true; more;) {
             more = words_next(&line, &word);
-            if (room->count == most) {
-                room->cut = true;
+            if (tokens->count == most) {
+                tokens->cut = true;
                 return;
             }
-            room->ids[room->count++] = more ? words_find(words, word) : WORDS_END;
+            tokens->ids[tokens->count++] = more ? words_find(words, word) : WORDS_END;
         }
 }
 
 /* A text that has no token at all, such as an empty one without special tokens, becomes a line feed. */
 static hashattn_status write_tokens(struct host *host, struct text_encoder *texts, struct piece text,
-                                    struct token_room *room)
+                                    struct token_row *tokens)
 {
     const struct encode_options options = {.max_tokens = texts->facts->max_len, .special_tokens = true};
     struct encoding encoding;
@@ -118,26 +118,26 @@ static hashattn_status write_tokens(struct host *host, struct text_encoder *text
         TRY(encoder_encode(texts->encoder, line_feed, &options, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the document has no tokens, and the tokenizer adds none");
-    memcpy(room->ids, encoding.ids, encoding.count * sizeof *room->ids);
-    if (room->segments != NULL)
-        memcpy(room->segments, encoding.segments, encoding.count);
-    room->count = encoding.count;
-    room->cut |= encoding.truncated;
+    memcpy(tokens->ids, encoding.ids, encoding.count * sizeof *tokens->ids);
+    if (tokens->segments != NULL)
+        memcpy(tokens->segments, encoding.segments, encoding.count);
+    tokens->count = encoding.count;
+    tokens->cut |= encoding.truncated;
     return HASHATTN_OK;
 }
 
 hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
-                                   struct token_room *room)
+                                   struct token_row *tokens)
 {
     const struct task_facts *facts = texts->facts;
     assert(facts->max_len >= 1 && (facts->tokenizer == NULL) == (texts->encoder == NULL));
     if (facts->tokenizer != NULL)
-        return write_tokens(host, texts, text, room);
+        return write_tokens(host, texts, text, tokens);
     if (facts->words != NULL)
-        write_words(facts->words, text, facts->max_len, room);
+        write_words(facts->words, text, facts->max_len, tokens);
     else
-        write_bytes(text, facts->max_len, room);
-    if (room->segments != NULL)
-        memset(room->segments, 0, room->count);
+        write_bytes(text, facts->max_len, tokens);
+    if (tokens->segments != NULL)
+        memset(tokens->segments, 0, tokens->count);
     return HASHATTN_OK;
 }

@@ -51,7 +51,7 @@ hashattn_status text_encoder_open(struct host *host, const struct task_facts *fa
                                   struct text_encoder *texts);
 void text_encoder_close(struct text_encoder *texts); /* after a failed open too */
 /* Ids of a text, with room for max_len. */
-struct token_room {
+struct token_row {
     uint32_t *ids;
     uint8_t *segments; /* of the tokenizer's template, 0 for words and bytes; NULL: not wanted */
     size_t count;      /* written */
@@ -60,6 +60,6 @@ struct token_room {
 /* Writes at most facts->max_len ids; the end of a longer text is not read. BAD_FILE: a text without
    tokens. */
 hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
-                                   struct token_room *room);
+                                   struct token_row *tokens);
 
 #endif

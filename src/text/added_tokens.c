@@ -11,7 +11,7 @@ hashattn_status added_tokens_add(struct host *host, struct added_tokens *tokens,
                                  const struct added_token *token)
 {
     FAIL_IF(token->content.size == 0, host, HASHATTN_BAD_FILE, "added token with id %u is empty", token->id);
-    TRY(memory_grow(host, &tokens->list, &tokens->room, tokens->count, 1, sizeof *tokens->list,
+    TRY(memory_grow(host, &tokens->list, &tokens->capacity, tokens->count, 1, sizeof *tokens->list,
                     "added tokens"));
     void *copy;
     TRY(memory_new(host, token->content.size, 1, "an added token", &copy));
@@ -109,7 +109,7 @@ hashattn_status added_tokens_find(struct host *host, const struct added_tokens *
         return HASHATTN_OK;
     max_match_restart(&matches->run, 0);
     TRY(max_match_read(host, &tokens->patterns, text, text.size, &matches->run));
-    TRY(memory_grow(host, &matches->list, &matches->room, 0, matches->run.count, sizeof *matches->list,
+    TRY(memory_grow(host, &matches->list, &matches->capacity, 0, matches->run.count, sizeof *matches->list,
                     "added tokens of a text"));
     for (size_t i = 0; i < matches->run.count; i++) {
         const struct max_match_found *found = &matches->run.list[i];

@@ -22,7 +22,7 @@ struct added_token {
 /* Zeroed at first. */
 struct added_tokens {
     struct added_token *list; /* (count) */
-    size_t count, room;
+    size_t count, capacity;
     struct max_match patterns; /* indices in the list */
 };
 
@@ -39,7 +39,7 @@ struct added_match {
 /* The matches of a text; zeroed at first, its memory is reused. */
 struct added_matches {
     struct added_match *list; /* (count) */
-    size_t count, room;
+    size_t count, capacity;
     struct max_match_run run;
 };
 /* Finds the tokens of a text. As in the reference, the white space that a token took after it is searched

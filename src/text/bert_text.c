@@ -40,10 +40,10 @@ static hashattn_status grow(struct pass *pass, size_t more)
 {
     struct normal_text *normal = pass->normal;
     const char *what = "normalized text";
-    TRY(memory_grow(pass->host, &normal->bytes, &normal->bytes_room, normal->size, more, 1, what));
-    TRY(memory_grow(pass->host, &normal->begins, &normal->begins_room, normal->size, more,
+    TRY(memory_grow(pass->host, &normal->bytes, &normal->bytes_capacity, normal->size, more, 1, what));
+    TRY(memory_grow(pass->host, &normal->begins, &normal->begins_capacity, normal->size, more,
                     sizeof *normal->begins, what));
-    return memory_grow(pass->host, &normal->ends, &normal->ends_room, normal->size, more,
+    return memory_grow(pass->host, &normal->ends, &normal->ends_capacity, normal->size, more,
                        sizeof *normal->ends, what);
 }
 
@@ -107,7 +107,7 @@ static hashattn_status add(struct pass *pass, int32_t point, uint32_t begin, uin
         int order = pass->normalizer->strip ? character_order(parts[i]) : 0;
         if (order > 0) {
             /* Twice: write_marks needs a copy. */
-            TRY(memory_grow(pass->host, &normal->marks, &normal->marks_room, normal->num_marks,
+            TRY(memory_grow(pass->host, &normal->marks, &normal->marks_capacity, normal->num_marks,
                             normal->num_marks + 2, sizeof *normal->marks, "combining marks"));
             normal->marks[normal->num_marks] =
                 (struct bert_mark){parts[i], order, normal->num_marks, i > 0, begin, end};

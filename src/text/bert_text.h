@@ -22,9 +22,9 @@ struct bert_mark; /* a combining mark that waits to be sorted */
 struct normal_text {
     char *bytes;
     uint32_t *begins, *ends;
-    size_t size, bytes_room, begins_room, ends_room;
+    size_t size, bytes_capacity, begins_capacity, ends_capacity;
     struct bert_mark *marks;
-    size_t num_marks, marks_room;
+    size_t num_marks, marks_capacity;
 };
 void normal_text_free(struct host *host, struct normal_text *normal);
 

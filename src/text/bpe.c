@@ -153,9 +153,9 @@ hashattn_status bpe_word(struct host *host, const struct bpe *bpe, struct bpe_sc
 {
     FAIL_IF(word.size >= BPE_NONE, host, HASHATTN_INVALID, "a word of %zu bytes", word.size);
     /* Every merge removes a symbol and adds at most two pairs. */
-    TRY(memory_grow(host, &scratch->symbols, &scratch->symbols_room, 0, word.size, sizeof *scratch->symbols,
-                    "the symbols of a word"));
-    TRY(memory_grow(host, &scratch->heap, &scratch->heap_room, 0, 3 * word.size, sizeof *scratch->heap,
+    TRY(memory_grow(host, &scratch->symbols, &scratch->symbols_capacity, 0, word.size,
+                    sizeof *scratch->symbols, "the symbols of a word"));
+    TRY(memory_grow(host, &scratch->heap, &scratch->heap_capacity, 0, 3 * word.size, sizeof *scratch->heap,
                     "the merges of a word"));
     struct bpe_symbol *symbols = scratch->symbols;
     uint32_t num_symbols = symbols_of(bpe, symbols, word);

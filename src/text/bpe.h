@@ -38,9 +38,9 @@ struct bpe_symbol {
 };
 struct bpe_scratch {
     struct bpe_symbol *symbols;
-    size_t symbols_room;
+    size_t symbols_capacity;
     uint64_t *heap; /* rank << 32 | index of the left symbol */
-    size_t heap_room;
+    size_t heap_capacity;
 };
 void bpe_scratch_free(struct host *host, struct bpe_scratch *scratch);
 

@@ -10,12 +10,12 @@
 /* A text that grows. */
 struct text {
     char *bytes;
-    size_t size, room;
+    size_t size, capacity;
 };
 
 static hashattn_status append(struct host *host, struct text *text, const char *bytes, size_t size)
 {
-    TRY(memory_grow(host, &text->bytes, &text->room, text->size, size + 1, 1, "text"));
+    TRY(memory_grow(host, &text->bytes, &text->capacity, text->size, size + 1, 1, "text"));
     if (size > 0)
         memcpy(text->bytes + text->size, bytes, size);
     text->size += size;

@@ -14,8 +14,8 @@ enum { CHUNK = 1 << 13 }; /* bytes; a chunk is longer until the first place wher
 
 struct tokens {
     uint32_t *ids;
-    size_t *begins, *ends; /* room 0 unless offsets are wanted */
-    size_t count, ids_room, begins_room, ends_room;
+    size_t *begins, *ends; /* capacity 0 unless offsets are wanted */
+    size_t count, ids_capacity, begins_capacity, ends_capacity;
 };
 
 struct encoder {
@@ -29,10 +29,10 @@ struct encoder {
     struct word_tokens word;   /* of one word that is not in the cache */
     struct normal_text normal; /* of one piece between added tokens */
     char *prefixed;            /* a piece with a space in front */
-    size_t prefixed_room;
+    size_t prefixed_capacity;
     struct tokens texts[2], out; /* of the texts; with special tokens */
     uint8_t *segments;
-    size_t segments_room;
+    size_t segments_capacity;
 };
 
 /* The text that is being encoded, and where its tokens go. */
@@ -100,13 +100,13 @@ void encoder_free(struct encoder *encoder)
 
 static hashattn_status tokens_grow(struct host *host, struct tokens *tokens, size_t more, bool offsets)
 {
-    TRY(memory_grow(host, &tokens->ids, &tokens->ids_room, tokens->count, more, sizeof *tokens->ids,
+    TRY(memory_grow(host, &tokens->ids, &tokens->ids_capacity, tokens->count, more, sizeof *tokens->ids,
                     "tokens"));
     if (!offsets)
         return HASHATTN_OK;
-    TRY(memory_grow(host, &tokens->begins, &tokens->begins_room, tokens->count, more, sizeof *tokens->begins,
-                    "offsets"));
-    return memory_grow(host, &tokens->ends, &tokens->ends_room, tokens->count, more, sizeof *tokens->ends,
+    TRY(memory_grow(host, &tokens->begins, &tokens->begins_capacity, tokens->count, more,
+                    sizeof *tokens->begins, "offsets"));
+    return memory_grow(host, &tokens->ends, &tokens->ends_capacity, tokens->count, more, sizeof *tokens->ends,
                        "offsets");
 }
 
@@ -186,8 +186,8 @@ static hashattn_status encode_words(const struct job *job, struct view view, boo
     if (view.bytes.size == 0)
         return HASHATTN_OK;
     if (encoder->tokenizer->prefix_space && begins && view.bytes.bytes[0] != ' ') {
-        TRY(memory_grow(encoder->host, &encoder->prefixed, &encoder->prefixed_room, 0, view.bytes.size + 1, 1,
-                        "text"));
+        TRY(memory_grow(encoder->host, &encoder->prefixed, &encoder->prefixed_capacity, 0,
+                        view.bytes.size + 1, 1, "text"));
         encoder->prefixed[0] = ' ';
         memcpy(encoder->prefixed + 1, view.bytes.bytes, view.bytes.size);
         view.bytes = (struct piece){encoder->prefixed, view.bytes.size + 1};
@@ -387,7 +387,7 @@ static hashattn_status put(struct encoder *encoder, const struct template_piece 
     struct tokens *out = &encoder->out;
     const struct tokens *from = piece->text >= 0 ? &encoder->texts[piece->text] : NULL;
     TRY(tokens_grow(encoder->host, out, count, offsets));
-    TRY(memory_grow(encoder->host, &encoder->segments, &encoder->segments_room, out->count, count, 1,
+    TRY(memory_grow(encoder->host, &encoder->segments, &encoder->segments_capacity, out->count, count, 1,
                     "segments"));
     if (count > 0)
         memset(encoder->segments + out->count, piece->segment, count);
@@ -406,22 +406,22 @@ static hashattn_status put(struct encoder *encoder, const struct template_piece 
     return HASHATTN_OK;
 }
 
-/* How many tokens of two texts fit into `room`: the longer text is cut first. */
-static void share(size_t room, size_t counts[2])
+/* How many tokens of two texts fit into `limit`: the longer text is cut first. */
+static void truncate_pair(size_t limit, size_t counts[2])
 {
-    if (room >= counts[0] && room - counts[0] >= counts[1])
+    if (limit >= counts[0] && limit - counts[0] >= counts[1])
         return;
     int lesser = counts[0] > counts[1];
-    size_t less = counts[lesser], more = less > room ? less : size_max(less, room - less);
-    if (less > room || less + more > room) {
-        less = room / 2;
-        more = room - less;
+    size_t less = counts[lesser], more = less > limit ? less : size_max(less, limit - less);
+    if (less > limit || less + more > limit) {
+        less = limit / 2;
+        more = limit - less;
     }
     counts[lesser] = less;
     counts[!lesser] = more;
 }
 
-/* If both texts are too long for an odd room, the longer one gets the odd token: counts the shorter text to
+/* If both texts are too long for an odd limit, the longer one gets the odd token: counts the shorter text to
    its end, and the other one as far. */
 static hashattn_status compare_lengths(struct encoder *encoder, const struct piece texts[2], size_t counts[2])
 {
@@ -447,15 +447,15 @@ static hashattn_status encode(struct encoder *encoder, const struct piece *texts
     FAIL_IF(options->max_tokens > 0 && options->max_tokens < num_special, encoder->host, HASHATTN_INVALID,
             "at most %zu tokens are allowed, but the special tokens alone are %zu", options->max_tokens,
             num_special);
-    size_t room = options->max_tokens > 0 ? options->max_tokens - num_special : SIZE_MAX;
+    size_t limit = options->max_tokens > 0 ? options->max_tokens - num_special : SIZE_MAX;
     for (size_t i = 0; i < num_texts; i++) {
-        const struct job job = {encoder, texts[i], &encoder->texts[i], room, options->offsets};
+        const struct job job = {encoder, texts[i], &encoder->texts[i], limit, options->offsets};
         TRY(encode_text(&job));
         counts[i] = encoder->texts[i].count;
     }
-    if (room % 2 == 1 && counts[0] > room && counts[1] > room)
+    if (limit % 2 == 1 && counts[0] > limit && counts[1] > limit)
         TRY(compare_lengths(encoder, texts, counts));
-    share(room, counts);
+    truncate_pair(limit, counts);
     encoding->truncated = false;
     for (size_t i = 0; i < num_texts; i++) {
         encoding->truncated |= counts[i] < encoder->texts[i].count;

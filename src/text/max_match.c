@@ -25,7 +25,7 @@ static hashattn_status new_node(struct host *host, struct max_match *set, uint32
 {
     FAIL_IF(set->num_nodes == MAX_MATCH_NODES, host, HASHATTN_BAD_FILE,
             "the tokens have more than %d different beginnings (2^22)", MAX_MATCH_NODES);
-    TRY(memory_grow(host, &set->nodes, &set->nodes_room, set->num_nodes, 1, sizeof *set->nodes,
+    TRY(memory_grow(host, &set->nodes, &set->nodes_capacity, set->num_nodes, 1, sizeof *set->nodes,
                     "beginnings of tokens"));
     set->nodes[set->num_nodes++] = (struct max_match_node){
         .parent = parent, .depth = depth, .value = MAX_MATCH_NONE, .link = MAX_MATCH_NONE, .byte = byte};
@@ -75,7 +75,7 @@ void max_match_free(struct host *host, struct max_match *set)
 
 static hashattn_status add_part(struct host *host, struct max_match *set, uint32_t part)
 {
-    TRY(memory_grow(host, &set->parts, &set->parts_room, set->num_parts, 1, sizeof *set->parts,
+    TRY(memory_grow(host, &set->parts, &set->parts_capacity, set->num_parts, 1, sizeof *set->parts,
                     "splits of tokens"));
     set->parts[set->num_parts++] = part;
     return HASHATTN_OK;
@@ -170,7 +170,7 @@ static void skip_bytes(const struct max_match *set, struct piece text, size_t un
 static hashattn_status write_split(struct host *host, const struct max_match *set, struct max_match_run *run)
 {
     size_t height = 0;
-    TRY(memory_grow(host, &run->stack, &run->stack_room, 0, 1, sizeof *run->stack, "splits of a text"));
+    TRY(memory_grow(host, &run->stack, &run->stack_capacity, 0, 1, sizeof *run->stack, "splits of a text"));
     run->stack[height++] = run->node;
     while (height > 0) {
         uint32_t top = run->stack[--height];
@@ -180,14 +180,14 @@ static hashattn_status write_split(struct host *host, const struct max_match *se
         }
         const struct max_match_node *node = &set->nodes[top];
         if (node->value != MAX_MATCH_NONE) {
-            TRY(memory_grow(host, &run->list, &run->room, run->count, 1, sizeof *run->list,
+            TRY(memory_grow(host, &run->list, &run->capacity, run->count, 1, sizeof *run->list,
                             "tokens of a text"));
             run->list[run->count++] =
                 (struct max_match_found){run->start, run->start + node->depth, node->value};
             run->start += node->depth;
             continue;
         }
-        TRY(memory_grow(host, &run->stack, &run->stack_room, height, node->parts, sizeof *run->stack,
+        TRY(memory_grow(host, &run->stack, &run->stack_capacity, height, node->parts, sizeof *run->stack,
                         "splits of a text"));
         for (uint32_t i = node->parts; i > 0; i--)
             run->stack[height++] = set->parts[node->part + i - 1];

@@ -27,7 +27,7 @@ struct max_match_node {
 struct max_match {
     struct max_match_node *nodes; /* (num_nodes) node 0: the root; with `rest`, node 1 is that of the rest */
     uint32_t *parts;              /* (num_parts) */
-    size_t num_nodes, nodes_room, num_parts, parts_room;
+    size_t num_nodes, nodes_capacity, num_parts, parts_capacity;
     struct index_table children; /* by parent and byte */
     bool begins[256];            /* a pattern begins with this byte */
     bool skips;    /* a byte that begins no pattern is passed over; otherwise it ends the split */
@@ -53,9 +53,9 @@ struct max_match_run {
     uint32_t node;
     bool stuck;                   /* the rest begins with no pattern */
     struct max_match_found *list; /* (count) */
-    size_t count, room;
+    size_t count, capacity;
     uint32_t *stack;
-    size_t stack_room;
+    size_t stack_capacity;
 };
 /* Begins anew at byte `at`. */
 void max_match_restart(struct max_match_run *run, size_t at);

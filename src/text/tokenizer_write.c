@@ -12,12 +12,12 @@
 /* Text of a piece, with a NUL. */
 struct name {
     char *text;
-    size_t room;
+    size_t capacity;
 };
 
 static hashattn_status name_of(struct host *host, struct name *name, struct piece piece, struct piece more)
 {
-    TRY(memory_grow(host, &name->text, &name->room, 0, piece.size + more.size + 2, 1, "a token"));
+    TRY(memory_grow(host, &name->text, &name->capacity, 0, piece.size + more.size + 2, 1, "a token"));
     char *at = name->text;
     if (piece.size > 0)
         memcpy(at, piece.bytes, piece.size);

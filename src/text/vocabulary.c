@@ -63,15 +63,15 @@ hashattn_status vocabulary_add(struct host *host, struct vocabulary *vocabulary,
             (unsigned long long)id);
     FAIL_IF(token.size > UINT32_MAX, host, HASHATTN_BAD_FILE, "a token of %zu bytes", token.size);
     if (id >= vocabulary->num_ids) {
-        TRY(memory_grow(host, &vocabulary->entries, &vocabulary->ids_room, vocabulary->num_ids,
+        TRY(memory_grow(host, &vocabulary->entries, &vocabulary->ids_capacity, vocabulary->num_ids,
                         (size_t)id + 1 - vocabulary->num_ids, sizeof *vocabulary->entries, "tokens"));
         for (size_t i = vocabulary->num_ids; i <= id; i++)
             vocabulary->entries[i] = (struct vocabulary_entry){.taken = false};
         vocabulary->num_ids = (size_t)id + 1;
     }
     /* One byte more, so that even an empty token has an address. */
-    TRY(memory_grow(host, &vocabulary->bytes, &vocabulary->bytes_room, vocabulary->num_bytes, token.size + 1,
-                    1, "tokens"));
+    TRY(memory_grow(host, &vocabulary->bytes, &vocabulary->bytes_capacity, vocabulary->num_bytes,
+                    token.size + 1, 1, "tokens"));
     TRY(index_table_grow(host, &vocabulary->tokens));
     if (token.size > 0)
         memcpy(vocabulary->bytes + vocabulary->num_bytes, token.bytes, token.size);

@@ -21,9 +21,9 @@ struct vocabulary_entry {
 
 struct vocabulary {
     char *bytes; /* all tokens, one after another */
-    size_t num_bytes, bytes_room;
+    size_t num_bytes, bytes_capacity;
     struct vocabulary_entry *entries; /* (num_ids) by id */
-    size_t num_ids, ids_room;         /* num_ids: one more than the largest id */
+    size_t num_ids, ids_capacity;     /* num_ids: one more than the largest id */
     size_t count, longest;            /* number of tokens; bytes of the longest */
     struct index_table tokens;        /* ids */
 };

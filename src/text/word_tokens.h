@@ -12,13 +12,13 @@ struct word_token {
 /* Zeroed at first; memory_free(host, list) at the end. */
 struct word_tokens {
     struct word_token *list; /* (count) */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* Makes room for `more` tokens. */
 static inline hashattn_status word_tokens_grow(struct host *host, struct word_tokens *tokens, size_t more)
 {
-    return memory_grow(host, &tokens->list, &tokens->room, tokens->count, more, sizeof *tokens->list,
+    return memory_grow(host, &tokens->list, &tokens->capacity, tokens->count, more, sizeof *tokens->list,
                        "the tokens of a word");
 }
 

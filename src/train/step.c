@@ -18,7 +18,7 @@ void stepper_close(struct stepper *s)
     session_close(host, &s->session);
     memory_free(host, s->trained);
     memory_free(host, s->outcomes);
-    memory_free(host, s->sum_room);
+    memory_free(host, s->sum_scratch);
     memory_free(host, s->more);
     memory_free(host, s->chunk_sums);
     memory_free(host, s->blocks);
@@ -73,13 +73,13 @@ static hashattn_status make_shards(struct stepper *s)
     size_t row = row_ranks_count(&s->grid.ranks);
     void *block;
     comm_share(comm, shards, &s->first_shard, &s->end_shard);
-    size_t arrays = tree_room(shards, s->first_shard, s->end_shard);
+    size_t arrays = tree_most_nodes(shards, s->first_shard, s->end_shard);
     TRY(memory_new(host, size_product(arrays - 1, total), sizeof(float), "gradients of shards", &block));
     s->more = block;
     const struct comm_sum sum = {.comm = &s->grid.data, .leaves = shards, .precision = gradient_precision(s)};
-    size_t room = comm_size(comm) == 1 ? 0 : sum_stream_room(&sum, total);
-    TRY(memory_new(host, size_max(room, row_ranks_sum_room(row, total)), 1, "gradients of other ranks",
-                   &s->sum_room));
+    size_t streamed = comm_size(comm) == 1 ? 0 : sum_stream_scratch(&sum, total);
+    TRY(memory_new(host, size_max(streamed, row_ranks_sum_scratch(row, total)), 1, "gradients of other ranks",
+                   &s->sum_scratch));
     TRY(memory_new_zeroed(host, row * shards, sizeof *s->outcomes, "results of shards", &block));
     s->outcomes = block;
     return HASHATTN_OK;
@@ -237,7 +237,7 @@ static void open_stream(struct frame *frame)
                                    .precision = gradient_precision(s),
                                    .nodes = frame->nodes,
                                    .sum = s->gradients};
-    sum_stream_open(s->host, &frame->sum, s->params->total, s->sum_room, &frame->stream);
+    sum_stream_open(s->host, &frame->sum, s->params->total, s->sum_scratch, &frame->stream);
 }
 
 /* The gradient of this rank's last shard is known from an element on: sends the ranges that begin there. */
@@ -352,7 +352,7 @@ static hashattn_status add_gradients(struct stepper *s, struct frame *frame)
     }
     if (comm_size(&s->grid.row) == 1)
         return HASHATTN_OK;
-    row_ranks_sum(&s->grid.ranks, s->setup->pool, s->gradients, total, s->sum_room);
+    row_ranks_sum(&s->grid.ranks, s->setup->pool, s->gradients, total, s->sum_scratch);
     return comm_agree(s->host, s->setup->comm, s->grid.ranks.status);
 }
 

@@ -45,7 +45,7 @@ struct stepper {
     struct rank_grid grid;
     size_t first_shard, end_shard;  /* of this rank */
     float *more;                    /* gradients of shards after the first */
-    void *sum_room;                 /* of the sums over ranks */
+    void *sum_scratch;              /* of the sums over ranks */
     struct shard_outcome *outcomes; /* (ranks that share sequences, shards) */
 };
 

@@ -62,7 +62,7 @@ static void sum_eight(struct host *host, struct comm *comm)
     struct pool *pool;
     struct tree_node nodes[TREE_NODES];
     float *arrays[LEAVES], *sum = malloc(N * sizeof *sum);
-    void *room = malloc(comm_sum_room(comm, LEAVES, N) + 1);
+    void *room = malloc(comm_sum_scratch(comm, LEAVES, N) + 1);
     size_t first, end;
     rank_require(pool_new(host, 1, &pool) == HASHATTN_OK && sum != NULL && room != NULL);
     comm_share(comm, LEAVES, &first, &end);

@@ -48,7 +48,7 @@ static void sum(struct comm *comm, void *argument)
         for (size_t i = 0; i < c->n; i++)
             arrays[k][i] = sum_of(nodes[k].first, nodes[k].count, i);
     }
-    void *room = malloc(comm_sum_room(comm, c->leaves, c->n) + 1);
+    void *room = malloc(comm_sum_scratch(comm, c->leaves, c->n) + 1);
     float *own = malloc(c->n * sizeof *own), *result = c->in_place && count > 0 ? arrays[0] : own;
     uint64_t before = comm->bytes_sent;
     rank_require(comm_sum(&host, comm, pool, c->leaves, arrays, result, c->n, room) == HASHATTN_OK);
@@ -91,7 +91,7 @@ static void a_rank_sends_little(void **state)
                         2 * 4 * 4096 / (uint64_t)size * ((uint64_t)size - 1));
         }
     const struct comm self = comm_self();
-    assert_true(comm_sum_bytes(&self, 8, 4096) == 0 && comm_sum_room(&self, 8, 4096) == 0);
+    assert_true(comm_sum_bytes(&self, 8, 4096) == 0 && comm_sum_scratch(&self, 8, 4096) == 0);
 }
 
 int main(void)

@@ -31,7 +31,7 @@ static void work_in_rows(struct comm *comm, void *argument)
     rank_require(row_ranks_count(&grid.ranks) == (size_t)shared);
     rank_require(row_ranks_first(&grid.ranks) == (rank % shared == 0));
     struct row_ranks *ranks = &grid.ranks;
-    void *room = malloc(row_ranks_sum_room((size_t)shared, N) + 1);
+    void *room = malloc(row_ranks_sum_scratch((size_t)shared, N) + 1);
     for (int i = 0; i < N; i++)
         x[i] = (float)(rank + i);
     row_ranks_sum(ranks, NULL, x, N, room);
@@ -54,7 +54,7 @@ static void work_in_rows(struct comm *comm, void *argument)
     row_ranks_from_first(ranks, x, sizeof x);
     rank_require(x[0] == (float)(row * shared));
     float column = (float)rank, *nodes[] = {&column};
-    void *column_room = malloc(comm_sum_room(&grid.data, (size_t)comm_size(&grid.data), 1) + 1);
+    void *column_room = malloc(comm_sum_scratch(&grid.data, (size_t)comm_size(&grid.data), 1) + 1);
     rank_require(comm_sum(&host, &grid.data, NULL, (size_t)comm_size(&grid.data), nodes, &column, 1,
                           column_room) == HASHATTN_OK);
     int size = comm_size(&grid.data);
@@ -149,7 +149,7 @@ static void wait_for_a_silent_rank(struct comm *comm, void *argument)
     rank_require(rank_grid_open(&host, comm, 2, &grid) == HASHATTN_OK);
     if (comm_rank(comm) == 3)
         return;
-    void *room = malloc(row_ranks_sum_room(2, N) + 1);
+    void *room = malloc(row_ranks_sum_scratch(2, N) + 1);
     memset(x, 1, sizeof x);
     memset(in, 1, sizeof in);
     if (comm_rank(comm) == 2)

@@ -62,7 +62,7 @@ static void sum(struct comm *comm, void *argument)
                                  .precision = c->precision,
                                  .nodes = arrays,
                                  .sum = arrays[0]};
-    void *room = malloc(sum_stream_room(&job, c->n));
+    void *room = malloc(sum_stream_scratch(&job, c->n));
     uint64_t before = comm->bytes_sent;
     sum_stream_open(&host, &job, c->n, room, &stream);
     while (sum_stream_next(&stream, &first, &n)) {
@@ -115,7 +115,7 @@ static void ranges_are_few_and_shorts_are_half(void **state)
     struct comm_sum job = {.comm = &comm, .leaves = 8};
     size_t n = (size_t)40 * SUM_LEAST, ranges = 0;
     struct sum_stream stream;
-    void *room = malloc(sum_stream_room(&job, n));
+    void *room = malloc(sum_stream_scratch(&job, n));
     sum_stream_open(&host, &job, n, room, &stream);
     for (; ranges < stream.count; ranges++)
         assert_true(stream.ranges[ranges].n == n / SUM_RANGES);
@@ -137,7 +137,7 @@ static void leave_early(struct comm *comm, void *argument)
         return;
     float *arrays[] = {calloc(c->n, sizeof(float))};
     const struct comm_sum job = {.comm = comm, .leaves = 2, .nodes = arrays, .sum = arrays[0]};
-    void *room = malloc(sum_stream_room(&job, c->n));
+    void *room = malloc(sum_stream_scratch(&job, c->n));
     size_t first, n;
     sum_stream_open(&host, &job, c->n, room, &stream);
     while (sum_stream_next(&stream, &first, &n))

@@ -47,9 +47,10 @@ static void appended_leaves_become_the_nodes(void **state)
                 }
                 assert_true(stack.depth == count);
                 check_same_bits(stack.nodes, nodes, count * sizeof *nodes, "nodes");
-                assert_true(tree_room(leaves, first, end) == most);
+                assert_true(tree_most_nodes(leaves, first, end) == most);
             }
-    assert_true(tree_room(8, 0, 8) == 4 && tree_room(1, 0, 1) == 1 && tree_room(8, 3, 3) == 0);
+    assert_true(tree_most_nodes(8, 0, 8) == 4 && tree_most_nodes(1, 0, 1) == 1 &&
+                tree_most_nodes(8, 3, 3) == 0);
 }
 
 static void every_float_is_added(void **state)

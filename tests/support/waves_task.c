@@ -68,7 +68,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
     hashattn_status status = HASHATTN_OK;
     for (int64_t i = 0; i < waves->examples && status == HASHATTN_OK; i++) {
         size_t length = 5 + (size_t)random_below(&random, LONGEST - 4), row;
-        status = dataset_room(host, &builder, length, &row);
+        status = dataset_reserve(host, &builder, length, &row);
         if (status != HASHATTN_OK)
             break;
         write_wave(&builder.dataset, row, length, &random);

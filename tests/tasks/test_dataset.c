@@ -35,7 +35,7 @@ static hashattn_status read_toy(struct host *host, const void *context, const ch
         if (length > 9)
             status = host_fail(host, HASHATTN_BAD_FILE, "byte %zu of %s", i, (const char *)context);
         else
-            status = dataset_room(host, builder, length, &row);
+            status = dataset_reserve(host, builder, length, &row);
         if (status != HASHATTN_OK)
             break;
         for (size_t k = 0; k < length; k++)
@@ -88,7 +88,7 @@ static void growing_keeps_what_is_there(void **state)
     for (size_t i = 0; i < 1000; i++) {
         size_t length = 1 + i * 7 % 130, row;
         /* More room may be reserved than is used. */
-        check_status(&host, dataset_room(&host, &builder, length + 50, &row), HASHATTN_OK, NULL);
+        check_status(&host, dataset_reserve(&host, &builder, length + 50, &row), HASHATTN_OK, NULL);
         for (size_t k = 0; k < length; k++)
             builder.dataset.ids[row + k] = (uint32_t)(70000 * i + k); /* beyond 16 bits */
         dataset_push_label(&builder, length, (int32_t)i - 1, i % 3 == 0);
@@ -364,7 +364,7 @@ static void pairs_stay_together(void **state)
     dataset_classified(&builder.dataset);
     for (size_t i = 0; i < 200; i++) {
         size_t first = 1 + i % 5, second = 1 + i % 7, row;
-        check_status(&host, dataset_room(&host, &builder, first + second + 3, &row), HASHATTN_OK, NULL);
+        check_status(&host, dataset_reserve(&host, &builder, first + second + 3, &row), HASHATTN_OK, NULL);
         for (size_t k = 0; k < first + second; k++)
             builder.dataset.ids[row + k] = (uint32_t)(i * 100 + k);
         dataset_push_pair(&builder, first, second, i % 4 == 0 ? -1 : (int32_t)i, false);

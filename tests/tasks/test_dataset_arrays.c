@@ -82,7 +82,7 @@ static hashattn_status read_full(struct host *host, const void *context, const c
     struct dataset *data = &builder->dataset;
     for (size_t i = 0; i < size; i++) {
         size_t length = (size_t)(bytes[i] - '0'), row;
-        status = dataset_room(host, builder, length + i % 3, &row);
+        status = dataset_reserve(host, builder, length + i % 3, &row);
         if (status != HASHATTN_OK)
             break;
         for (size_t k = 0; k < length; k++)
@@ -103,7 +103,7 @@ static void growing_keeps_every_array(void **state)
     struct dataset data;
     for (size_t i = 0; i < 300; i++) {
         size_t length = 1 + i * 7 % 130, row;
-        check_status(&host, dataset_room(&host, &builder, length + 50, &row), HASHATTN_OK, NULL);
+        check_status(&host, dataset_reserve(&host, &builder, length + 50, &row), HASHATTN_OK, NULL);
         for (size_t k = 0; k < length; k++)
             fill_row(&builder.dataset, i, k, row + k);
         fill_example(&builder.dataset, i);
@@ -153,12 +153,12 @@ static void a_room_that_fails_loses_nothing(void **state)
         size_t failures = 0;
         for (size_t i = 0; i < 130; i++) {
             size_t row;
-            hashattn_status status = dataset_room(&failing.host, &builder, 4, &row);
+            hashattn_status status = dataset_reserve(&failing.host, &builder, 4, &row);
             if (status != HASHATTN_OK) {
                 assert_int_equal(status, HASHATTN_NO_MEMORY);
                 failures++;
                 failing.until_failure = -1; /* memory is available again */
-                status = dataset_room(&failing.host, &builder, 4, &row);
+                status = dataset_reserve(&failing.host, &builder, 4, &row);
             }
             assert_int_equal(status, HASHATTN_OK);
             for (size_t k = 0; k < 4; k++)

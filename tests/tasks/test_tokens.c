@@ -38,13 +38,13 @@ static void check_ids(struct host *host, struct task_facts *facts, size_t max_le
     uint32_t ids[64];
     uint8_t segments[64];
     struct text_encoder texts;
-    struct token_room room = {.ids = ids, .segments = segments};
+    struct token_row tokens = {.ids = ids, .segments = segments};
     facts->max_len = max_len;
     check_status(host, text_encoder_open(host, facts, &texts), HASHATTN_OK, NULL);
-    check_status(host, text_encoder_write(host, &texts, piece_of(text), &room), HASHATTN_OK, NULL);
-    assert_int_equal(room.count, count);
+    check_status(host, text_encoder_write(host, &texts, piece_of(text), &tokens), HASHATTN_OK, NULL);
+    assert_int_equal(tokens.count, count);
     check_same_bits(ids, want, count * sizeof *ids, text);
-    assert_int_equal(room.cut, cut);
+    assert_int_equal(tokens.cut, cut);
     for (size_t i = 0; i < count; i++)
         assert_int_equal(segments[i], 0);
     text_encoder_close(&texts);
@@ -105,10 +105,10 @@ static void bpe_is_learned(void **state)
     CHECK_IDS(9, "", false, START, END);
     struct text_encoder texts;
     uint32_t ids[9];
-    struct token_room room = {.ids = ids};
+    struct token_row tokens = {.ids = ids};
     facts.max_len = 1;
     check_status(host, text_encoder_open(host, &facts, &texts), HASHATTN_OK, NULL);
-    check_status(host, text_encoder_write(host, &texts, piece_of("a"), &room), HASHATTN_INVALID,
+    check_status(host, text_encoder_write(host, &texts, piece_of("a"), &tokens), HASHATTN_INVALID,
                  "at most 1 tokens are allowed, but the special tokens alone are 2");
     text_encoder_close(&texts);
     task_facts_free(host, &facts);
@@ -184,7 +184,7 @@ static void every_failing_allocation_is_survived(void **state)
             struct task_facts facts = {.max_len = 9};
             struct text_encoder texts;
             uint32_t ids[9];
-            struct token_room room = {.ids = ids};
+            struct token_row tokens = {.ids = ids};
             const struct token_choice choice = {.kind = kind, .vocab_size = 263};
             failing_host_init(&failing, n);
             struct host *host = &failing.host;
@@ -192,7 +192,7 @@ static void every_failing_allocation_is_survived(void **state)
             if (status == HASHATTN_OK) {
                 status = text_encoder_open(host, &facts, &texts);
                 if (status == HASHATTN_OK)
-                    status = text_encoder_write(host, &texts, piece_of("ab bc"), &room);
+                    status = text_encoder_write(host, &texts, piece_of("ab bc"), &tokens);
                 text_encoder_close(&texts);
             }
             task_facts_free(host, &facts);

@@ -64,9 +64,9 @@ static void put_wrapped(FILE *out, int at, int column, const char *text)
 {
     while (*text != '\0') {
         at += fprintf(out, "%*s", column - at, "");
-        size_t room = (size_t)(WIDTH - at), length = strlen(text);
-        if (length > room) {
-            length = room;
+        size_t columns = (size_t)(WIDTH - at), length = strlen(text);
+        if (length > columns) {
+            length = columns;
             while (length > 1 && text[length] != ' ')
                 length--;
         }

@@ -72,7 +72,7 @@ int forecast_errors_add(void *user, const hashattn_forecast *forecast)
     if (forecast->truth == NULL)
         return 0;
     if (errors->count == 0 && !errors_begin(errors, forecast))
-        return errors->no_room = true;
+        return errors->no_memory = true;
     for (size_t i = 0; i < forecast->horizon * errors->count; i++) {
         struct column_errors *column = &errors->columns[i % errors->count];
         double off = forecast->values[i] - forecast->truth[i];

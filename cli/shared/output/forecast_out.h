@@ -20,7 +20,7 @@ struct forecast_errors {
         char *name;
         double squares, sizes, values; /* sums, and their number */
     } * columns;
-    bool no_room; /* memory ran out */
+    bool no_memory; /* memory ran out */
 };
 /* A hashattn_forecast_callback; user: the errors, zeros at first. Windows without truth add nothing. */
 int forecast_errors_add(void *errors, const hashattn_forecast *forecast);

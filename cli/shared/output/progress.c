@@ -78,12 +78,12 @@ void progress_show(struct progress *progress, int64_t done, int64_t total, const
         drawn = (int)sparkline_draw(progress->curve,
                                     (size_t)between(width - 2 - (int)strlen(line) - bar, CURVE_LEAST, most),
                                     sparkline_locale(), curve);
-    int room = width - 1 - bar - (drawn > 0 ? drawn + 1 : 0);
+    int columns = width - 1 - bar - (drawn > 0 ? drawn + 1 : 0);
     fprintf(stderr, "\r%s", progress->colour ? "\033[32m" : "");
     for (int i = 0; i < bar; i++)
         fputc(i < done * bar / total ? '#' : '-', stderr);
     fprintf(stderr, "%s%s%s%.*s\033[K", progress->colour ? "\033[0m" : "", drawn > 0 ? " " : "", curve,
-            room < 0 ? 0 : room, line);
+            columns < 0 ? 0 : columns, line);
     fflush(stderr);
 }
 

@@ -38,11 +38,11 @@ static void draw(struct forecast_picture *picture, const hashattn_forecast *fore
     plot.y = (struct plot_axis){column, "units of the file", PLOT_LINEAR};
     add_points(&plot, forecast);
     FILE *stream = open_memstream(&picture->text, &picture->size);
-    picture->no_room = stream == NULL || plot.no_room;
+    picture->no_memory = stream == NULL || plot.no_memory;
     if (stream != NULL) {
         plot_write_svg(stream, &plot, MOST_POINTS);
-        picture->no_room |= ferror(stream) != 0;
-        picture->no_room |= fclose(stream) != 0;
+        picture->no_memory |= ferror(stream) != 0;
+        picture->no_memory |= fclose(stream) != 0;
     }
     plot_free(&plot);
 }
@@ -74,8 +74,8 @@ int forecast_picture_save(struct forecast_picture *picture, hashattn_context *co
     hashattn_context_describe(context, &is);
     if (is.rank > 0)
         return EXIT_GOOD;
-    if (picture->no_room)
-        return tool_fail(EXIT_ROOM, "no memory for the picture %s", path);
+    if (picture->no_memory)
+        return tool_fail(EXIT_RESOURCE, "no memory for the picture %s", path);
     hashattn_status status = hashattn_file_begin(context, path, &file);
     if (status == HASHATTN_OK)
         status = hashattn_file_write(file, picture->text, picture->size);

@@ -9,7 +9,7 @@
 struct forecast_picture {
     char *text;
     size_t size;
-    bool no_room; /* memory ran out */
+    bool no_memory; /* memory ran out */
 };
 /* A hashattn_forecast_callback; user: the picture. Draws the last column of the last window: up to three
    horizons of what was read, the truth and the forecast. */

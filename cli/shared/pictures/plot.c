@@ -27,8 +27,8 @@ size_t plot_series_named(struct plot *plot, const char *name, size_t look)
         if (strcmp(plot->series[i].name, made.name) == 0)
             return i;
     void *series = plot->series;
-    if (!grow(&series, &plot->room, plot->count, sizeof *plot->series)) {
-        plot->no_room = true;
+    if (!grow(&series, &plot->capacity, plot->count, sizeof *plot->series)) {
+        plot->no_memory = true;
         return SIZE_MAX;
     }
     plot->series = series;
@@ -42,8 +42,8 @@ void plot_add(struct plot *plot, size_t series, double x, double y)
         return;
     struct plot_series *to = &plot->series[series];
     void *points = to->points;
-    if (!grow(&points, &to->room, to->count, sizeof *to->points)) {
-        plot->no_room = true;
+    if (!grow(&points, &to->capacity, to->count, sizeof *to->points)) {
+        plot->no_memory = true;
         return;
     }
     to->points = points;
@@ -78,7 +78,7 @@ void plot_free(struct plot *plot)
         free(plot->series[i].points);
     free(plot->series);
     plot->series = NULL;
-    plot->count = plot->room = 0;
+    plot->count = plot->capacity = 0;
 }
 
 /* ---- thinning ------------------------------------------------------------------------------------------ */

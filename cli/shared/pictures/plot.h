@@ -26,7 +26,7 @@ struct plot_series {
     char name[PLOT_NAME];
     size_t look; /* colour and dashes */
     struct plot_point *points;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 struct plot {
@@ -34,9 +34,9 @@ struct plot {
     struct plot_axis x, y;
     enum plot_kind kind;
     struct plot_series *series;
-    size_t count, room;
+    size_t count, capacity;
     bool legend_elsewhere; /* the figure has no legend of its own, and its lines have no markers */
-    bool no_room;          /* memory ran out: points are missing */
+    bool no_memory;        /* memory ran out: points are missing */
 };
 
 /* The series of this name, added if there is none; SIZE_MAX if memory runs out. */

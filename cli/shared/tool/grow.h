@@ -8,16 +8,16 @@
 
 /* Makes room for one more element of an array of `count`, at least doubling it; false if memory runs out,
    with the array unchanged. */
-static inline bool grow(void **array, size_t *room, size_t count, size_t size)
+static inline bool grow(void **array, size_t *capacity, size_t count, size_t size)
 {
-    if (count < *room)
+    if (count < *capacity)
         return true;
-    size_t wider = *room == 0 ? 16 : 2 * *room;
+    size_t wider = *capacity == 0 ? 16 : 2 * *capacity;
     void *moved = realloc(*array, wider * size);
     if (moved == NULL)
         return false;
     *array = moved;
-    *room = wider;
+    *capacity = wider;
     return true;
 }
 

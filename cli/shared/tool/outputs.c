@@ -41,7 +41,7 @@ int outputs_check_file(const char *path)
         error = S_ISDIR(facts.st_mode) ? EISDIR : access(path, W_OK) != 0 ? errno : 0;
     else if (lstat(path, &facts) != 0 || !S_ISLNK(facts.st_mode)) /* the target of a link is elsewhere */
         error = check_parent(path);
-    return error == 0 ? EXIT_GOOD : tool_fail(EXIT_ROOM, "%s: cannot write: %s", path, strerror(error));
+    return error == 0 ? EXIT_GOOD : tool_fail(EXIT_RESOURCE, "%s: cannot write: %s", path, strerror(error));
 }
 
 int outputs_check_directory(const char *path)
@@ -55,7 +55,7 @@ int outputs_check_directory(const char *path)
     else if (access(path, W_OK | X_OK) != 0)
         error = errno;
     return error == 0 ? EXIT_GOOD
-                      : tool_fail(EXIT_ROOM, "%s: cannot make the directory: %s", path, strerror(error));
+                      : tool_fail(EXIT_RESOURCE, "%s: cannot make the directory: %s", path, strerror(error));
 }
 
 void outputs_own(const char *path)

@@ -4,7 +4,7 @@
 #define CLI_OUTPUTS_H
 
 /* Check that a file that the user named can be written ("-" always can), or a directory be made or filled,
-   and change nothing. Return EXIT_GOOD, or EXIT_ROOM with a message. */
+   and change nothing. Return EXIT_GOOD, or EXIT_RESOURCE with a message. */
 int outputs_check_file(const char *path);
 int outputs_check_directory(const char *path);
 

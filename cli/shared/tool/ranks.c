@@ -53,7 +53,7 @@ static bool find_function(void *library, const char *name, void *function, size_
     return found != NULL;
 }
 
-int ranks_open(double timeout, const hashattn_communicator **communicator, char *message, size_t room)
+int ranks_open(double timeout, const hashattn_communicator **communicator, char *message, size_t capacity)
 {
     hashattn_status (*open_mpi)(const void *, hashattn_communicator *, char *, size_t) = NULL;
     int rank, size;
@@ -67,14 +67,14 @@ int ranks_open(double timeout, const hashattn_communicator **communicator, char 
     if (!found && size <= 1)
         return EXIT_GOOD;
     if (!found) {
-        snprintf(message, room, "cannot work with %d ranks: %s (make MPI=1 builds it)", size, dlerror());
+        snprintf(message, capacity, "cannot work with %d ranks: %s (make MPI=1 builds it)", size, dlerror());
         return EXIT_WORK;
     }
     joined.peer.struct_size = sizeof joined.peer;
     time_limit_begin(timeout,
                      "rank %d of %d has not joined the others for %g s (the limit is --comm-timeout)", rank,
                      size, timeout);
-    hashattn_status status = open_mpi(NULL, &joined.peer, message, room);
+    hashattn_status status = open_mpi(NULL, &joined.peer, message, capacity);
     time_limit_end();
     if (status != HASHATTN_OK)
         return hashattn_status_exit_code(status);

@@ -13,9 +13,9 @@
 void ranks_place(int *rank, int *size);
 
 /* Joins the ranks. timeout: seconds. *communicator: NULL without a launcher. Returns EXIT_GOOD, or another
-   exit code with the reason in message[room]: libhashattn-mpi cannot be loaded, though a single rank goes on
-   without it, or MPI does not begin. */
-int ranks_open(double timeout, const hashattn_communicator **communicator, char *message, size_t room);
+   exit code with the reason in message[capacity]: libhashattn-mpi cannot be loaded, though a single rank goes
+   on without it, or MPI does not begin. */
+int ranks_open(double timeout, const hashattn_communicator **communicator, char *message, size_t capacity);
 /* Leaves them; all ranks do. */
 void ranks_close(void);
 /* Ends all ranks with this sentence, if they were joined; otherwise just returns. */

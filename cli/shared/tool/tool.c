@@ -48,7 +48,7 @@ int tool_finish(void)
 {
     bool failed = ferror(stdout) != 0;
     if (fflush(stdout) != 0 || failed)
-        return tool_fail(EXIT_ROOM, "cannot write standard output: %s", strerror(errno));
+        return tool_fail(EXIT_RESOURCE, "cannot write standard output: %s", strerror(errno));
     return EXIT_GOOD;
 }
 

@@ -15,7 +15,7 @@ enum exit_code {
     EXIT_WORK = 1,
     EXIT_USAGE = 2,
     EXIT_FILE = 3,
-    EXIT_ROOM = 4, /* memory or disk */
+    EXIT_RESOURCE = 4, /* memory or disk */
     EXIT_STOPPED = 130,
 };
 
@@ -25,7 +25,7 @@ int tool_fail(int code, const char *format, ...) __attribute__((format(printf, 2
 /* Prints the context's message and returns the exit code of the status. If all ranks failed with it, only
    rank 0 prints it. */
 int tool_fail_status(const hashattn_context *context, hashattn_status status);
-/* Flushes stdout. Returns EXIT_ROOM with a message if output was lost. */
+/* Flushes stdout. Returns EXIT_RESOURCE with a message if output was lost. */
 int tool_finish(void);
 
 /* Options of every command. */

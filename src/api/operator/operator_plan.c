@@ -105,16 +105,16 @@ static struct attention_shape shape_of(hashattn_attention *attention, const hash
     return shape;
 }
 
-static hashattn_status make_room(struct host *host, struct kept_plan *kept, size_t num_sequences)
+static hashattn_status reserve(struct host *host, struct kept_plan *kept, size_t num_sequences)
 {
     size_t bytes = arrays_on(NULL, num_sequences).bytes;
     void *block;
-    if (bytes <= kept->room)
+    if (bytes <= kept->capacity)
         return HASHATTN_OK;
     TRY(memory_new(host, 1, bytes, "a plan", &block));
     memory_free(host, kept->block);
     kept->block = block;
-    kept->room = bytes;
+    kept->capacity = bytes;
     return HASHATTN_OK;
 }
 
@@ -132,7 +132,7 @@ hashattn_status operator_plan(hashattn_attention *attention, const hashattn_prob
     kept->made = false;
     kept->ranks = (struct row_ranks){.host = host, .comm = &attention->context->comm};
     kept->total_rows = p->total_rows;
-    TRY(make_room(host, kept, p->num_sequences));
+    TRY(reserve(host, kept, p->num_sequences));
     const struct kept_arrays arrays = arrays_on(kept->block, p->num_sequences);
     const struct attention_shape shape = shape_of(attention, p, &arrays);
     TRY(attention_plan_make(host, &shape, p->key_mask, arrays.plan, &kept->plan));

@@ -24,8 +24,8 @@ static size_t count_of(const hashattn_attention *attention, const struct paramet
 }
 
 /* Replaces the parameters by room for those of `heads` heads. */
-static hashattn_status make_room(hashattn_attention *attention, size_t heads,
-                                 const struct parameter_sizes *sizes)
+static hashattn_status reserve(hashattn_attention *attention, size_t heads,
+                               const struct parameter_sizes *sizes)
 {
     void *block;
     TRY(memory_new(&attention->context->host, size_product(heads, count_of(attention, sizes)), sizeof(float),
@@ -138,7 +138,7 @@ hashattn_status own_params_for(hashattn_attention *attention, const hashattn_pro
     TRY(own_params_check(attention, p));
     if (has_params(attention, p) && (!attention->params_drawn || attention->params_seed == p->seed))
         return HASHATTN_OK;
-    TRY(make_room(attention, p->num_heads, &sizes));
+    TRY(reserve(attention, p->num_heads, &sizes));
     attention->params_drawn = true;
     attention->params_seed = p->seed;
     fenv_t callers;
@@ -182,7 +182,7 @@ hashattn_status hashattn_attention_read_params(hashattn_attention *attention, co
                                &file));
     hashattn_status status = check_tensors(attention, &file, num_heads, &sizes);
     if (status == HASHATTN_OK)
-        status = make_room(attention, num_heads, &sizes);
+        status = reserve(attention, num_heads, &sizes);
     attention->params_drawn = false;
     if (status == HASHATTN_OK)
         status = fill_all(attention, read_tensor, &file);
@@ -210,7 +210,7 @@ hashattn_status hashattn_attention_set_params(hashattn_attention *attention, con
         FAIL_IF(!isfinite(params[i]), host, HASHATTN_INVALID,
                 "params holds %g at float %zu of head %zu, which has %zu", (double)params[i], i % count,
                 i / count, count);
-    TRY(make_room(attention, num_heads, &sizes));
+    TRY(reserve(attention, num_heads, &sizes));
     attention->params_drawn = false;
     memcpy(attention->params, params, total * sizeof *params);
     return HASHATTN_OK;

@@ -44,7 +44,7 @@ struct lha_lists lha_lists_on(const struct grouped *grouped, const struct proble
            capacity = lha_lists_capacity(grouped, total), num_lists = grouped_lists(grouped),
            most = size_min(row_ranks_most(ranks, total), capacity);
     lists.most_summed = size_max(most_summed, grouped->capacity.num_groups);
-    lists.sum_room = arena_take(&arena, row_ranks_sum_room(ranks, lists.most_summed), 1);
+    lists.sum_scratch = arena_take(&arena, row_ranks_sum_scratch(ranks, lists.most_summed), 1);
     lists.choice = arena_take(&arena, size_product(total, grouped->rounds), sizeof *lists.choice);
     lists.tokens = arena_take(&arena, size_product(num_lists, most), sizeof *lists.tokens);
     lists.scores = arena_take(&arena, size_product(num_lists, most), sizeof *lists.scores);
@@ -64,7 +64,7 @@ struct lha_lists lha_lists_on(const struct grouped *grouped, const struct proble
 static void sum_over_ranks(void *argument, float *x, size_t n)
 {
     const struct lha_lists *lists = argument;
-    row_ranks_sum(lists->ranks, lists->pool, x, n, lists->sum_room);
+    row_ranks_sum(lists->ranks, lists->pool, x, n, lists->sum_scratch);
 }
 
 void lha_lists_open(struct lha_lists *lists, const struct problem *problem)

@@ -19,7 +19,7 @@ struct lha_lists {
     struct pool *pool;
     struct grouped_across across; /* for grouped */
     /* scratch */
-    void *sum_room;             /* of sums of up to most_summed floats */
+    void *sum_scratch;          /* of sums of up to most_summed floats */
     uint32_t *choice;           /* (total, rounds) */
     uint32_t *tokens;           /* (lists, count): the best tokens of this rank */
     float *scores;              /* and their p */

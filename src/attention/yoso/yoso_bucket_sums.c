@@ -51,8 +51,8 @@ void yoso_bucket_sums_lay_out(struct yoso_bucket_sums *sums, struct arena *arena
             arena_take(arena, size_product(sums->at_once, buckets_of(hashing) + 1), sizeof(uint32_t));
     }
     sums->sums = arena_take(arena, size_product(sums->at_once, one), sizeof(float));
-    sums->sum_room =
-        arena_take(arena, row_ranks_sum_room(shape->ranks, size_product(sums->at_once, one / 2)), 1);
+    sums->sum_scratch =
+        arena_take(arena, row_ranks_sum_scratch(shape->ranks, size_product(sums->at_once, one / 2)), 1);
 }
 
 struct work {
@@ -187,9 +187,9 @@ void yoso_bucket_sums_add(const struct problem *problem, const struct yoso_bucke
         size_t floats = side_floats(&work);
         pool_run(problem->pool, sort_unit, &work, 2 * work.count);
         pool_run(problem->pool, sum_keys, &work, PARTS * work.count);
-        row_ranks_sum(problem->ranks, problem->pool, sum_of(&work, 1, 0, 0), floats, sums->sum_room);
+        row_ranks_sum(problem->ranks, problem->pool, sum_of(&work, 1, 0, 0), floats, sums->sum_scratch);
         hash_by_hash(&work, use_and_sum_queries);
-        row_ranks_sum(problem->ranks, problem->pool, sum_of(&work, 0, 0, 0), floats, sums->sum_room);
+        row_ranks_sum(problem->ranks, problem->pool, sum_of(&work, 0, 0, 0), floats, sums->sum_scratch);
         hash_by_hash(&work, use_keys);
     }
 }

@@ -16,7 +16,7 @@ struct yoso_bucket_sums {
     uint32_t *rows[2]; /* (at_once, n) queries and keys, sorted by code */
     uint32_t *ends[2]; /* (at_once, 2^tau + 1): bucket b has rows ends[b] .. ends[b + 1) */
     float *sums;       /* (2, at_once, 2^tau, width, ld): of queries and of keys */
-    void *sum_room;
+    void *sum_scratch;
 };
 
 /* Bytes that a rank sends. dim, value_dim: of unit rows and values; bias: normalize sum. */

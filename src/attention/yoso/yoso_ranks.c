@@ -79,8 +79,8 @@ void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const str
     ranks->weights.tables = ranks->values.tables == NULL ? NULL : ranks->values.tables + value_floats;
     if (shape->causal)
         ranks->others = arena_take(arena, size_sum(value_floats, weight_floats), sizeof(float));
-    ranks->sum_room =
-        arena_take(arena, row_ranks_sum_room(shape->ranks, size_sum(value_floats, weight_floats)), 1);
+    ranks->sum_scratch =
+        arena_take(arena, row_ranks_sum_scratch(shape->ranks, size_sum(value_floats, weight_floats)), 1);
     if (!backward)
         return;
     ranks->by_sums = sums_are_less(ranks, options, shape);
@@ -116,7 +116,7 @@ void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ra
         values.tables = ranks->others;
         weights.tables = ranks->others + (ranks->weights.tables - ranks->values.tables);
     } else {
-        row_ranks_sum(problem->ranks, problem->pool, values.tables, floats, ranks->sum_room);
+        row_ranks_sum(problem->ranks, problem->pool, values.tables, floats, ranks->sum_scratch);
     }
     const struct table_rows taken = {.codes = to, .out = rows->out, .ld_out = rows->ld_out};
     const struct table_rows counted = {.codes = to, .out = sums, .ld_out = 1};

@@ -26,7 +26,7 @@ struct yoso_ranks {
     struct hashing hashing;
     size_t most, width;                 /* keys of a rank, at most; columns of a unit row */
     struct table_state values, weights; /* of V or G; of 1 / m, in forward with normalize sum. Adjacent */
-    void *sum_room;
+    void *sum_scratch;
     float *others; /* causal: the tables of the ranks before or after */
     /* backward */
     bool by_sums; /* sums by bucket in place of the ring */

@@ -39,7 +39,8 @@ struct pooled_space pooled_head_lay(const struct pooled_head *pooled, const stru
     };
     if (rows->cut != NULL) {
         size_t floats = size_product(rows->num_sequences, pooled->dim);
-        s.sum_room = arena_take(&arena, row_ranks_sum_room(row_ranks_count(rows->cut->ranks), floats), 1);
+        s.sum_scratch =
+            arena_take(&arena, row_ranks_sum_scratch(row_ranks_count(rows->cut->ranks), floats), 1);
     }
     s.features = pooled->pairs ? arena_take(&arena, features, sizeof(float)) : s.pooled;
     if (training) {
@@ -61,7 +62,7 @@ void pooled_head_forward(const struct pooled_head *pooled, const struct rows *ro
     pooling_forward(pooled->pooling, pooled->max_len, rows, s->pooled, s->partial, x, pooled->dim);
     if (rows->cut != NULL)
         row_ranks_sum(rows->cut->ranks, rows->pool, s->pooled, rows->num_sequences * pooled->dim,
-                      s->sum_room);
+                      s->sum_scratch);
     if (pooled->pairs)
         pair_forward(s->features, s->pooled, count, pooled->dim);
     memset(s->features + count * width, 0, spare * width * sizeof(float));

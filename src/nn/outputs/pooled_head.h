@@ -33,7 +33,7 @@ struct pooled_space {
     float *pooled, *partial;           /* (head_rows of sequences): dim */
     float *features, *hidden, *logits; /* (head_rows of examples): 4 dim (`pooled` itself if an example is one
                                           sequence), head_kept, outputs */
-    void *sum_room;                    /* of ranks that share sequences */
+    void *sum_scratch;                 /* of ranks that share sequences */
     /* in training; otherwise NULL */
     float *dlogits, *dpooled, *dfeatures, *dhidden; /* as above */
     size_t bytes;

@@ -20,7 +20,7 @@ struct reading {
     size_t width;             /* fields of a record */
     size_t date;              /* field of the date */
     size_t *fields;           /* (columns) field of each column */
-    size_t room;              /* values that fit into series->values */
+    size_t capacity;          /* values that fit into series->values */
     struct index_table names; /* the first field of each name */
     uint32_t *copies;         /* (width) fields of that name, at the first of them */
 };
@@ -156,8 +156,8 @@ static hashattn_status read_row(struct host *host, struct reading *reading)
     FAIL_IF(csv->count != reading->width, host, HASHATTN_BAD_FILE, "%zu fields, the header has %zu",
             csv->count, reading->width);
     TRY(calendar_add(host, &series->calendar, csv->fields[reading->date]));
-    TRY(memory_grow(host, &series->values, &reading->room, series->times * series->columns, series->columns,
-                    sizeof *series->values, "values of the series"));
+    TRY(memory_grow(host, &series->values, &reading->capacity, series->times * series->columns,
+                    series->columns, sizeof *series->values, "values of the series"));
     double *row = series->values + series->times * series->columns;
     for (size_t c = 0; c < series->columns; c++) {
         struct piece cell = csv->fields[reading->fields[c]];

@@ -81,7 +81,7 @@ enum { SECTION_MOST = 1 << 16, SECTIONS_LEAST = 256 };
 /* The tokens of a section; grown and freed with a host of malloc. */
 struct slot {
     struct token_document document;
-    size_t count, ids_room, ends_room;
+    size_t count, ids_capacity, ends_capacity;
 };
 
 struct worker {
@@ -100,10 +100,10 @@ struct job {
     struct worker *workers; /* (threads) */
     size_t num_workers;
     struct section_block block;
-    struct slot *slots; /* (slots_room) of the sections of a block */
-    size_t num_slots, slots_room;
-    struct token_document *documents; /* (documents_room) those with tokens, for ORDER_NSP */
-    size_t num_documents, documents_room;
+    struct slot *slots; /* (slots_capacity) of the sections of a block */
+    size_t num_slots, slots_capacity;
+    struct token_document *documents; /* (documents_capacity) those with tokens, for ORDER_NSP */
+    size_t num_documents, documents_capacity;
     struct token_writer writers[SPLIT_COUNT];
     bool open[SPLIT_COUNT];
     uint64_t done, total; /* bytes of text */
@@ -118,7 +118,7 @@ static hashattn_status encode(struct worker *worker, const char *text, const str
     struct sentences *sentences = &worker->sentences;
     TRY(sentences_split(host, (struct piece){text + section->start, section->size}, section->wrapped,
                         sentences));
-    TRY(memory_grow(host, &document->ends, &slot->ends_room, 0, sentences->count, sizeof *document->ends,
+    TRY(memory_grow(host, &document->ends, &slot->ends_capacity, 0, sentences->count, sizeof *document->ends,
                     "ends of sentences"));
     size_t start = 0;
     slot->count = document->num_sentences = 0;
@@ -128,7 +128,7 @@ static hashattn_status encode(struct worker *worker, const char *text, const str
                            (struct piece){sentences->text + start, sentences->ends[i] - start}, &options,
                            &encoding));
         start = sentences->ends[i];
-        TRY(memory_grow(host, &document->ids, &slot->ids_room, slot->count, encoding.count,
+        TRY(memory_grow(host, &document->ids, &slot->ids_capacity, slot->count, encoding.count,
                         sizeof *document->ids, "tokens of a document"));
         if (encoding.count > 0)
             memcpy(document->ids + slot->count, encoding.ids, encoding.count * sizeof *document->ids);
@@ -151,7 +151,7 @@ static hashattn_status encode_block(struct job *job)
     struct host *host = job->host;
     size_t count = job->block.count;
     if (count > job->num_slots) {
-        TRY(memory_grow(host, &job->slots, &job->slots_room, job->num_slots, count - job->num_slots,
+        TRY(memory_grow(host, &job->slots, &job->slots_capacity, job->num_slots, count - job->num_slots,
                         sizeof *job->slots, "documents of a block"));
         memset(job->slots + job->num_slots, 0, (count - job->num_slots) * sizeof *job->slots);
         job->num_slots = count;
@@ -215,7 +215,7 @@ static hashattn_status list_others(struct job *job)
     for (size_t i = 0; i < job->block.count; i++) {
         if (job->slots[i].count == 0)
             continue;
-        TRY(memory_grow(job->host, &job->documents, &job->documents_room, job->num_documents, 1,
+        TRY(memory_grow(job->host, &job->documents, &job->documents_capacity, job->num_documents, 1,
                         sizeof *job->documents, "documents of a block"));
         job->documents[job->num_documents++] = job->slots[i].document;
     }

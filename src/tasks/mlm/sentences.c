@@ -42,7 +42,7 @@ hashattn_status sentences_split(struct host *host, struct piece text, bool wrapp
 {
     size_t used = 0, feeds = 0, spaces = 0, enough = wrapped ? 2 : 1;
     sentences->count = 0;
-    TRY(memory_grow(host, &sentences->text, &sentences->text_room, 0, text.size, 1, "sentences"));
+    TRY(memory_grow(host, &sentences->text, &sentences->text_capacity, 0, text.size, 1, "sentences"));
     char *out = sentences->text;
     for (size_t i = 0; i < text.size; i++) {
         char c = text.bytes[i];
@@ -53,7 +53,7 @@ hashattn_status sentences_split(struct host *host, struct piece text, bool wrapp
         }
         if (spaces > 0 && used > 0) {
             if (feeds >= enough || (!(c >= 'a' && c <= 'z') && ends_with_stop(out, used))) {
-                TRY(memory_grow(host, &sentences->ends, &sentences->ends_room, sentences->count, 2,
+                TRY(memory_grow(host, &sentences->ends, &sentences->ends_capacity, sentences->count, 2,
                                 sizeof *sentences->ends, "ends of sentences"));
                 sentences->ends[sentences->count++] = used;
             }
@@ -64,7 +64,7 @@ hashattn_status sentences_split(struct host *host, struct piece text, bool wrapp
     }
     if (used == 0)
         return HASHATTN_OK;
-    TRY(memory_grow(host, &sentences->ends, &sentences->ends_room, sentences->count, 1,
+    TRY(memory_grow(host, &sentences->ends, &sentences->ends_capacity, sentences->count, 1,
                     sizeof *sentences->ends, "ends of sentences"));
     sentences->ends[sentences->count++] = used;
     return HASHATTN_OK;

@@ -13,7 +13,7 @@
 struct sentences {
     char *text;   /* the sentences one after another; every one but the first begins with a space */
     size_t *ends; /* (count) of each sentence in `text` */
-    size_t count, text_room, ends_room;
+    size_t count, text_capacity, ends_capacity;
 };
 void sentences_free(struct host *host, struct sentences *sentences);
 

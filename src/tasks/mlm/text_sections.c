@@ -54,8 +54,8 @@ static hashattn_status end_section(struct section_reader *reader, bool wrapped)
 {
     struct section_block *block = reader->block;
     if (reader->has_text) {
-        TRY(memory_grow(reader->host, &block->list, &block->list_room, block->count, 1, sizeof *block->list,
-                        "sections of a text"));
+        TRY(memory_grow(reader->host, &block->list, &block->list_capacity, block->count, 1,
+                        sizeof *block->list, "sections of a text"));
         block->list[block->count++] =
             (struct text_section){reader->start, block->used - reader->start, reader->indices++, wrapped};
     } else {
@@ -78,7 +78,7 @@ static hashattn_status add_line(struct section_reader *reader, struct piece line
 {
     struct section_block *block = reader->block;
     bool blank = is_blank(line);
-    TRY(memory_grow(reader->host, &block->text, &block->text_room, block->used, line.size + 1, 1,
+    TRY(memory_grow(reader->host, &block->text, &block->text_capacity, block->used, line.size + 1, 1,
                     "text of a block"));
     if (line.size > 0)
         memcpy(block->text + block->used, line.bytes, line.size);

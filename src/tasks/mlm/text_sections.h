@@ -25,7 +25,7 @@ struct text_section {
 struct section_block {
     char *text;
     struct text_section *list; /* (count) */
-    size_t count, used, text_room, list_room;
+    size_t count, used, text_capacity, list_capacity;
 };
 void section_block_free(struct host *host, struct section_block *block);
 

@@ -83,8 +83,8 @@ hashattn_status token_writer_add(struct host *host, struct token_writer *writer,
     bool pair = header->order != ORDER_NONE;
     size_t length = a.count + b.count + (pair ? 3 : 2);
     assert(length <= header->seq_len && (pair ? b.count > 0 : b.count == 0));
-    TRY(memory_grow(host, &writer->records, &writer->room, header->num_examples, 1, sizeof *writer->records,
-                    "lengths of examples"));
+    TRY(memory_grow(host, &writer->records, &writer->capacity, header->num_examples, 1,
+                    sizeof *writer->records, "lengths of examples"));
     writer->records[header->num_examples++] =
         (struct token_record){(uint32_t)length, (uint32_t)(a.count + 2), label};
     header->num_tokens += length;

@@ -42,7 +42,7 @@ struct token_writer {
     struct token_header header;
     uint32_t start, end; /* ids of the special tokens around texts */
     struct token_record *records;
-    size_t room;
+    size_t capacity;
 };
 /* header: order, tokenizer, num_ids and seq_len. Call commit or abandon after success. */
 hashattn_status token_writer_open(struct host *host, const char *path, const struct token_header *header,

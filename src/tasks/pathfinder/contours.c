@@ -130,7 +130,7 @@ static float conflict(const struct drawing *drawing, const struct paddle *paddle
     return most;
 }
 
-static void take_room(const struct drawing *drawing, const struct paddle *paddle)
+static void occupy(const struct drawing *drawing, const struct paddle *paddle)
 {
     struct box box = box_of(drawing, paddle);
     for (int r = box.top; r <= box.bottom; r++)
@@ -243,7 +243,7 @@ static bool extend(const struct drawing *drawing, struct contour *contour)
             left -= weights[i];
         if (weights[i] == 0 || conflict(drawing, &candidates[i], false) >= most_overlap)
             continue;
-        take_room(drawing, last);
+        occupy(drawing, last);
         contour->paddles[contour->count++] = candidates[i];
         contour->pivot = pivot;
         return true;
@@ -251,7 +251,7 @@ static bool extend(const struct drawing *drawing, struct contour *contour)
     return false;
 }
 
-static void clear_room(const struct drawing *drawing)
+static void clear_space(const struct drawing *drawing)
 {
     int last = drawing->side - 1;
     for (int r = 0; r <= last; r++)
@@ -263,7 +263,7 @@ static void clear_room(const struct drawing *drawing)
 /* One try at both target contours, from an empty picture. */
 static bool draw_targets(const struct drawing *drawing, size_t length, struct contour targets[2])
 {
-    clear_room(drawing);
+    clear_space(drawing);
     if (!draw_seed(drawing, drawing->seed_distance, &targets[0]))
         return false;
     struct direction away = draw_direction(drawing->random);
@@ -277,7 +277,7 @@ static bool draw_targets(const struct drawing *drawing, size_t length, struct co
         if (!extend(drawing, &targets[0]) || !extend(drawing, &targets[1]))
             return false;
     for (int i = 0; i < 2; i++)
-        take_room(drawing, &targets[i].paddles[targets[i].count - 1]);
+        occupy(drawing, &targets[i].paddles[targets[i].count - 1]);
     return true;
 }
 
@@ -290,7 +290,7 @@ static bool draw_distractor(const struct drawing *drawing, size_t length)
     while (stands && contour.count < length)
         stands = extend(drawing, &contour);
     if (stands) {
-        take_room(drawing, &contour.paddles[contour.count - 1]);
+        occupy(drawing, &contour.paddles[contour.count - 1]);
         draw_contour(drawing, &contour, distractor_light);
     } else {
         memcpy(drawing->canvas->taken, drawing->canvas->kept, bytes);

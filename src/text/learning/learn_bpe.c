@@ -46,21 +46,21 @@ struct learner {
     uint32_t *tokens; /* (bytes of all words) the token that begins at a byte; NO_TOKEN: none does */
     uint32_t *sizes;  /* (the same) bytes of a token, at its first and at its last byte */
     struct node *nodes;
-    size_t num_nodes, nodes_room;
+    size_t num_nodes, nodes_capacity;
     uint32_t free_nodes; /* list */
     struct pair *pairs;
-    size_t num_pairs, pairs_room;
+    size_t num_pairs, pairs_capacity;
     struct index_table table; /* indices of pairs */
     struct queued *heap;
-    size_t heap_count, heap_room;
+    size_t heap_count, heap_capacity;
     uint32_t *touched; /* pairs */
-    size_t num_touched, touched_room;
+    size_t num_touched, touched_capacity;
     struct place *places; /* of one pair */
-    size_t places_room;
+    size_t places_capacity;
     uint32_t *merges; /* pairs */
-    size_t num_merges, merges_room;
+    size_t num_merges, merges_capacity;
     char *joined; /* the bytes of a new token */
-    size_t joined_room;
+    size_t joined_capacity;
 };
 
 static void learner_free(struct learner *learner)
@@ -84,7 +84,7 @@ static hashattn_status get_pair(struct learner *learner, uint32_t left, uint32_t
         if ((*pair)->left == left && (*pair)->right == right)
             return HASHATTN_OK;
     }
-    TRY(memory_grow(learner->host, &learner->pairs, &learner->pairs_room, learner->num_pairs, 1,
+    TRY(memory_grow(learner->host, &learner->pairs, &learner->pairs_capacity, learner->num_pairs, 1,
                     sizeof *learner->pairs, "pairs of tokens"));
     index_table_add(&learner->table, hash, (uint32_t)learner->num_pairs);
     *pair = &learner->pairs[learner->num_pairs++];
@@ -100,7 +100,7 @@ static hashattn_status list_place(struct learner *learner, struct pair *pair, st
     } else {
         FAIL_IF(learner->num_nodes >= NO_NODE, learner->host, HASHATTN_INVALID,
                 "the text has too many different words: more than %u pairs in words", NO_NODE);
-        TRY(memory_grow(learner->host, &learner->nodes, &learner->nodes_room, learner->num_nodes, 1,
+        TRY(memory_grow(learner->host, &learner->nodes, &learner->nodes_capacity, learner->num_nodes, 1,
                         sizeof *learner->nodes, "places of pairs"));
         node = (uint32_t)learner->num_nodes++;
     }
@@ -124,7 +124,7 @@ static hashattn_status push(struct learner *learner, uint32_t index)
     struct pair *pair = &learner->pairs[index];
     if (pair->queued == pair->count)
         return HASHATTN_OK;
-    TRY(memory_grow(learner->host, &learner->heap, &learner->heap_room, learner->heap_count, 1,
+    TRY(memory_grow(learner->host, &learner->heap, &learner->heap_capacity, learner->heap_count, 1,
                     sizeof *learner->heap, "queue of pairs"));
     pair->queued = pair->count;
     const struct queued entry = {pair->count, pair->left, pair->right, index};
@@ -221,7 +221,7 @@ static hashattn_status change(struct learner *learner, uint32_t left, uint32_t r
     if (by < 0)
         return HASHATTN_OK;
     if (!pair->touched) {
-        TRY(memory_grow(learner->host, &learner->touched, &learner->touched_room, learner->num_touched, 1,
+        TRY(memory_grow(learner->host, &learner->touched, &learner->touched_capacity, learner->num_touched, 1,
                         sizeof *learner->touched, "changed pairs"));
         learner->touched[learner->num_touched++] = (uint32_t)(pair - learner->pairs);
         pair->touched = true;
@@ -271,7 +271,7 @@ static hashattn_status take_places(struct learner *learner, struct pair *pair, s
     *count = 0;
     for (uint32_t node = pair->places, next; node != NO_NODE; node = next) {
         next = learner->nodes[node].next;
-        TRY(memory_grow(learner->host, &learner->places, &learner->places_room, *count, 1,
+        TRY(memory_grow(learner->host, &learner->places, &learner->places_capacity, *count, 1,
                         sizeof *learner->places, "places of a pair"));
         learner->places[(*count)++] = learner->nodes[node].place;
         learner->nodes[node].next = learner->free_nodes;
@@ -288,7 +288,7 @@ static hashattn_status join(struct learner *learner, uint32_t left, uint32_t rig
 {
     struct piece a = vocabulary_get(learner->vocabulary, left),
                  b = vocabulary_get(learner->vocabulary, right);
-    TRY(memory_grow(learner->host, &learner->joined, &learner->joined_room, 0, a.size + b.size, 1,
+    TRY(memory_grow(learner->host, &learner->joined, &learner->joined_capacity, 0, a.size + b.size, 1,
                     "a token"));
     memcpy(learner->joined, a.bytes, a.size);
     memcpy(learner->joined + a.size, b.bytes, b.size);
@@ -306,7 +306,7 @@ static hashattn_status merge(struct learner *learner, uint32_t index)
     size_t count;
     TRY(join(learner, left, right, &result));
     if (!learner->pairs[index].merged) {
-        TRY(memory_grow(learner->host, &learner->merges, &learner->merges_room, learner->num_merges, 1,
+        TRY(memory_grow(learner->host, &learner->merges, &learner->merges_capacity, learner->num_merges, 1,
                         sizeof *learner->merges, "merges"));
         learner->merges[learner->num_merges++] = index;
     }

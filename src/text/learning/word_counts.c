@@ -29,9 +29,9 @@ hashattn_status word_counts_add_word(struct host *host, struct word_counts *coun
         }
     }
     FAIL_IF(word.size > UINT32_MAX, host, HASHATTN_INVALID, "a word of %zu bytes", word.size);
-    TRY(memory_grow(host, &counts->list, &counts->list_room, counts->count, 1, sizeof *counts->list,
+    TRY(memory_grow(host, &counts->list, &counts->list_capacity, counts->count, 1, sizeof *counts->list,
                     "words"));
-    TRY(memory_grow(host, &counts->bytes, &counts->bytes_room, counts->num_bytes, word.size, 1, "words"));
+    TRY(memory_grow(host, &counts->bytes, &counts->bytes_capacity, counts->num_bytes, word.size, 1, "words"));
     memcpy(counts->bytes + counts->num_bytes, word.bytes, word.size);
     counts->list[counts->count] = (struct word_count){counts->num_bytes, (uint32_t)word.size, 1};
     counts->num_bytes += word.size;

@@ -18,9 +18,9 @@ struct word_count {
 /* Zeroed at first. */
 struct word_counts {
     char *bytes; /* all words, one after another */
-    size_t num_bytes, bytes_room;
+    size_t num_bytes, bytes_capacity;
     struct word_count *list; /* (count) in order of first occurrence */
-    size_t count, list_room;
+    size_t count, list_capacity;
     struct index_table words; /* indices in the list */
 };
 void word_counts_free(struct host *host, struct word_counts *counts);

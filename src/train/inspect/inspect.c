@@ -166,12 +166,12 @@ hashattn_status inspect(struct host *host, const struct train_setup *setup, stru
                         .callback = callback,
                         .user = user};
     const struct params *params = model_params(model);
-    void *room = NULL;
+    void *packed = NULL;
     hashattn_status status;
     count = count == 0 || count > dataset->count ? dataset->count : count;
     TRY(inspect_check(host, model, probe));
-    TRY_DONE(memory_new(host, params_room(params), sizeof(float), "weights laid for products", &room));
-    values = params_lay(params, setup->kernels, setup->pool, values, false, room);
+    TRY_DONE(memory_new(host, params_room(params), sizeof(float), "weights laid for products", &packed));
+    values = params_lay(params, setup->kernels, setup->pool, values, false, packed);
     work.fitting = probe != NULL && probe->steps > 0 && training->count > 0;
     if (work.fitting)
         TRY_DONE(run_examples(setup, model, values, training, probe->steps, seed, &work));
@@ -180,6 +180,6 @@ hashattn_status inspect(struct host *host, const struct train_setup *setup, stru
 done:
     probes_free(&work.probes);
     workspace_free(host, &work.inspections);
-    memory_free(host, room);
+    memory_free(host, packed);
     return status;
 }

@@ -49,14 +49,14 @@ static hashattn_status hashes_of(struct probes *probes, size_t layer, const stru
     if (*found != NULL || count == 0)
         return HASHATTN_OK;
     void *block;
-    if (probes->num_hashes == probes->room) {
-        size_t room = probes->room == 0 ? 16 : 2 * probes->room;
-        TRY(memory_new(probes->host, room, sizeof *probes->hashes, "a list of hashes", &block));
+    if (probes->num_hashes == probes->capacity) {
+        size_t capacity = probes->capacity == 0 ? 16 : 2 * probes->capacity;
+        TRY(memory_new(probes->host, capacity, sizeof *probes->hashes, "a list of hashes", &block));
         if (probes->num_hashes > 0)
             memcpy(block, probes->hashes, probes->num_hashes * sizeof *probes->hashes);
         memory_free(probes->host, probes->hashes);
         probes->hashes = block;
-        probes->room = room;
+        probes->capacity = capacity;
     }
     TRY(memory_new_zeroed(probes->host, size_product(4, count), sizeof(float), "hashes to fit", &block));
     *found = &probes->hashes[probes->num_hashes++];

@@ -28,7 +28,7 @@ struct probes {
     struct host *host;
     const struct probe *probe;
     struct probe_hashes *hashes;
-    size_t num_hashes, room;
+    size_t num_hashes, capacity;
     struct workspace arrays; /* of the plan */
     struct attention_plan plan;
     struct workspace workspace; /* saved, scratch and output of the mechanism */
