@@ -151,44 +151,45 @@ static void print_json(const struct inspected *inspected, const hashattn_model_i
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
-struct asked {
+struct inspect_options {
     const char *data, *split, *plots, *probe;
     size_t examples, layer, fit;
 };
 
-static int report(const struct options *options, const struct asked *asked, const struct inspected *inspected,
-                  const hashattn_model_info *info)
+static int report(const struct options *options, const struct inspect_options *request,
+                  const struct inspected *inspected, const hashattn_model_info *info)
 {
     int code = EXIT_GOOD;
-    if (asked->plots != NULL)
-        code = inspected_plot(inspected, asked->plots, asked->layer, options->common.quiet);
+    if (request->plots != NULL)
+        code = inspected_plot(inspected, request->plots, request->layer, options->common.quiet);
     if (code != EXIT_GOOD)
         return code;
-    (options->common.json ? print_json : print_text)(inspected, info, asked->split);
+    (options->common.json ? print_json : print_text)(inspected, info, request->split);
     return tool_finish();
 }
 
 /* Makes the probe if one is given, or if no head has buckets. The options of mechanisms are then its own, and
    otherwise the model's. */
 static hashattn_status set_options(const struct options *options, hashattn_context *context,
-                                   const struct asked *asked, hashattn_model *model,
+                                   const struct inspect_options *request, hashattn_model *model,
                                    hashattn_attention **probe)
 {
     hashattn_model_info info = {.struct_size = sizeof info};
     hashattn_status status = HASHATTN_OK;
     hashattn_model_describe(model, &info);
-    if (asked->probe == NULL && info.has_buckets) {
+    if (request->probe == NULL && info.has_buckets) {
         for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
             status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
         return status;
     }
-    status = options_mechanism(options, context, asked->probe == NULL ? "lha" : asked->probe, probe);
+    status = options_mechanism(options, context, request->probe == NULL ? "lha" : request->probe, probe);
     if (status == HASHATTN_OK)
         status = hashattn_attention_settle(*probe);
-    return status == HASHATTN_OK ? hashattn_model_probe(model, *probe, asked->fit) : status;
+    return status == HASHATTN_OK ? hashattn_model_probe(model, *probe, request->fit) : status;
 }
 
-static int inspect(const struct options *options, hashattn_context *context, const struct asked *asked)
+static int inspect(const struct options *options, hashattn_context *context,
+                   const struct inspect_options *request)
 {
     hashattn_model *model;
     hashattn_attention *probe = NULL;
@@ -196,18 +197,19 @@ static int inspect(const struct options *options, hashattn_context *context, con
     hashattn_model_info info = {.struct_size = sizeof info};
     hashattn_status status = run_open(context, options->operands[0], &model);
     if (status == HASHATTN_OK)
-        status = set_options(options, context, asked, model, &probe);
+        status = set_options(options, context, request, model, &probe);
     if (status == HASHATTN_OK) {
         hashattn_model_describe(model, &info);
-        status = hashattn_model_inspect(model, asked->data, asked->split, asked->examples,
+        status = hashattn_model_inspect(model, request->data, request->split, request->examples,
                                         options->common.seed_given ? options->common.seed : info.seed,
                                         inspected_hear, &inspected);
     }
-    int code = inspected.no_memory     ? tool_fail(EXIT_RESOURCE, "no memory for the results")
-               : status != HASHATTN_OK ? tool_fail_status(context, status)
-               : inspected.num_heads == 0
-                   ? tool_fail(EXIT_FILE, "split %s has no examples, or no head has attention", asked->split)
-                   : report(options, asked, &inspected, &info);
+    int code =
+        inspected.no_memory     ? tool_fail(EXIT_RESOURCE, "no memory for the results")
+        : status != HASHATTN_OK ? tool_fail_status(context, status)
+        : inspected.num_heads == 0
+            ? tool_fail(EXIT_FILE, "split %s has no examples, or no head has attention", request->split)
+            : report(options, request, &inspected, &info);
     inspected_free(&inspected);
     hashattn_model_free(model);
     hashattn_attention_free(probe);
@@ -217,26 +219,26 @@ static int inspect(const struct options *options, hashattn_context *context, con
 static int run(const struct command *self, int argc, char **argv)
 {
     struct options options;
-    struct asked asked = {.split = "valid", .examples = 8, .layer = SIZE_MAX, .fit = 200};
+    struct inspect_options inspect_options = {.split = "valid", .examples = 8, .layer = SIZE_MAX, .fit = 200};
     options_begin(&options, self);
-    options_add_text(&options, "data", &asked.data, "DIR",
+    options_add_text(&options, "data", &inspect_options.data, "DIR",
                      "directory of the data set (default: the one recorded in the run)");
-    options_add_split(&options, &asked.split, "train, valid or test (default valid)");
-    options_add_count(&options, "examples", &asked.examples, "N",
+    options_add_split(&options, &inspect_options.split, "train, valid or test (default valid)");
+    options_add_count(&options, "examples", &inspect_options.examples, "N",
                       "use the first N examples; 0: all. The cost is quadratic in the length (default 8)", 0,
                       1e9);
     options_add_text(
-        &options, "plots", &asked.plots, "DIR",
+        &options, "plots", &inspect_options.plots, "DIR",
         "directory for plots of utility and buckets: gnuplot scripts, and SVG if gnuplot is installed");
-    options_add_count(&options, "layer", &asked.layer, "N",
+    options_add_count(&options, "layer", &inspect_options.layer, "N",
                       "layer whose buckets are plotted individually (default: the first layer with buckets)",
                       0, 255);
     options_add_text(
-        &options, "probe", &asked.probe, "NAME",
+        &options, "probe", &inspect_options.probe, "NAME",
         "lha, lsh or random: measure the buckets that it would form in heads without buckets (default: "
         "lha if no head has buckets). Options of mechanisms are then its own");
     options_add_count(
-        &options, "fit", &asked.fit, "N",
+        &options, "fit", &inspect_options.fit, "N",
         "with --probe lha: fit its hashes to the rows of N training examples first (default 200)", 0, 1e9);
     options_add_mechanisms(&options);
     int code;
@@ -246,10 +248,10 @@ static int run(const struct command *self, int argc, char **argv)
         return options_fail(&options, "inspect needs one operand, the run; got %zu", options.num_operands);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
-    if (code == EXIT_GOOD && asked.plots != NULL)
-        code = outputs_check_directory(asked.plots);
+    if (code == EXIT_GOOD && inspect_options.plots != NULL)
+        code = outputs_check_directory(inspect_options.plots);
     if (code == EXIT_GOOD)
-        code = inspect(&options, context, &asked);
+        code = inspect(&options, context, &inspect_options);
     tool_close(context);
     return code;
 }

@@ -122,7 +122,7 @@ static hashattn_status prepare(struct hashattn_pretrained *pretrained)
     void *packed;
     if (pretrained->packed != NULL)
         return HASHATTN_OK;
-    TRY(memory_new(&context->host, pretrained_room(params), sizeof(float), "the weights", &packed));
+    TRY(memory_new(&context->host, pretrained_packed_floats(params), sizeof(float), "the weights", &packed));
     hashattn_status status =
         pretrained_lay(&context->host, &pretrained->origin.files, params, context->kernels, context->pool,
                        pretrained->seed, packed, &pretrained->values);

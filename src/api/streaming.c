@@ -454,27 +454,27 @@ hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stre
 /* ---- chunks of a source -------------------------------------------------------------------------------- */
 
 /* Work done at the same time: `now` is computed, `before` is reported as done, `after` is fetched. */
-struct turn {
+struct chunks_in_flight {
     const hashattn_stream_source *source;
     hashattn_chunk before, now, after; /* no rows: none */
     size_t at_before, at_after;
     hashattn_status fetched;
 };
 
-static hashattn_status hand_over(struct turn *turn)
+static hashattn_status hand_over(struct chunks_in_flight *chunks)
 {
-    const hashattn_stream_source *source = turn->source;
-    if (turn->before.rows > 0 && source->done != NULL)
-        TRY(source->done(source->user, turn->at_before, &turn->before));
-    memset(&turn->after, 0, sizeof turn->after);
-    turn->after.struct_size = sizeof turn->after;
-    return source->fetch(source->user, turn->at_after, &turn->after);
+    const hashattn_stream_source *source = chunks->source;
+    if (chunks->before.rows > 0 && source->done != NULL)
+        TRY(source->done(source->user, chunks->at_before, &chunks->before));
+    memset(&chunks->after, 0, sizeof chunks->after);
+    chunks->after.struct_size = sizeof chunks->after;
+    return source->fetch(source->user, chunks->at_after, &chunks->after);
 }
 
 static void fetch(void *argument)
 {
-    struct turn *turn = argument;
-    turn->fetched = hand_over(turn);
+    struct chunks_in_flight *chunks = argument;
+    chunks->fetched = hand_over(chunks);
 }
 
 static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_source *source, int what,
@@ -486,23 +486,23 @@ static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_so
     FAIL_IF(own.fetch == NULL, host, HASHATTN_INVALID, "source.fetch is NULL");
     size_t start = *position_of(stream, what), computing = start;
     struct pool *pool = stream->context->pool;
-    struct turn turn = {.source = &own, .at_after = start};
+    struct chunks_in_flight chunks = {.source = &own, .at_after = start};
     do {
-        pool_begin_aside(pool, fetch, &turn);
-        hashattn_status computed = turn.now.rows == 0 ? HASHATTN_OK : run_chunk(stream, &turn.now, what);
+        pool_begin_aside(pool, fetch, &chunks);
+        hashattn_status computed = chunks.now.rows == 0 ? HASHATTN_OK : run_chunk(stream, &chunks.now, what);
         pool_end_aside(pool);
         TRY(computed);
-        FAIL_IF(turn.fetched != HASHATTN_OK, host, turn.fetched,
-                "the source failed at row %zu of the sequence", turn.at_after);
-        turn.at_before = computing;
-        computing = turn.at_after;
-        turn.before = turn.now;
-        turn.now = turn.after;
-        turn.at_after += turn.after.rows;
-    } while (turn.now.rows > 0);
-    if (turn.before.rows > 0 && own.done != NULL)
-        FAIL_IF((turn.fetched = own.done(own.user, turn.at_before, &turn.before)) != HASHATTN_OK, host,
-                turn.fetched, "the source failed at row %zu of the sequence", turn.at_before);
+        FAIL_IF(chunks.fetched != HASHATTN_OK, host, chunks.fetched,
+                "the source failed at row %zu of the sequence", chunks.at_after);
+        chunks.at_before = computing;
+        computing = chunks.at_after;
+        chunks.before = chunks.now;
+        chunks.now = chunks.after;
+        chunks.at_after += chunks.after.rows;
+    } while (chunks.now.rows > 0);
+    if (chunks.before.rows > 0 && own.done != NULL)
+        FAIL_IF((chunks.fetched = own.done(own.user, chunks.at_before, &chunks.before)) != HASHATTN_OK, host,
+                chunks.fetched, "the source failed at row %zu of the sequence", chunks.at_before);
     if (rows != NULL)
         *rows = *position_of(stream, what) - start;
     return HASHATTN_OK;

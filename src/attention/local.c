@@ -288,7 +288,7 @@ static struct tile_attention open(const struct problem *problem, struct scratch 
 static size_t first_row(const struct problem *problem)
 {
     size_t first, end;
-    comm_share(problem->ranks->comm, problem->shape.total_rows, &first, &end);
+    comm_span(problem->ranks->comm, problem->shape.total_rows, &first, &end);
     return first;
 }
 

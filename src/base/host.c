@@ -83,8 +83,8 @@ static bool continues(const unsigned char *at, int index)
 static bool disturbs(const unsigned char *at)
 {
     bool line = at[0] == 0xe2 && at[1] == 0x80 && at[2] >= 0xa8 && at[2] <= 0xae,
-         turn = at[0] == 0xe2 && at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
-    return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0) || line || turn;
+         isolate = at[0] == 0xe2 && at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9;
+    return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0) || line || isolate;
 }
 
 void hashattn_message_clean(char *text)

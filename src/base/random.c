@@ -77,7 +77,7 @@ static double own_log(double x)
 }
 
 /* sin and cos of 2 pi u, u in [0, 1): reduced to |angle| <= pi/4, then Taylor to below 1e-15. */
-static void own_sincos_turn(double u, double *sine, double *cosine)
+static void own_sincos_2pi(double u, double *sine, double *cosine)
 {
     static const double sines[] = {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
                                    -1.0 / 5040,          1.0 / 120,        -1.0 / 6,        1};
@@ -125,7 +125,7 @@ void random_normals(uint64_t key, uint64_t first, float *out, size_t n)
         for (int pair = 0; pair < 2; pair++) {
             double u = ((double)words[2 * pair] + 1) * 0x1p-32, v = (double)words[2 * pair + 1] * 0x1p-32;
             double radius = sqrt(-2 * own_log(u)), s, c;
-            own_sincos_turn(v, &s, &c);
+            own_sincos_2pi(v, &s, &c);
             normals[2 * pair] = (float)(radius * c);
             normals[2 * pair + 1] = (float)(radius * s);
         }

@@ -56,18 +56,18 @@ struct comm comm_part(struct comm *whole, int first, int stride, int size)
     return part;
 }
 
-/* ---- shares -------------------------------------------------------------------------------------------- */
+/* ---- spans --------------------------------------------------------------------------------------------- */
 
-void comm_share_of(int rank, int size, size_t count, size_t *first, size_t *end)
+void comm_span_of(int rank, int size, size_t count, size_t *first, size_t *end)
 {
     size_t each = count / (size_t)size, more = count % (size_t)size, r = (size_t)rank;
     *first = r * each + size_min(r, more);
     *end = (r + 1) * each + size_min(r + 1, more);
 }
 
-void comm_share(const struct comm *comm, size_t count, size_t *first, size_t *end)
+void comm_span(const struct comm *comm, size_t count, size_t *first, size_t *end)
 {
-    comm_share_of(comm_rank(comm), comm_size(comm), count, first, end);
+    comm_span_of(comm_rank(comm), comm_size(comm), count, first, end);
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
@@ -207,11 +207,11 @@ static hashattn_status messages_run(struct host *host, struct comm *comm, const 
 
 /* ---- collectives --------------------------------------------------------------------------------------- */
 
-/* The bytes of the share of a rank. */
-static size_t share_bytes(const struct comm *comm, int rank, size_t bytes, size_t size, size_t *first)
+/* The bytes of the span of a rank. */
+static size_t span_bytes(const struct comm *comm, int rank, size_t bytes, size_t size, size_t *first)
 {
     size_t end, count = bytes / size + (bytes % size > 0);
-    comm_share_of(rank, comm->peer.size, count, first, &end);
+    comm_span_of(rank, comm->peer.size, count, first, &end);
     *first = size_min(*first * size, bytes);
     return size_min(end * size, bytes) - *first;
 }
@@ -221,11 +221,11 @@ hashattn_status comm_gather(struct host *host, struct comm *comm, void *items, s
     if (comm_size(comm) == 1 || bytes == 0)
         return HASHATTN_OK;
     struct messages messages = messages_of(comm);
-    size_t mine, own = share_bytes(comm, comm->peer.rank, bytes, size, &mine);
+    size_t mine, own = span_bytes(comm, comm->peer.rank, bytes, size, &mine);
     /* Each rank begins with its neighbour, so that not all send to rank 0 at first. */
     for (int i = 1; i < comm->peer.size; i++) {
         int other = (comm->peer.rank + i) % comm->peer.size;
-        size_t at, theirs = share_bytes(comm, other, bytes, size, &at);
+        size_t at, theirs = span_bytes(comm, other, bytes, size, &at);
         message_add(comm, messages.sends, &messages.num_sends, other, (char *)items + mine, own);
         message_add(comm, messages.receives, &messages.num_receives, other, (char *)items + at, theirs);
     }

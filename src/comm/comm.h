@@ -58,8 +58,8 @@ static inline int comm_world_rank(const struct comm *comm, int rank)
 
 /* The items [*first, *end) of `count` that belong to a rank: contiguous, in the order of the ranks, and as
    many for each as for any other, or one more. */
-void comm_share_of(int rank, int size, size_t count, size_t *first, size_t *end);
-void comm_share(const struct comm *comm, size_t count, size_t *first, size_t *end);
+void comm_span_of(int rank, int size, size_t count, size_t *first, size_t *end);
+void comm_span(const struct comm *comm, size_t count, size_t *first, size_t *end);
 
 /* ---- all ranks together ---- */
 
@@ -81,7 +81,7 @@ hashattn_status comm_end(struct host *host, struct comm *comm, struct transfer *
 /* Both at once. */
 hashattn_status comm_exchange(struct host *host, struct comm *comm, const hashattn_message *sends,
                               size_t num_sends, const hashattn_message *receives, size_t num_receives);
-/* items: `bytes` bytes in items of `size`; the last one may be shorter. Each rank has filled its share;
+/* items: `bytes` bytes in items of `size`; the last one may be shorter. Each rank has filled its span;
    afterwards every rank has all. */
 hashattn_status comm_gather(struct host *host, struct comm *comm, void *items, size_t bytes, size_t size);
 /* Copies rank 0's bytes to all ranks. */

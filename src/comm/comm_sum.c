@@ -1,4 +1,4 @@
-/* A share of the elements is a range of cache lines. Shorts are packed before they are sent, and widened
+/* The span of a rank is a range of cache lines. Shorts are packed before they are sent, and widened
    before they are added.
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/comm_sum.h"
@@ -14,7 +14,7 @@ enum { LINE_FLOATS = 16 };
 static size_t piece_of(const struct comm *comm, int rank, size_t n, size_t *first)
 {
     size_t end;
-    comm_share_of(rank, comm_size(comm), (n + LINE_FLOATS - 1) / LINE_FLOATS, first, &end);
+    comm_span_of(rank, comm_size(comm), (n + LINE_FLOATS - 1) / LINE_FLOATS, first, &end);
     *first = size_min(*first * LINE_FLOATS, n);
     return size_min(end * LINE_FLOATS, n) - *first;
 }
@@ -22,7 +22,7 @@ static size_t piece_of(const struct comm *comm, int rank, size_t n, size_t *firs
 static size_t nodes_of(const struct comm *comm, int rank, size_t leaves, struct tree_node nodes[TREE_NODES])
 {
     size_t first, end;
-    comm_share_of(rank, comm_size(comm), leaves, &first, &end);
+    comm_span_of(rank, comm_size(comm), leaves, &first, &end);
     return tree_nodes(leaves, first, end, nodes);
 }
 
@@ -197,7 +197,7 @@ hashattn_status sum_range_begin(struct host *host, const struct comm_sum *sum, s
                       &range->transfer);
 }
 
-hashattn_status sum_range_turn(struct host *host, const struct comm_sum *sum, struct sum_range *range)
+hashattn_status sum_range_reduce(struct host *host, const struct comm_sum *sum, struct sum_range *range)
 {
     const struct range_memory memory = memory_on(sum, range->n, range->scratch);
     struct comm *comm = sum->comm;
@@ -261,7 +261,7 @@ hashattn_status comm_sum(struct host *host, struct comm *comm, struct pool *pool
             .comm = comm, .pool = pool, .leaves = leaves, .nodes = nodes, .sum = sum};
         struct sum_range range = {.n = n, .scratch = block};
         TRY(sum_range_begin(host, &job, &range));
-        TRY(sum_range_turn(host, &job, &range));
+        TRY(sum_range_reduce(host, &job, &range));
         return sum_range_end(host, &job, &range);
     }
     if (sum != nodes[0] && n > 0)

@@ -1,7 +1,7 @@
-/* The sum of one array per leaf of a tree (sum_tree.h), whose leaves are spread over the ranks in shares
-   (comm_share). The bits depend on the number of leaves only.
-   Each rank sums a share of the elements: it receives that share of every node, adds it in the tree, and
-   sends the result to all. With R ranks whose shares are single nodes, each sends 2 (R - 1) / R arrays of n
+/* The sum of one array per leaf of a tree (sum_tree.h), whose leaves are spread over the ranks in spans
+   (comm_span). The bits depend on the number of leaves only.
+   Each rank sums a span of the elements: it receives that span of every node, adds it in the tree, and
+   sends the result to all. With R ranks whose spans are single nodes, each sends 2 (R - 1) / R arrays of n
    floats, the least that any all-reduce needs (Patarasuk and Yuan 2009), or of half as many bytes with
    TREE_BF16. A range of elements can be summed before others are known, and several ranges can be under way
    (sum_stream.h).
@@ -19,7 +19,7 @@ struct comm_sum {
     struct pool *pool;
     size_t leaves;
     enum tree_precision precision; /* of the nodes, which are rounded to it */
-    float *const *nodes;           /* arrays of tree_nodes of this rank's share of the leaves; overwritten */
+    float *const *nodes;           /* arrays of tree_nodes of this rank's span of the leaves; overwritten */
     float *sum;                    /* the same on all ranks; it may be nodes[0] */
 };
 /* Elements [first, first + n) on their way, in `scratch`: sum_range_scratch bytes, for itself alone until the
@@ -37,7 +37,7 @@ uint64_t sum_range_bytes(const struct comm_sum *sum, size_t n);
    others, adds them, and begins to send the sums. End waits for the sums of others. range->transfer is that
    of the step before, for polls. */
 hashattn_status sum_range_begin(struct host *host, const struct comm_sum *sum, struct sum_range *range);
-hashattn_status sum_range_turn(struct host *host, const struct comm_sum *sum, struct sum_range *range);
+hashattn_status sum_range_reduce(struct host *host, const struct comm_sum *sum, struct sum_range *range);
 hashattn_status sum_range_end(struct host *host, const struct comm_sum *sum, struct sum_range *range);
 
 /* The same for whole arrays of n float32, on any number of ranks. scratch: comm_sum_scratch bytes. */

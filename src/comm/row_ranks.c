@@ -7,7 +7,7 @@
 size_t row_ranks_rows(const struct row_ranks *ranks, int rank, size_t total)
 {
     size_t first, end;
-    comm_share_of(rank, comm_size(ranks->comm), total, &first, &end);
+    comm_span_of(rank, comm_size(ranks->comm), total, &first, &end);
     return end - first;
 }
 
@@ -72,8 +72,8 @@ void row_ranks_gather(struct row_ranks *ranks, void *items, size_t bytes, size_t
 }
 
 /* The communicator has memory for one message to each rank and one from each. */
-static hashattn_status trade(const struct row_ranks *ranks, const struct row_piece *out,
-                             const struct row_piece *in)
+static hashattn_status exchange(const struct row_ranks *ranks, const struct row_piece *out,
+                                const struct row_piece *in)
 {
     struct comm *comm = ranks->comm;
     int size = comm_size(comm), rank = comm_rank(comm);
@@ -89,13 +89,13 @@ static hashattn_status trade(const struct row_ranks *ranks, const struct row_pie
     return comm_exchange(ranks->host, comm, sends, num_sends, receives, num_receives);
 }
 
-void row_ranks_trade(struct row_ranks *ranks, const struct row_piece *out, const struct row_piece *in)
+void row_ranks_exchange(struct row_ranks *ranks, const struct row_piece *out, const struct row_piece *in)
 {
     int size = comm_size(ranks->comm), rank = comm_rank(ranks->comm);
     if (in[rank].bytes != out[rank].bytes && in[rank].size > 0)
         memcpy(in[rank].bytes, out[rank].bytes, in[rank].size);
     if (ranks->status == HASHATTN_OK && size > 1)
-        ranks->status = trade(ranks, out, in);
+        ranks->status = exchange(ranks, out, in);
     for (int i = 0; i < size && ranks->status != HASHATTN_OK; i++)
         if (in[i].size > 0)
             memset(in[i].bytes, 0, in[i].size);

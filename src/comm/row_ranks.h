@@ -1,4 +1,4 @@
-/* The ranks that hold the rows of one sequence together, each a contiguous span of them (comm_share_of). A
+/* The ranks that hold the rows of one sequence together, each a contiguous span of them (comm_span_of). A
    pass of a model cannot fail, so the first failure is kept in `status`: after it nothing is sent, and zeros
    take the place of what would have arrived. Whoever runs a pass looks at the status after it. Every function
    is collective.
@@ -50,7 +50,7 @@ void row_ranks_ring(struct row_ranks *ranks, const void *out, void *in, size_t s
 /* As a ring that is open: the first rank receives zeros. backward: bytes go to the rank before, and the last
    one receives zeros. */
 void row_ranks_shift(struct row_ranks *ranks, const void *out, void *in, size_t size, bool backward);
-/* items: `bytes` bytes in items of `size`, of which each rank has its share (comm_gather); afterwards all. */
+/* items: `bytes` bytes in items of `size`, of which each rank has its span (comm_gather); afterwards all. */
 void row_ranks_gather(struct row_ranks *ranks, void *items, size_t bytes, size_t size);
 /* x (n) becomes the largest of each number over the ranks. scratch: (ranks, n). */
 void row_ranks_largest(struct row_ranks *ranks, float *x, size_t n, float *scratch);
@@ -62,7 +62,7 @@ struct row_piece {
 };
 /* Sends out[r] to rank r and receives in[r] from it, (ranks) each, which must agree on the sizes. What a rank
    has for itself is copied, unless out and in are the same. */
-void row_ranks_trade(struct row_ranks *ranks, const struct row_piece *out, const struct row_piece *in);
+void row_ranks_exchange(struct row_ranks *ranks, const struct row_piece *out, const struct row_piece *in);
 
 /* Copies the first rank's bytes to all. */
 void row_ranks_from_first(struct row_ranks *ranks, void *bytes, size_t size);

@@ -64,7 +64,7 @@ bool sum_stream_next(const struct sum_stream *stream, size_t *first, size_t *n)
 
 typedef hashattn_status range_step(struct host *host, const struct comm_sum *sum, struct sum_range *range);
 
-/* A step of a range. Turn and end finish the oldest exchange; begin and turn start one. */
+/* A step of a range. Reduce and end finish the oldest exchange; begin and reduce start one. */
 static void take(struct sum_stream *stream, range_step *step, size_t index)
 {
     struct sum_range *range = &stream->ranges[index];
@@ -78,17 +78,17 @@ static void take(struct sum_stream *stream, range_step *step, size_t index)
         stream->order[stream->listed++] = range;
 }
 
-static void turn_next(struct sum_stream *stream)
+static void reduce_next(struct sum_stream *stream)
 {
-    if (stream->turned >= AHEAD)
+    if (stream->reduced >= AHEAD)
         take(stream, sum_range_end, stream->ended++);
-    take(stream, sum_range_turn, stream->turned++);
+    take(stream, sum_range_reduce, stream->reduced++);
 }
 
 void sum_stream_begin(struct sum_stream *stream)
 {
     if (stream->begun >= AHEAD)
-        turn_next(stream);
+        reduce_next(stream);
     take(stream, sum_range_begin, stream->begun++);
 }
 
@@ -106,8 +106,8 @@ void sum_stream_poll(struct sum_stream *stream)
 
 hashattn_status sum_stream_end(struct sum_stream *stream)
 {
-    while (stream->turned < stream->count)
-        turn_next(stream);
+    while (stream->reduced < stream->count)
+        reduce_next(stream);
     while (stream->ended < stream->count)
         take(stream, sum_range_end, stream->ended++);
     return stream->status;

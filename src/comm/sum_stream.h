@@ -1,9 +1,9 @@
 /* A sum over ranks (comm_sum.h) whose elements become known from the last to the first, as those of a
    gradient do in a backward pass: it goes on its way in ranges while the rest is computed. The ranges are the
-   same on all ranks, and so is the order of their steps: range k begins, range k - 2 turns, range k - 4 ends.
-   So a rank waits in it only if the network is two ranges behind. The bits are those of comm_sum, because
-   elements do not depend on each other. Messages move only in calls of MPI, hence the polls. After a failure
-   nothing is sent.
+   same on all ranks, and so is the order of their steps: range k begins, range k - 2 is reduced, range k - 4
+   ends. So a rank waits in it only if the network is two ranges behind. The bits are those of comm_sum,
+   because elements do not depend on each other. Messages move only in calls of MPI, hence the polls. After a
+   failure nothing is sent.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef COMM_SUM_STREAM_H
 #define COMM_SUM_STREAM_H
@@ -19,7 +19,7 @@ struct sum_stream {
     const struct comm_sum *sum;
     hashattn_status status;
     struct sum_range ranges[SUM_RANGES];
-    size_t count, begun, turned, ended;
+    size_t count, begun, reduced, ended;
     struct sum_range *order[2 * SUM_RANGES]; /* exchanges in the order in which they began */
     size_t listed, finished,
         arrived; /* of `order`: all; those that steps have waited for; known to be over */

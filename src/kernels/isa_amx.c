@@ -11,9 +11,9 @@
 
 #include "kernels/simd_bf16_amx.h"
 #include "kernels/simd_hash_amx.h"
-#include "kernels/simd_share_avx512.h"
+#include "kernels/simd_permute_avx512.h"
+#include "kernels/simd_pool_avx512.h"
 #include "kernels/simd_slots.h"
-#include "kernels/simd_turn_avx512.h"
 
 enum { TILE_CONTENTS = 18 }; /* the bit of XCR0 */
 
@@ -29,7 +29,7 @@ const struct isa isa_amx = {
     .kernels =
         {
             .name = "amx",
-            .hash.share = hash_share_avx512,
+            .hash.pooled_codes = hash_pooled_codes_avx512,
             .hash.unit = hash_unit_avx512,
             .hash.unit_backward = hash_unit_backward_avx512,
             .hash.codes_dp = hash_codes_dp_amx,

@@ -13,7 +13,7 @@ const struct isa isa_avx2 = {
     .kernels =
         {
             .name = "avx2",
-            .hash.share = hash_share,
+            .hash.pooled_codes = hash_pooled_codes,
             .hash.unit = hash_unit,
             .hash.unit_backward = hash_unit_backward,
             SIMD_SHORT_PRODUCTS,

@@ -8,16 +8,16 @@
 #include "kernels/vec_avx512.h"
 #include "kernels/vec_dot2_avx512bf16.h"
 
-#include "kernels/simd_share_avx512.h"
+#include "kernels/simd_permute_avx512.h"
+#include "kernels/simd_pool_avx512.h"
 #include "kernels/simd_slots.h"
-#include "kernels/simd_turn_avx512.h"
 
 const struct isa isa_avx512bf16 = {
     .needs = X86_AVX512 | X86_AVX512VNNI | X86_AVX512BF16,
     .kernels =
         {
             .name = "avx512bf16",
-            .hash.share = hash_share_avx512,
+            .hash.pooled_codes = hash_pooled_codes_avx512,
             .hash.unit = hash_unit_avx512,
             .hash.unit_backward = hash_unit_backward_avx512,
             SIMD_SHORT_PRODUCTS,

@@ -31,7 +31,7 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
 {
     size_t a_row = transpose_a ? 1 : ld_a, a_col = transpose_a ? ld_a : 1;
     bool copied = ld_b % PAGE == 0 && m >= COPY_ROWS;
-    float turned[DEPTH * COLS];
+    float transposed[DEPTH * COLS];
     if (k == 0) {
         kernels->tiles.product(c, ld_c, a, a_row, a_col, b, ld_b, m, n, 0, add);
         return;
@@ -40,11 +40,11 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
         size_t deep = size_min(DEPTH, k - depth);
         for (size_t column = 0; column < n; column += COLS) {
             size_t wide = size_min(COLS, n - column), ld_panel = COLS;
-            const float *panel = turned;
+            const float *panel = transposed;
             if (transpose_b) {
-                kernels->tiles.transpose(turned, COLS, b + column * ld_b + depth, ld_b, wide, deep);
+                kernels->tiles.transpose(transposed, COLS, b + column * ld_b + depth, ld_b, wide, deep);
             } else if (copied) {
-                copy_panel(turned, b + depth * ld_b + column, ld_b, deep, wide);
+                copy_panel(transposed, b + depth * ld_b + column, ld_b, deep, wide);
             } else {
                 panel = b + depth * ld_b + column;
                 ld_panel = ld_b;

@@ -153,20 +153,20 @@ void product_weights(const struct kernels *kernels, enum precision precision, fl
 }
 
 /* out (cols, rows) = in (rows, cols), transposed and rounded. */
-static void turn(const struct kernels *kernels, bf16 *out, size_t ld_out, const float *in, size_t ld_in,
-                 size_t rows, size_t cols)
+static void transpose_round(const struct kernels *kernels, bf16 *out, size_t ld_out, const float *in,
+                            size_t ld_in, size_t rows, size_t cols)
 {
-    float turned[BLOCK * BLOCK];
+    float transposed[BLOCK * BLOCK];
     for (size_t i = 0; i < rows; i += BLOCK)
         for (size_t j = 0; j < cols; j += BLOCK) {
             size_t high = size_min(BLOCK, rows - i), wide = size_min(BLOCK, cols - j);
-            kernels->tiles.transpose(turned, BLOCK, in + i * ld_in + j, ld_in, high, wide);
-            kernels->bf16.round(out + j * ld_out + i, ld_out, turned, BLOCK, wide, high);
+            kernels->tiles.transpose(transposed, BLOCK, in + i * ld_in + j, ld_in, high, wide);
+            kernels->bf16.round(out + j * ld_out + i, ld_out, transposed, BLOCK, wide, high);
         }
 }
 
-void product_turned_bf16(const struct kernels *kernels, float *c, size_t ld_c, const float *a, size_t ld_a,
-                         const float *b, size_t ld_b, size_t m, size_t n, size_t k)
+void product_transposed_bf16(const struct kernels *kernels, float *c, size_t ld_c, const float *a,
+                             size_t ld_a, const float *b, size_t ld_b, size_t m, size_t n, size_t k)
 {
     bf16 left[TURNED_ROWS * TURNED_DEPTH], right[TURNED_DEPTH * PANEL];
     for (size_t depth = 0; depth < k; depth += TURNED_DEPTH) {
@@ -175,7 +175,7 @@ void product_turned_bf16(const struct kernels *kernels, float *c, size_t ld_c, c
             size_t high = size_min(TURNED_ROWS, m - row);
             for (size_t i = 0; i < high && deep % 2 == 1; i++)
                 left[i * 2 * pairs + deep] = 0;
-            turn(kernels, left, 2 * pairs, a + depth * ld_a + row, ld_a, deep, high);
+            transpose_round(kernels, left, 2 * pairs, a + depth * ld_a + row, ld_a, deep, high);
             for (size_t column = 0; column < n; column += PANEL) {
                 size_t wide = size_min(PANEL, n - column);
                 kernels->bf16.interleave(right, 2 * PANEL, b + depth * ld_b + column, ld_b, deep, wide);

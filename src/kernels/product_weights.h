@@ -51,7 +51,7 @@ void product_weights(const struct kernels *kernels, enum precision precision, fl
                      bool add);
 
 /* C (m, n) += A^T B, with A (k, m) and B (k, n) rounded to bfloat16: the gradient of weights. */
-void product_turned_bf16(const struct kernels *kernels, float *c, size_t ld_c, const float *a, size_t ld_a,
-                         const float *b, size_t ld_b, size_t m, size_t n, size_t k);
+void product_transposed_bf16(const struct kernels *kernels, float *c, size_t ld_c, const float *a,
+                             size_t ld_a, const float *b, size_t ld_b, size_t m, size_t n, size_t k);
 
 #endif

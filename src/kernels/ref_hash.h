@@ -9,7 +9,7 @@
 #include "kernels/ref_math.h"
 #include "kernels/slots_hash.h"
 
-static size_t turned(const uint32_t *permutation, size_t c)
+static size_t permuted(const uint32_t *permutation, size_t c)
 {
     return permutation == NULL ? c : permutation[c];
 }
@@ -31,7 +31,8 @@ static void hash_unit(float *out, size_t ld_out, float *norm, const float *x, si
         norm[i] = (float)length;
         for (size_t c = 0; c < ld_out; c++)
             out[i * ld_out + c] =
-                c < dim ? (float)((double)(sign_of(sign, c) * row[turned(permutation, c)]) / divisor) : 0.0f;
+                c < dim ? (float)((double)(sign_of(sign, c) * row[permuted(permutation, c)]) / divisor)
+                        : 0.0f;
     }
 }
 
@@ -47,7 +48,7 @@ static void hash_unit_backward(float *dx, size_t ld_dx, const float *du, const f
         for (size_t c = 0; c < dim; c++)
             dot += (double)u[c] * (double)g[c];
         for (size_t c = 0; c < dim; c++)
-            dx[i * ld_dx + turned(permutation, c)] +=
+            dx[i * ld_dx + permuted(permutation, c)] +=
                 sign_of(sign, c) * (float)(((double)g[c] - (double)u[c] * dot) / (double)norm[i]);
     }
 }

@@ -34,9 +34,9 @@ static double shrunk_weight(const float *q, const float *k, size_t dim, unsigned
     return hash_bits * pow(p, hash_bits - 1.0) / (PI * sqrt(1 - x * x));
 }
 
-static void pairs_meetings(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
-                           size_t num_hashes, const float *of_count, const uint32_t *queries,
-                           size_t num_queries, const uint32_t *keys, size_t num_keys)
+static void pairs_equal_codes(float *times, size_t ld, const void *query_codes, const void *key_codes,
+                              bool wide, size_t num_hashes, const float *of_count, const uint32_t *queries,
+                              size_t num_queries, const uint32_t *keys, size_t num_keys)
 {
     for (size_t i = 0; i < num_queries; i++)
         for (size_t j = 0; j < num_keys; j++) {
@@ -94,34 +94,34 @@ static void pairs_bucket_list(const struct bucket_pairs *rows, const struct buck
     }
 }
 
-/* The sum that row `to` of a bucket receives in column c; from the last giver on if some do not meet it. */
-static float bucket_sum(const struct bucket_carry *carry, const struct bucket *b, uint32_t to, size_t c)
+/* The sum that row `to` of a bucket receives in column c; from the last one on if some are not visible to it.
+ */
+static float bucket_sum(const struct bucket_sums *sums, const struct bucket *b, uint32_t to, size_t c)
 {
-    const uint32_t *from = carry->to_queries ? carry->keys + b->first_key : carry->queries + b->first_query;
-    size_t givers = carry->to_queries ? b->num_keys : b->num_queries;
-    bool backwards = carry->visible != NULL && !carry->to_queries;
+    const uint32_t *from = sums->to_queries ? sums->keys + b->first_key : sums->queries + b->first_query;
+    size_t count = sums->to_queries ? b->num_keys : b->num_queries;
+    bool backwards = sums->visible != NULL && !sums->to_queries;
     float sum = 0;
-    for (size_t k = 0; k < givers; k++) {
-        uint32_t row = from[backwards ? givers - 1 - k : k];
-        if (carry->visible == NULL ||
-            (carry->to_queries ? row < carry->visible[to] : to < carry->visible[row]))
-            sum += carry->values[row * carry->ld_values + c];
+    for (size_t k = 0; k < count; k++) {
+        uint32_t row = from[backwards ? count - 1 - k : k];
+        if (sums->visible == NULL || (sums->to_queries ? row < sums->visible[to] : to < sums->visible[row]))
+            sum += sums->values[row * sums->ld_values + c];
     }
     return sum;
 }
 
-static void pairs_carry(const struct bucket_carry *carry)
+static void pairs_bucket_sums(const struct bucket_sums *sums)
 {
-    for (const struct bucket *b = carry->buckets; b < carry->buckets + carry->count; b++) {
-        const uint32_t *to = carry->to_queries ? carry->queries + b->first_query : carry->keys + b->first_key;
-        for (size_t k = 0; k < (carry->to_queries ? b->num_queries : b->num_keys); k++)
-            for (size_t c = 0; c < carry->dim; c++)
-                carry->out[to[k] * carry->ld_out + c] += bucket_sum(carry, b, to[k], c);
+    for (const struct bucket *b = sums->buckets; b < sums->buckets + sums->count; b++) {
+        const uint32_t *to = sums->to_queries ? sums->queries + b->first_query : sums->keys + b->first_key;
+        for (size_t k = 0; k < (sums->to_queries ? b->num_queries : b->num_keys); k++)
+            for (size_t c = 0; c < sums->dim; c++)
+                sums->out[to[k] * sums->ld_out + c] += bucket_sum(sums, b, to[k], c);
     }
 }
 
 #define REF_PAIRS                                                                                            \
-    .pairs.meetings = pairs_meetings, .pairs.bucket = pairs_bucket, .pairs.bucket_list = pairs_bucket_list,  \
-    .pairs.carry = pairs_carry
+    .pairs.equal_codes = pairs_equal_codes, .pairs.bucket = pairs_bucket,                                    \
+    .pairs.bucket_list = pairs_bucket_list, .pairs.bucket_sums = pairs_bucket_sums
 
 #endif

@@ -46,8 +46,8 @@ static void hash_codes_dense(void *codes, bool wide, enum hash_projection projec
         }
 }
 
-static void hash_share(void *codes, bool wide, const void *pool, size_t n, size_t r, size_t num_hashes,
-                       size_t hash_bits, uint32_t *work)
+static void hash_pooled_codes(void *codes, bool wide, const void *pool, size_t n, size_t r, size_t num_hashes,
+                              size_t hash_bits, uint32_t *work)
 {
     (void)work;
     for (size_t i = 0; i < n; i++)
@@ -59,6 +59,6 @@ static void hash_share(void *codes, bool wide, const void *pool, size_t n, size_
         }
 }
 
-#define REF_POOL .hash.codes_dense = hash_codes_dense, .hash.share = hash_share
+#define REF_POOL .hash.codes_dense = hash_codes_dense, .hash.pooled_codes = hash_pooled_codes
 
 #endif

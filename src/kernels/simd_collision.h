@@ -26,8 +26,8 @@ static size_t tiles_collisions(float *power, float *slope, const float *x, size_
             vm is_near = v_either(v_less(u2, near), v_less(v2, near)), opposite = v_less(v2, u2);
             /* One vector of length 0: u^2 = v^2 = 1, a right angle; for unit vectors both are 2 there. */
             vf stretch = v_select(v_less(norms, two), two, one);
-            vf share = v_mul(v_angle(v_mul(v_select(opposite, v2, u2), stretch)), per_pi);
-            vf p = v_select(opposite, share, v_sub(one, share));
+            vf angle_part = v_mul(v_angle(v_mul(v_select(opposite, v2, u2), stretch)), per_pi);
+            vf p = v_select(opposite, angle_part, v_sub(one, angle_part));
             vf lower = v_power(p, hash_bits - 1);
             v_put(power + at, v_mul(lower, p), left);
             if (slope != NULL) {

@@ -53,20 +53,20 @@ static void hash_unit(float *out, size_t ld_out, float *norm, const float *x, si
         vf length = v_set(norm[i] > TINY_NORM ? norm[i] : TINY_NORM);
         for (size_t c = 0; c < dim; c += VLEN) {
             size_t left = dim - c;
-            vf turned = v_get(from + c, left);
+            vf permuted = v_get(from + c, left);
             if (permutation != NULL) {
                 if (left >= VLEN) {
-                    turned = v_gather(from, permutation + c);
+                    permuted = v_gather(from, permutation + c);
                 } else {
                     float lanes[VLEN];
                     for (size_t l = 0; l < left; l++)
                         lanes[l] = from[permutation[c + l]];
-                    turned = v_load_part(lanes, left, v_zero());
+                    permuted = v_load_part(lanes, left, v_zero());
                 }
             }
             if (sign != NULL)
-                turned = v_mul(turned, v_get(sign + c, left));
-            v_put(to + c, v_div(turned, length), left);
+                permuted = v_mul(permuted, v_get(sign + c, left));
+            v_put(to + c, v_div(permuted, length), left);
         }
         for (size_t c = dim; c < ld_out; c++)
             to[c] = 0;

@@ -89,8 +89,8 @@ static void hash_pack_rows(uint32_t *out, size_t ld_out, float *squares, enum ha
 }
 
 /* Row c of the permuted planes of a group, VLEN lanes. */
-INLINE vf pack_turned(const float *planes, size_t c, size_t lane, const uint32_t *permutation,
-                      const float *sign, vf scale)
+INLINE vf pack_permuted(const float *planes, size_t c, size_t lane, const uint32_t *permutation,
+                        const float *sign, vf scale)
 {
     return v_mul(v_load(planes + permutation[c] * HASH_LANES + lane), v_mul(v_set(sign[c]), scale));
 }
@@ -101,8 +101,8 @@ INLINE void pack_planes(const enum hash_projection projection, uint32_t *out, co
     const vf scale = v_set(projection == HASH_INT16_DP ? PACK_ONE : 1.0f);
     for (size_t c = 0; c < dim; c += 2)
         for (size_t lane = 0; lane < HASH_LANES; lane += VLEN) {
-            vf first = pack_turned(planes, c, lane, permutation, sign, scale);
-            vf second = c + 1 < dim ? pack_turned(planes, c + 1, lane, permutation, sign, scale) : v_zero();
+            vf first = pack_permuted(planes, c, lane, permutation, sign, scale);
+            vf second = c + 1 < dim ? pack_permuted(planes, c + 1, lane, permutation, sign, scale) : v_zero();
             vu low = pack_half(projection, first);
             u_store(out + c / 2 * HASH_LANES + lane, u_or(low, u_left(pack_half(projection, second), 16)));
         }
@@ -124,7 +124,7 @@ static void pack_byte_planes(uint32_t *out, const float *planes, size_t dim, con
             for (size_t c = 4 * w; c < 4 * w + 4; c++) {
                 vu byte = u_set(0);
                 if (c < dim)
-                    byte = pack_byte(pack_turned(planes, c, lane, permutation, sign, scale));
+                    byte = pack_byte(pack_permuted(planes, c, lane, permutation, sign, scale));
                 start = u_add(start, byte);
                 word = u_or(u_right(word, 8), u_left(byte, 24));
             }
@@ -152,7 +152,7 @@ static void hash_pack_planes(void *out, enum hash_projection projection, const f
             for (size_t c = 0; c < dim; c++)
                 for (size_t lane = 0; lane < HASH_LANES; lane += VLEN)
                     v_store((float *)out + (group * dim + c) * HASH_LANES + lane,
-                            pack_turned(from, c, lane, permutation, sign, v_set(1.0f)));
+                            pack_permuted(from, c, lane, permutation, sign, v_set(1.0f)));
     }
 }
 

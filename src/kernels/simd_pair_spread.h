@@ -48,11 +48,11 @@ INLINE size_t pair_lines(const size_t vectors)
     return (3 * vectors * VLEN + PAIR_LINE - 1) / PAIR_LINE;
 }
 
-/* Ends a pass in which the first `turns` rows of the block had their `lines` lines prefetched: prefetches
+/* Ends a pass in which the first `fetched` rows of the block had their `lines` lines prefetched: prefetches
    those of the others. */
-INLINE void pair_ahead_passed(struct pair_ahead *ahead, size_t turns, const size_t lines)
+INLINE void pair_ahead_passed(struct pair_ahead *ahead, size_t fetched, const size_t lines)
 {
-    for (size_t r = ahead->first + turns; r < ahead->end; r++)
+    for (size_t r = ahead->first + fetched; r < ahead->end; r++)
         pair_prefetch(ahead->rows[r], ahead->line, lines);
     ahead->line += lines;
 }
@@ -145,9 +145,9 @@ static void pair_spread(const struct pair_side *queries, const struct pair_side 
 
 /* For one or two queries: with x = key - sigma query, dquery += w x and dkey -= sigma w x, so that both share
    one subtraction. */
-INLINE void pair_turn_block(const size_t rows, const size_t vectors, const size_t left,
-                            const struct pair_side *queries, size_t first, const struct pair_side *keys,
-                            const float *weight, const float *sigma, size_t step, size_t c)
+INLINE void pair_tangent_block(const size_t rows, const size_t vectors, const size_t left,
+                               const struct pair_side *queries, size_t first, const struct pair_side *keys,
+                               const float *weight, const float *sigma, size_t step, size_t c)
 {
     vf sum[2][BLOCK_VECTORS], own[2][BLOCK_VECTORS], key[BLOCK_VECTORS], dkey[BLOCK_VECTORS];
     UNROLLED
@@ -169,10 +169,10 @@ INLINE void pair_turn_block(const size_t rows, const size_t vectors, const size_
         UNROLLED
         for (size_t r = 0; r < rows; r++) {
             size_t pair = (first + r) * step + k;
-            vf w = v_set(weight[pair]), turn = v_set(sigma[pair]), back = v_set(weight[pair] * sigma[pair]);
+            vf w = v_set(weight[pair]), along = v_set(sigma[pair]), back = v_set(weight[pair] * sigma[pair]);
             UNROLLED
             for (size_t v = 0; v < vectors; v++) {
-                vf x = v_fnma(turn, own[r][v], key[v]);
+                vf x = v_fnma(along, own[r][v], key[v]);
                 sum[r][v] = v_fma(w, x, sum[r][v]);
                 dkey[v] = v_fnma(back, x, dkey[v]);
             }
@@ -189,30 +189,31 @@ INLINE void pair_turn_block(const size_t rows, const size_t vectors, const size_
     }
 }
 
-INLINE void pair_turn_columns(const size_t vectors, const size_t left, const struct pair_side *queries,
-                              const struct pair_side *keys, const float *weight, const float *sigma,
-                              size_t step, size_t c, struct pair_ahead *ahead)
+INLINE void pair_tangent_columns(const size_t vectors, const size_t left, const struct pair_side *queries,
+                                 const struct pair_side *keys, const float *weight, const float *sigma,
+                                 size_t step, size_t c, struct pair_ahead *ahead)
 {
     size_t r = 0;
     for (; r + 2 <= queries->count; r += 2)
-        pair_turn_block(2, vectors, left, queries, r, keys, weight, sigma, step, c);
+        pair_tangent_block(2, vectors, left, queries, r, keys, weight, sigma, step, c);
     if (r < queries->count)
-        pair_turn_block(1, vectors, left, queries, r, keys, weight, sigma, step, c);
+        pair_tangent_block(1, vectors, left, queries, r, keys, weight, sigma, step, c);
     pair_ahead_passed(ahead, 0, pair_lines(vectors));
 }
 
-INLINE void pair_turn(const struct pair_side *queries, const struct pair_side *keys, const float *weight,
-                      const float *sigma, size_t step, size_t dim, struct pair_ahead *ahead)
+INLINE void pair_add_tangents(const struct pair_side *queries, const struct pair_side *keys,
+                              const float *weight, const float *sigma, size_t step, size_t dim,
+                              struct pair_ahead *ahead)
 {
     size_t c = 0;
     for (; c + BLOCK_VECTORS * VLEN <= dim; c += BLOCK_VECTORS * VLEN)
-        pair_turn_columns(BLOCK_VECTORS, VLEN, queries, keys, weight, sigma, step, c, ahead);
+        pair_tangent_columns(BLOCK_VECTORS, VLEN, queries, keys, weight, sigma, step, c, ahead);
     for (; BLOCK_VECTORS > 2 && c + 2 * VLEN <= dim; c += 2 * VLEN)
-        pair_turn_columns(2, VLEN, queries, keys, weight, sigma, step, c, ahead);
+        pair_tangent_columns(2, VLEN, queries, keys, weight, sigma, step, c, ahead);
     for (; c + VLEN <= dim; c += VLEN)
-        pair_turn_columns(1, VLEN, queries, keys, weight, sigma, step, c, ahead);
+        pair_tangent_columns(1, VLEN, queries, keys, weight, sigma, step, c, ahead);
     if (c < dim)
-        pair_turn_columns(1, dim - c, queries, keys, weight, sigma, step, c, ahead);
+        pair_tangent_columns(1, dim - c, queries, keys, weight, sigma, step, c, ahead);
 }
 
 #endif

@@ -64,8 +64,8 @@ INLINE void pair_shrunk(float *weight, const float *x, size_t size, unsigned has
     for (size_t i = 0; i < size; i += VLEN) {
         size_t left = size - i < VLEN ? size - i : VLEN;
         vf y = v_mul(shrink, v_get(x + i, left));
-        vf share = v_mul(v_angle(v_fnma(two, v_abs(y), two)), per_pi);
-        vf p = v_select(v_less(y, v_zero()), share, v_sub(one, share));
+        vf angle_part = v_mul(v_angle(v_fnma(two, v_abs(y), two)), per_pi);
+        vf p = v_select(v_less(y, v_zero()), angle_part, v_sub(one, angle_part));
         vf sine = v_sqrt(v_mul(v_sub(one, y), v_add(one, y)));
         vf steep = v_div(v_mul(bits_per_pi, v_power(p, hash_bits - 1)), sine);
         v_put(weight + i, v_mul(v_get(weight + i, left), steep), left);

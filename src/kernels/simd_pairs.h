@@ -46,7 +46,7 @@ static void bucket_block(const struct bucket_pairs *bucket, const struct pair_si
         pair_tangent(weight, sigma, u2, queries, keys, bucket->dim, bucket->hash_bits,
                      plain ? PAIR_LEAST_SINE : 0.0f);
         if (!plain)
-            pair_turn(queries, keys, weight, sigma, keys->count, bucket->dim, ahead);
+            pair_add_tangents(queries, keys, weight, sigma, keys->count, bucket->dim, ahead);
     }
     if (plain)
         pair_spread(queries, keys, weight, bucket->dim, ahead);

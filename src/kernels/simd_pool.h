@@ -10,10 +10,10 @@
    are stored twice in a row, which replaces the modulus by a start offset, the same for all tokens. Four
    tokens at a time share the offset and the mask.
 
-   Measured on Zen 4, dim 64, 9 bits, in nanoseconds per token, hashing as a whole and hash.share alone: 64
-   hashes with planes of their own 345 (AVX2 439); 64 from r 17 117 and 6.6 (AVX2 168 and 21); 128 from r 31
-   197 and 14 (AVX2 262 and 23). Products take four fifths of it. Loads that cross a cache line limit
-   hash.share here; simd_share_avx512.h has none.
+   Measured on Zen 4, dim 64, 9 bits, in nanoseconds per token, hashing as a whole and hash.pooled_codes
+   alone: 64 hashes with planes of their own 345 (AVX2 439); 64 from r 17 117 and 6.6 (AVX2 168 and 21); 128
+   from r 31 197 and 14 (AVX2 262 and 23). Products take four fifths of it. Loads that cross a cache line
+   limit hash.pooled_codes here; simd_pool_avx512.h has none.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_POOL_H
 #define KERNELS_SIMD_POOL_H
@@ -24,7 +24,7 @@
 #include "kernels/simd_math.h"
 #include "kernels/slots_hash.h"
 
-enum { SHARE_TOKENS = 4, MOST_HASH_BITS = 24 };
+enum { POOLED_TOKENS = 4, MOST_HASH_BITS = 24 };
 
 /* ---- the codes of the pool ----------------------------------------------------------------------------- */
 
@@ -102,7 +102,7 @@ static void hash_codes_dense(void *codes, bool wide, enum hash_projection projec
 /* ---- gathering ----------------------------------------------------------------------------------------- */
 
 /* One vector of hashes of the same c, for a block of tokens. */
-struct share {
+struct pooled {
     const char *pool;              /* (tokens, pool_step): pool codes, twice in a row */
     char *codes;                   /* (tokens, code_step) */
     size_t pool_step, code_step;   /* bytes */
@@ -111,12 +111,12 @@ struct share {
     size_t count;                  /* codes to store */
 };
 
-INLINE void share_tokens(const size_t tokens, const bool wide, const struct share *s, size_t first)
+INLINE void pooled_tokens(const size_t tokens, const bool wide, const struct pooled *s, size_t first)
 {
     const size_t lanes = wide ? VLEN : 2 * VLEN;
     const char *pool = s->pool + first * s->pool_step;
     char *codes = s->codes + first * s->code_step;
-    vu code[SHARE_TOKENS], mask = u_set(s->bits == 1 ? UINT32_MAX : wide ? 1 : 0x10001);
+    vu code[POOLED_TOKENS], mask = u_set(s->bits == 1 ? UINT32_MAX : wide ? 1 : 0x10001);
     UNROLLED
     for (size_t t = 0; t < tokens; t++)
         code[t] = u_set(0);
@@ -141,13 +141,13 @@ INLINE void share_tokens(const size_t tokens, const bool wide, const struct shar
     }
 }
 
-/* All hashes of up to SHARE_ROWS tokens. A vector that ends before the row does is stored whole: its surplus
+/* All hashes of up to POOL_ROWS tokens. A vector that ends before the row does is stored whole: its surplus
    lanes are overwritten by the next c. */
-INLINE void share_block(const bool wide, char *codes, const char *pool, size_t pool_step, size_t tokens,
-                        size_t r, size_t num_hashes, size_t hash_bits)
+INLINE void pooled_block(const bool wide, char *codes, const char *pool, size_t pool_step, size_t tokens,
+                         size_t r, size_t num_hashes, size_t hash_bits)
 {
     const size_t lanes = wide ? VLEN : 2 * VLEN, size = wide ? sizeof(uint32_t) : sizeof(uint16_t);
-    struct share s = {.pool_step = pool_step, .code_step = num_hashes * size};
+    struct pooled s = {.pool_step = pool_step, .code_step = num_hashes * size};
     for (size_t c = 0; c * r < num_hashes; c++) {
         size_t hashes = num_hashes - c * r < r ? num_hashes - c * r : r;
         s.bits = c == 0 ? 1 : hash_bits;
@@ -158,17 +158,17 @@ INLINE void share_block(const bool wide, char *codes, const char *pool, size_t p
             s.pool = pool + a * size;
             s.codes = codes + hash * size;
             s.count = hash + lanes <= num_hashes ? lanes : left < lanes ? left : lanes;
-            for (; t + SHARE_TOKENS <= tokens; t += SHARE_TOKENS)
-                share_tokens(SHARE_TOKENS, wide, &s, t);
+            for (; t + POOLED_TOKENS <= tokens; t += POOLED_TOKENS)
+                pooled_tokens(POOLED_TOKENS, wide, &s, t);
             for (; t < tokens; t++)
-                share_tokens(1, wide, &s, t);
+                pooled_tokens(1, wide, &s, t);
         }
     }
 }
 
 /* Copies a row of `bytes` bytes twice in a row, in whole vectors if `readable` bytes follow `from`. Calls of
    memcpy took a sixth of the slot's time. */
-INLINE void share_twice(char *to, const char *from, size_t bytes, size_t readable)
+INLINE void pooled_twice(char *to, const char *from, size_t bytes, size_t readable)
 {
     const size_t vector = VLEN * sizeof(uint32_t);
     for (size_t copy = 0; copy < 2; copy++, to += bytes) {
@@ -181,22 +181,22 @@ INLINE void share_twice(char *to, const char *from, size_t bytes, size_t readabl
     }
 }
 
-static void hash_share(void *codes, bool wide, const void *pool, size_t n, size_t r, size_t num_hashes,
-                       size_t hash_bits, uint32_t *work)
+static void hash_pooled_codes(void *codes, bool wide, const void *pool, size_t n, size_t r, size_t num_hashes,
+                              size_t hash_bits, uint32_t *work)
 {
     const size_t size = wide ? sizeof(uint32_t) : sizeof(uint16_t), row = r * size;
     const size_t lanes = wide ? VLEN : 2 * VLEN, step = (2 * r + lanes) * size;
-    memset(work, 0, SHARE_ROWS * step);
-    for (size_t first = 0; first < n; first += SHARE_ROWS) {
-        size_t tokens = n - first < SHARE_ROWS ? n - first : SHARE_ROWS;
+    memset(work, 0, POOL_ROWS * step);
+    for (size_t first = 0; first < n; first += POOL_ROWS) {
+        size_t tokens = n - first < POOL_ROWS ? n - first : POOL_ROWS;
         for (size_t t = 0; t < tokens; t++)
-            share_twice((char *)work + t * step, (const char *)pool + (first + t) * row, row,
-                        (n - first - t) * row);
+            pooled_twice((char *)work + t * step, (const char *)pool + (first + t) * row, row,
+                         (n - first - t) * row);
         char *to = (char *)codes + first * num_hashes * size;
         if (wide)
-            share_block(true, to, (const char *)work, step, tokens, r, num_hashes, hash_bits);
+            pooled_block(true, to, (const char *)work, step, tokens, r, num_hashes, hash_bits);
         else
-            share_block(false, to, (const char *)work, step, tokens, r, num_hashes, hash_bits);
+            pooled_block(false, to, (const char *)work, step, tokens, r, num_hashes, hash_bits);
     }
 }
 

@@ -93,8 +93,8 @@ INLINE vd d_log(vd x)
     return d_add(d_mul(exponent, d_set(0.69314718055994531)), d_mul(d_mul(d_set(2), z), series));
 }
 
-/* own_sincos_turn of base/random.c: an odd quarter q swaps the two; q also sets their signs. */
-INLINE void d_sincos_turn(vd u, vd *sine, vd *cosine)
+/* own_sincos_2pi of base/random.c: an odd quarter q swaps the two; q also sets their signs. */
+INLINE void d_sincos_2pi(vd u, vd *sine, vd *cosine)
 {
     static const double sines[] = {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
                                    -1.0 / 5040,          1.0 / 120,        -1.0 / 6,        1};
@@ -127,7 +127,7 @@ INLINE void normal_pairs(vd normal[2], vd words_u, vd words_v)
     vd scale = d_set(0x1p-32), sine, cosine;
     vd u = d_mul(d_add(words_u, d_set(1)), scale), v = d_mul(words_v, scale);
     vd radius = d_sqrt(d_mul(d_set(-2), d_log(u)));
-    d_sincos_turn(v, &sine, &cosine);
+    d_sincos_2pi(v, &sine, &cosine);
     normal[0] = d_mul(radius, cosine);
     normal[1] = d_mul(radius, sine);
 }

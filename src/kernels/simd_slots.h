@@ -7,16 +7,16 @@
 
 #include "kernels/simd_balance.h"
 #include "kernels/simd_bf16.h"
-#include "kernels/simd_carry.h"
+#include "kernels/simd_bucket_sums.h"
 #include "kernels/simd_collision.h"
 #include "kernels/simd_dropout.h"
+#include "kernels/simd_equal_codes.h"
 #include "kernels/simd_features.h"
 #include "kernels/simd_fixed.h"
 #include "kernels/simd_frame.h"
 #include "kernels/simd_hadamard.h"
 #include "kernels/simd_hash.h"
 #include "kernels/simd_layers.h"
-#include "kernels/simd_meetings.h"
 #include "kernels/simd_pack.h"
 #include "kernels/simd_pairs.h"
 #include "kernels/simd_peak.h"
@@ -30,9 +30,9 @@
 #include "kernels/simd_tiles.h"
 
 #define SIMD_SLOTS                                                                                           \
-    SIMD_BALANCE, SIMD_BF16, SIMD_CARRY, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FEATURES, SIMD_FIXED,            \
-        SIMD_FRAME, SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_MEETINGS, SIMD_PACK, SIMD_PAIRS, SIMD_PEAK,  \
-        SIMD_RANDOM, SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
+    SIMD_BALANCE, SIMD_BF16, SIMD_BUCKET_SUMS, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FEATURES, SIMD_FIXED,      \
+        SIMD_FRAME, SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_EQUAL_CODES, SIMD_PACK, SIMD_PAIRS,          \
+        SIMD_PEAK, SIMD_RANDOM, SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
 
 /* The products of 16-bit numbers and bytes, of every table without tiles. */
 #define SIMD_SHORT_PRODUCTS                                                                                  \

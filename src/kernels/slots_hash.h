@@ -31,8 +31,8 @@ struct hadamard {
     uint32_t scale, widest_scale; /* factors for the groups of stages except the first of a round, or 0 */
 };
 
-/* Rows that hash.share takes at a time, which bounds its work space. */
-enum { SHARE_ROWS = 32 };
+/* Rows that hash.pooled_codes takes at a time, which bounds its work space. */
+enum { POOL_ROWS = 32 };
 
 /* The largest dim of HASH_INT8_DP: sums of 255 x 127 plus the start value fit 31 bits. */
 enum { HASH_INT8_MOST = 32768 };
@@ -111,9 +111,9 @@ struct hash_slots {
 
     /* Codes of hashes that share planes. pool (n, r): codes of r hashes with planes of their own. codes (n,
        num_hashes): bit b of hash a + r c, a < r, is bit b of pool hash (a + b c) % r. Both are uint16_t, or
-       uint32_t if wide. 1 <= r. work: 2 SHARE_ROWS (r + HASH_LANES) words. EXACT. */
-    void (*share)(void *codes, bool wide, const void *pool, size_t n, size_t r, size_t num_hashes,
-                  size_t hash_bits, uint32_t *work);
+       uint32_t if wide. 1 <= r. work: 2 POOL_ROWS (r + HASH_LANES) words. EXACT. */
+    void (*pooled_codes)(void *codes, bool wide, const void *pool, size_t n, size_t r, size_t num_hashes,
+                         size_t hash_bits, uint32_t *work);
 
     /* codes as hash.codes, by transforms instead of products. Rows (n, ld): floats for HASH_F32, words of
        hash.pack_rows for HASH_INT16_DP.

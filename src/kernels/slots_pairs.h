@@ -43,12 +43,12 @@ struct bucket {
     uint32_t first_query, num_queries, first_key, num_keys;
 };
 
-/* Arguments of pairs.carry: one side of each bucket gives, the other receives. */
-struct bucket_carry {
+/* Arguments of pairs.bucket_sums: one side of each bucket gives, the other receives. */
+struct bucket_sums {
     const struct bucket *buckets; /* (count) */
     size_t count;
     const uint32_t *queries, *keys; /* lists of row numbers, ascending within a bucket */
-    const size_t *visible;          /* per query: number of leading keys that meet it; NULL: all */
+    const size_t *visible;          /* per query: number of leading keys that it sees; NULL: all */
     bool to_queries;                /* false: to the keys */
     const float *values;            /* rows of the giving side */
     float *out;                     /* rows of the receiving side, accumulated */
@@ -58,9 +58,9 @@ struct bucket_carry {
 struct pairs_slots {
     /* times[i * ld + j] = of_count[number of hashes in which row queries[i] and row keys[j] have the same
        code]. codes as hash.codes, (n, num_hashes); of_count (num_hashes + 1). EXACT. */
-    void (*meetings)(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
-                     size_t num_hashes, const float *of_count, const uint32_t *queries, size_t num_queries,
-                     const uint32_t *keys, size_t num_keys);
+    void (*equal_codes)(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
+                        size_t num_hashes, const float *of_count, const uint32_t *queries, size_t num_queries,
+                        const uint32_t *keys, size_t num_keys);
 
     /* All pairs (i, j) of one bucket. score = (<dout_i, value_j> + bias_i) * scale * times_ij.
        Constant: w = score; dquery_i += w key_j; dkey_j += w query_i.
@@ -79,8 +79,8 @@ struct pairs_slots {
 
     /* For each bucket, out of each receiving row += (((0 + a) + b) + ...), where a, b, ... are the values of
        the giving rows in order, or from the last one on if the keys receive and visible is set. With visible,
-       query i meets only the keys below visible[i], which never decreases. EXACT. */
-    void (*carry)(const struct bucket_carry *carry);
+       query i sees only the keys below visible[i], which never decreases. EXACT. */
+    void (*bucket_sums)(const struct bucket_sums *sums);
 
     /* pairs.bucket for each bucket of a list (count). queries and keys of `rows` are the lists of row
        numbers; its num_queries, num_keys and times are ignored. TOLERANT. For buckets of one or two pairs,

@@ -59,7 +59,7 @@ static hashattn_status make_blocks(struct host *host, struct layer *layer, size_
     if (plan->training)
         TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", &blocks->dy));
     TRY(memory_new(host, total, sizeof(float), "parameters", &blocks->values));
-    TRY(memory_new(host, params_room(&layer->params), sizeof(float), "weights laid for products",
+    TRY(memory_new(host, params_packed_floats(&layer->params), sizeof(float), "weights packed for products",
                    &blocks->packed));
     TRY(memory_new_zeroed(host, total, sizeof(float), "gradients", &blocks->gradients));
     TRY(memory_new(host, size_product(PARTS, repeats), sizeof(double), "times", &blocks->times));

@@ -42,7 +42,7 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     return HASHATTN_OK;
 }
 
-/* What an evaluation of the first batch takes, its parameters laid for products included. */
+/* What an evaluation of the first batch takes, packed parameters included. */
 static hashattn_status measure_forward(struct stepper *stepper, size_t passes, double *times,
                                        struct step_cost *cost)
 {

@@ -43,8 +43,8 @@ hashattn_status session_open(struct host *host, struct model *model, struct sess
 {
     void *room;
     *session = (struct session){.model = NULL};
-    TRY(memory_new(host, params_room(model_params(model)), sizeof(float), "weights laid for products",
-                   &room));
+    TRY(memory_new(host, params_packed_floats(model_params(model)), sizeof(float),
+                   "weights laid for products", &room));
     session->model = model;
     session->room = room;
     return HASHATTN_OK;

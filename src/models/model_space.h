@@ -27,7 +27,7 @@ void model_space_free(struct host *host, struct model_space *space);
 /* A model that is ready for forward passes: its weights packed once, for any number of batches. */
 struct session {
     struct model *model; /* the caller's; NULL: the session is empty */
-    float *room;         /* params_room floats, or NULL */
+    float *room;         /* params_packed_floats floats, or NULL */
     const float *values; /* of params_lay, once they are packed */
     struct model_space space;
 };

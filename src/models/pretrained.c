@@ -273,7 +273,7 @@ hashattn_status pretrained_load(struct host *host, const struct pretrained *pret
     return HASHATTN_OK;
 }
 
-size_t pretrained_room(const struct params *params)
+size_t pretrained_packed_floats(const struct params *params)
 {
     return size_sum(params->laid, params->total);
 }

@@ -36,8 +36,8 @@ const struct tensor *pretrained_find(const struct pretrained *pretrained, const 
 hashattn_status pretrained_load(struct host *host, const struct pretrained *pretrained,
                                 const struct params *params, uint64_t seed, float *values);
 /* The same, prepared for forward passes as by params_lay, without a block of its own: weights are packed from
-   the mapped files into room (pretrained_room floats). *values is in room. */
-size_t pretrained_room(const struct params *params);
+   the mapped files into room (pretrained_packed_floats floats). *values is in room. */
+size_t pretrained_packed_floats(const struct params *params);
 hashattn_status pretrained_lay(struct host *host, const struct pretrained *pretrained,
                                const struct params *params, const struct kernels *kernels, struct pool *pool,
                                uint64_t seed, float *room, const float **values);

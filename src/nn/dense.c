@@ -83,8 +83,8 @@ void dense_backward(const struct dense *dense, const struct kernels *kernels, co
     /* The gradients of the parameters come first, because dx may overwrite x. */
     float *dweight = slice_at(gradients, dense->weight);
     if (dense->precision == PRECISION_BF16)
-        product_turned_bf16(kernels, dweight, dense->in, dy, dense->out, x, dense->in, dense->out, dense->in,
-                            n);
+        product_transposed_bf16(kernels, dweight, dense->in, dy, dense->out, x, dense->in, dense->out,
+                                dense->in, n);
     else
         product(kernels, dweight, dense->in, dy, dense->out, true, x, dense->in, false, dense->out, dense->in,
                 n, true);

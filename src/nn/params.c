@@ -87,7 +87,7 @@ size_t params_place(struct params *params, size_t k, size_t n)
     return params->laid;
 }
 
-size_t params_room(const struct params *params)
+size_t params_packed_floats(const struct params *params)
 {
     return params->laid == 0 ? 0 : size_sum(params->laid, params->total);
 }

@@ -68,7 +68,7 @@ void params_start(const struct params *params, uint64_t seed, float *values);
 /* Reserves memory for packed weights (k, n). Returns their distance in floats before the values. */
 size_t params_place(struct params *params, size_t k, size_t n);
 /* Floats of the room that params_lay fills; 0: nothing is packed. */
-size_t params_room(const struct params *params);
+size_t params_packed_floats(const struct params *params);
 /* Prepares values for the layers. Returns a copy in `room`, after the packed weights, valid until the values
    change (one step, or a whole session); if nothing is packed, returns the values themselves. Weights that
    no product reads unpacked are not copied. backward: packs for backward passes too. */

@@ -173,8 +173,8 @@ static double forward(const struct objective_pass *pass)
     if (chosen.rows.count == 0)
         return 0;
     transform_rows(&chosen, pass->x, s->places);
-    const struct row_ids asked = {s->ids, s->weights};
-    return tied_output_forward(&masked->output, &chosen.rows, pass->values, &s->output, s->y, &asked);
+    const struct row_ids targets = {s->ids, s->weights};
+    return tied_output_forward(&masked->output, &chosen.rows, pass->values, &s->output, s->y, &targets);
 }
 
 static void backward_chunk(void *argument, size_t chunk, int worker)
@@ -204,9 +204,9 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
     choose(&chosen, pass, list_targets(pass, s));
     if (chosen.rows.count == 0)
         return;
-    const struct row_ids asked = {s->ids, s->weights};
+    const struct row_ids targets = {s->ids, s->weights};
     tied_output_backward(&masked->output, &chosen.rows, pass->values, gradients, &s->output, s->dy, false,
-                         s->y, &asked, (float)(pass->weight / pass->count));
+                         s->y, &targets, (float)(pass->weight / pass->count));
     chosen.chunks = rows_chunks(chosen.rows.tiles, width);
     pool_run(chosen.rows.pool, backward_chunk, &chosen, chosen.chunks);
     rows_reduce(&chosen.rows, slice_at(gradients, masked->transform.first), s->partials, chosen.chunks,

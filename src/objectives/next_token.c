@@ -53,17 +53,17 @@ static double forward(const struct objective_pass *pass)
     if (pass->targets == NULL)
         return 0;
     struct adaptive_output_space space = space_of(pass);
-    const struct row_ids asked = {pass->targets->ids, pass->targets->weights};
-    return adaptive_output_forward(&next->output, pass->rows, pass->values, &space, pass->x, &asked);
+    const struct row_ids targets = {pass->targets->ids, pass->targets->weights};
+    return adaptive_output_forward(&next->output, pass->rows, pass->values, &space, pass->x, &targets);
 }
 
 static void backward(const struct objective_pass *pass, struct slice gradients, float *dx, bool add)
 {
     const struct next_token *next = pass->self;
     struct adaptive_output_space space = space_of(pass);
-    const struct row_ids asked = {pass->targets->ids, pass->targets->weights};
+    const struct row_ids targets = {pass->targets->ids, pass->targets->weights};
     adaptive_output_backward(&next->output, pass->rows, pass->values, gradients, &space, dx, add, pass->x,
-                             &asked, (float)(pass->weight / pass->count));
+                             &targets, (float)(pass->weight / pass->count));
 }
 
 static void count_batch(const struct objective_pass *pass, double *sums)

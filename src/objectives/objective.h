@@ -87,7 +87,8 @@ struct objective {
     enum target_type type;
     bool bare;  /* x is the input, rows of floats: the model has no trunk, and backward gets dx NULL */
     bool whole; /* reads the rows of a sequence together, so ranks cannot share a sequence */
-    bool ties_embedding; /* rows of the trunk meet the embedding table, which is then scaled (nn/embed.h) */
+    bool ties_embedding; /* rows of the trunk are multiplied with the embedding table, which is then scaled
+                            (nn/embed.h) */
 
     const char *const *sums;      /* names, at most OBJECTIVE_SUMS, with "loss" and "count"; ended by NULL */
     const struct metric *metrics; /* with "loss"; ended by name NULL */

@@ -233,12 +233,12 @@ static void add_sums(double *sums, const double *more)
         sums[i] += more[i];
 }
 
-/* This rank's share of the batches. Baselines count the targets of all: that takes only packing. */
-static hashattn_status run_share(struct evaluating *e)
+/* This rank's span of the batches. Baselines count the targets of all: that takes only packing. */
+static hashattn_status run_span(struct evaluating *e)
 {
     double sums[MODEL_SUMS] = {0}; /* of this rank so far */
     size_t first, end, done = 0, tokens = 0;
-    comm_share(&e->grid.data, e->num_batches, &first, &end);
+    comm_span(&e->grid.data, e->num_batches, &first, &end);
     for (size_t index = 0; index < e->num_batches; index++) {
         size_t from = index * e->batch, n = size_min(e->count - from, e->batch);
         packing_range(&e->packed, e->dataset, from, n);
@@ -274,7 +274,7 @@ static hashattn_status overall_metrics(struct host *host, const struct model *mo
 }
 
 /* Results and predictions of all ranks. */
-static hashattn_status gather_share(struct evaluating *e)
+static hashattn_status gather_spans(struct evaluating *e)
 {
     struct comm *comm = e->setup->comm, *data = &e->grid.data, *across = &e->grid.row;
     size_t row = model_outputs(e->model) * sizeof *e->outputs,
@@ -298,7 +298,7 @@ static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
 {
     double sums[MODEL_SUMS] = {0};
     size_t tokens = 0;
-    TRY(gather_share(e));
+    TRY(gather_spans(e));
     for (size_t i = 0; i < e->num_batches; i++) {
         if (e->sums != NULL)
             memcpy(e->sums + i * MODEL_SUMS, e->found[i].sums, sizeof sums);
@@ -333,7 +333,7 @@ static hashattn_status run_all(struct evaluating *e, struct evaluation *result)
     TRY(rank_grid_open(e->host, e->setup->comm, shared == 0 ? 1 : shared, &e->grid));
     hashattn_status status = agree_on_rows(e, evaluating_new(e));
     if (status == HASHATTN_OK)
-        status = run_share(e);
+        status = run_span(e);
     status = comm_agree(e->host, e->setup->comm, status);
     if (status == HASHATTN_OK)
         status = conclude(e, result);

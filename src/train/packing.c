@@ -241,7 +241,7 @@ void packing_cut(struct packed_examples *packed, struct row_ranks *ranks)
         return;
     for (size_t s = 0; s < dataset_sequences(data); s++) {
         size_t first, end, total = data->offsets[s + 1] - offset;
-        comm_share(ranks->comm, total, &first, &end);
+        comm_span(ranks->comm, total, &first, &end);
         keep_rows(data, kept, offset + first, end - first);
         packed->totals[s] = total;
         packed->starts[s] = first;

@@ -44,8 +44,8 @@ hashattn_status ranks_check(struct host *host, struct comm *comm, const struct r
     return status;
 }
 
-hashattn_status ranks_share_state(struct host *host, struct comm *comm, struct train_state *state,
-                                  const struct train_blocks *blocks, size_t total)
+hashattn_status ranks_broadcast_state(struct host *host, struct comm *comm, struct train_state *state,
+                                      const struct train_blocks *blocks, size_t total)
 {
     TRY(comm_broadcast(host, comm, state, sizeof *state));
     TRY(comm_broadcast(host, comm, blocks->values, total * sizeof *blocks->values));

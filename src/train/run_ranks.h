@@ -11,7 +11,7 @@
 hashattn_status ranks_check(struct host *host, struct comm *comm, const struct run_config *config,
                             const struct train_state *state);
 /* Copies the state and the blocks, `total` floats each, of rank 0 to all ranks. */
-hashattn_status ranks_share_state(struct host *host, struct comm *comm, struct train_state *state,
-                                  const struct train_blocks *blocks, size_t total);
+hashattn_status ranks_broadcast_state(struct host *host, struct comm *comm, struct train_state *state,
+                                      const struct train_blocks *blocks, size_t total);
 
 #endif

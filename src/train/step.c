@@ -72,7 +72,7 @@ static hashattn_status make_shards(struct stepper *s)
     size_t shards = (size_t)s->options->shards, total = s->params->total;
     size_t row = row_ranks_count(&s->grid.ranks);
     void *block;
-    comm_share(comm, shards, &s->first_shard, &s->end_shard);
+    comm_span(comm, shards, &s->first_shard, &s->end_shard);
     size_t arrays = tree_most_nodes(shards, s->first_shard, s->end_shard);
     TRY(memory_new(host, size_product(arrays - 1, total), sizeof(float), "gradients of shards", &block));
     s->more = block;
@@ -95,7 +95,7 @@ static float *shard_gradients(const struct stepper *s, size_t index)
 static size_t examples_of(const struct stepper *s, size_t shard, size_t *first)
 {
     size_t end;
-    comm_share_of((int)shard, (int)s->options->shards, (size_t)s->options->batch, first, &end);
+    comm_span_of((int)shard, (int)s->options->shards, (size_t)s->options->batch, first, &end);
     return end - *first;
 }
 
@@ -119,7 +119,7 @@ struct frame {
     int64_t step;
     double counts[TASK_OBJECTIVES]; /* sums of the weights of the targets over all micro-batches */
     struct tree_stack stack;        /* the shards so far, without the last one of this rank */
-    bool asked;                     /* agree_on_sums has been called */
+    bool agreeing;                  /* agree_on_sums has been called */
     hashattn_status agreed;         /* what it has returned */
     /* if several ranks share batches */
     struct comm_sum sum;
@@ -266,7 +266,7 @@ static void move_messages(void *argument)
 /* A failure on any rank is one of all, before they wait for gradients. Once in a step. */
 static hashattn_status agree_on_sums(struct stepper *s, struct frame *frame, hashattn_status status)
 {
-    frame->asked = true;
+    frame->agreeing = true;
     frame->agreed = comm_agree(s->host, s->setup->comm, status);
     return frame->agreed;
 }
@@ -358,11 +358,11 @@ static hashattn_status add_gradients(struct stepper *s, struct frame *frame)
 
 /* Gradients and outcomes of all shards. After all ranks have agreed, they send everything, even if a rank of
    their row has failed since. */
-static hashattn_status share(struct stepper *s, struct frame *frame, hashattn_status status)
+static hashattn_status reduce(struct stepper *s, struct frame *frame, hashattn_status status)
 {
     struct comm *data = &s->grid.data, *row = &s->grid.row;
     size_t bytes = (size_t)s->options->shards * sizeof *s->outcomes;
-    TRY(frame->asked ? frame->agreed : agree_on_sums(s, frame, status));
+    TRY(frame->agreeing ? frame->agreed : agree_on_sums(s, frame, status));
     TRY(add_gradients(s, frame));
     TRY(comm_gather(s->host, data, outcome_of(s, comm_rank(row), 0), bytes, sizeof *s->outcomes));
     TRY(comm_gather(s->host, row, s->outcomes, (size_t)comm_size(row) * bytes, bytes));
@@ -385,7 +385,7 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struc
     profile_lap(s->setup->profile, PROFILE_LAYING);
     batches_counts(&s->batches, (uint64_t)step * accumulate, accumulate, frame.counts);
     open_stream(&frame);
-    TRY(share(s, &frame, run_shards(s, &frame)));
+    TRY(reduce(s, &frame, run_shards(s, &frame)));
     add_outcomes(s, counted, outcome);
     outcome->norm = optim_norm(&s->optim, s->gradients);
     if (!isfinite(outcome->norm))

@@ -33,7 +33,7 @@ static void shares_cover_everything_once(void **state)
             size_t at = 0;
             for (int rank = 0; rank < size; rank++) {
                 size_t first, end;
-                comm_share_of(rank, size, count, &first, &end);
+                comm_span_of(rank, size, count, &first, &end);
                 assert_true(first == at && end >= first && end - first <= count / (size_t)size + 1);
                 at = end;
             }
@@ -50,7 +50,7 @@ static void gather(struct comm *comm, void *argument)
         unsigned char items[50];
         size_t first, end, count = (bytes + 3) / 4;
         memset(items, 0xe0 + comm_rank(comm), sizeof items);
-        comm_share(comm, count, &first, &end);
+        comm_span(comm, count, &first, &end);
         for (size_t i = 4 * first; i < 4 * end && i < bytes; i++)
             items[i] = (unsigned char)(i + 1);
         rank_require(comm_gather(&host, comm, items, bytes, 4) == HASHATTN_OK);
@@ -303,7 +303,7 @@ static void count_bytes(struct comm *comm, void *argument)
     char items[30] = {0};
     uint64_t others = (uint64_t)comm_size(comm) - 1;
     size_t first, end;
-    comm_share(comm, 10, &first, &end);
+    comm_span(comm, 10, &first, &end);
     rank_require(comm_gather(&host, comm, items, 30, 3) == HASHATTN_OK);
     rank_require(comm->bytes_sent == others * 3 * (end - first));
 }

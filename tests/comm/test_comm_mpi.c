@@ -65,7 +65,7 @@ static void sum_eight(struct host *host, struct comm *comm)
     void *room = malloc(comm_sum_scratch(comm, LEAVES, N) + 1);
     size_t first, end;
     rank_require(pool_new(host, 1, &pool) == HASHATTN_OK && sum != NULL && room != NULL);
-    comm_share(comm, LEAVES, &first, &end);
+    comm_span(comm, LEAVES, &first, &end);
     size_t count = tree_nodes(LEAVES, first, end, nodes);
     for (size_t k = 0; k < count; k++) {
         arrays[k] = malloc(N * sizeof **arrays);

@@ -82,14 +82,14 @@ static void trade_in_rows(struct comm *comm, void *argument)
         out[s] = (struct row_piece){sent[s], (size_t)(r + 2 * s)};
         in[s] = (struct row_piece){come[s], (size_t)(s + 2 * r)};
     }
-    row_ranks_trade(&grid.ranks, out, in);
+    row_ranks_exchange(&grid.ranks, out, in);
     for (int s = 0; s < shared; s++)
         for (int i = 0; i < s + 2 * r + 1; i++)
             rank_require(come[s][i] == (i < s + 2 * r ? 16 * s + r : 0xff));
     row_ranks_largest(&grid.ranks, largest, 2, room);
     rank_require(largest[0] == (float)(shared - 1) && largest[1] == (float)(-row * shared));
     size_t count = 2 * (size_t)shared + 1, first, end;
-    comm_share(&grid.row, count, &first, &end);
+    comm_span(&grid.row, count, &first, &end);
     for (size_t i = 0; i < count; i++)
         items[i] = i >= first && i < end ? (uint32_t)(10 * i + 1) : 0;
     row_ranks_gather(&grid.ranks, items, count * sizeof *items, sizeof *items);
@@ -165,7 +165,7 @@ static void wait_for_a_silent_rank(struct comm *comm, void *argument)
         rank_require(x[0] == 0 && x[N - 1] == 0 && in[0] == 0 && comm->bytes_sent == sent);
         const struct row_piece out[] = {{x, 4}, {x, 4}}, gets[] = {{in, 4}, {in + 1, 4}};
         in[1] = 1;
-        row_ranks_trade(&grid.ranks, out, gets);
+        row_ranks_exchange(&grid.ranks, out, gets);
         rank_require(in[1] == 0 && comm->bytes_sent == sent);
     }
     free(room);

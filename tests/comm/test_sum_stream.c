@@ -49,7 +49,7 @@ static void sum(struct comm *comm, void *argument)
     size_t first, end, n, known = c->n;
     host_init(&host);
     rank_require(pool_new(&host, 2, &pool) == HASHATTN_OK);
-    comm_share(comm, c->leaves, &first, &end);
+    comm_span(comm, c->leaves, &first, &end);
     size_t count = tree_nodes(c->leaves, first, end, nodes);
     for (size_t k = 0; k < count; k++) {
         arrays[k] = malloc(c->n * sizeof *arrays[k]);

@@ -187,8 +187,8 @@ static void codes_int8(struct scene *s)
 static void share(struct scene *s)
 {
     enum { POOL = 13 };
-    uint32_t *work = malloc(2 * SHARE_ROWS * (POOL + HASH_LANES) * sizeof *work);
-    s->kernels->hash.share(s->others, false, s->codes, ROWS, POOL, HASHES, BITS, work);
+    uint32_t *work = malloc(2 * POOL_ROWS * (POOL + HASH_LANES) * sizeof *work);
+    s->kernels->hash.pooled_codes(s->others, false, s->codes, ROWS, POOL, HASHES, BITS, work);
     give(s, s->others, sizeof s->others);
     free(work);
 }
@@ -252,7 +252,8 @@ static void meetings(struct scene *s)
     uint32_t rows[ROWS];
     for (uint32_t i = 0; i < ROWS; i++)
         rows[i] = ROWS - 1 - i;
-    s->kernels->pairs.meetings(s->x, ROWS, s->codes, s->others, false, HASHES, s->y, rows, ROWS, rows, ROWS);
+    s->kernels->pairs.equal_codes(s->x, ROWS, s->codes, s->others, false, HASHES, s->y, rows, ROWS, rows,
+                                  ROWS);
     give(s, s->x, ROWS * ROWS * sizeof *s->x);
 }
 
@@ -266,17 +267,17 @@ static void carry(struct scene *s)
         visible[i] = i / 3 * 3;
     }
     for (int side = 0; side < 4; side++)
-        s->kernels->pairs.carry(&(struct bucket_carry){.buckets = list,
-                                                       .count = 3,
-                                                       .queries = rows,
-                                                       .keys = rows,
-                                                       .visible = side / 2 ? visible : NULL,
-                                                       .to_queries = side % 2,
-                                                       .values = s->z,
-                                                       .out = s->x,
-                                                       .ld_values = s->ld,
-                                                       .ld_out = s->ld,
-                                                       .dim = s->dim});
+        s->kernels->pairs.bucket_sums(&(struct bucket_sums){.buckets = list,
+                                                            .count = 3,
+                                                            .queries = rows,
+                                                            .keys = rows,
+                                                            .visible = side / 2 ? visible : NULL,
+                                                            .to_queries = side % 2,
+                                                            .values = s->z,
+                                                            .out = s->x,
+                                                            .ld_values = s->ld,
+                                                            .ld_out = s->ld,
+                                                            .dim = s->dim});
     give_rows(s, s->x);
 }
 
@@ -395,14 +396,14 @@ static const struct {
     {"hash.pack_*, codes_dp, codes_dense of int16-dp", codes_int16, 0x6d3c4d509ea2ad50u},
     {"hash.pack_*, codes_dp, codes_dense of bf16-dp", codes_bf16, 0xae16eadbe375d2d3u},
     {"hash.pack_*, codes_dp, codes_dense of int8-dp", codes_int8, 0xdff85e03acc99208u},
-    {"hash.share", share, 0x3ec1681c7ea71e6fu},
+    {"hash.pooled_codes", share, 0x3ec1681c7ea71e6fu},
     {"hash.codes_hadamard", codes_hadamard, 0xa2bd009e58b0c338u},
     {"layers.add_bias", add_bias, 0xe218c7a5b13cf011u},
     {"layers.add_bias_backward", add_bias_backward, 0x075490f5bc2c0599u},
     {"layers.convolve", convolve, 0xbdd66140b20f774bu},
     {"layers.dropout", dropout, 0xf9fd732da64b5edau},
-    {"pairs.meetings", meetings, 0x2a6eadeca7529300u},
-    {"pairs.carry", carry, 0x50aa3be394bc6d6cu},
+    {"pairs.equal_codes", meetings, 0x2a6eadeca7529300u},
+    {"pairs.bucket_sums", carry, 0x50aa3be394bc6d6cu},
     {"rows.scale, scale_both, multiply", rows_scaled, 0xe2b49cf77657381cu},
     {"rows.count_above, list_above, largest_size, all_finite", rows_counted, 0x53dd0f48479487f6u},
     {"rows.gate, axpy", rows_gated, 0x928256c373b88b39u},

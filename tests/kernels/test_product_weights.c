@@ -58,7 +58,7 @@ static void poison(const struct kernels *kernels)
     for (size_t i = 0; i < M * K; i++)
         a[i] = NAN;
     product_weights(kernels, PRECISION_BF16, c, N, a, K, weights, M, N, K, false);
-    product_turned_bf16(kernels, c, N, a, M, a, N, M, N, K);
+    product_transposed_bf16(kernels, c, N, a, M, a, N, M, N, K);
     free(a), free(c), free(weights);
 }
 
@@ -174,7 +174,7 @@ static void the_gradient_of_weights_is_the_turned_product(void **state)
             poison(*all);
             float *ra = operands(*all, PRECISION_BF16, a, k * ld_a),
                   *rb = operands(*all, PRECISION_BF16, b, k * ld_b);
-            product_turned_bf16(*all, c, ld_c, a, ld_a, b, ld_b, m, n, k);
+            product_transposed_bf16(*all, c, ld_c, a, ld_a, b, ld_b, m, n, k);
             for (size_t i = 0; i < m; i++) {
                 for (size_t j = 0; j < n; j++) {
                     double sum = (double)before[i * ld_c + j], size = fabs(sum);

@@ -1,12 +1,12 @@
-/* hash.codes_dense and hash.share on every table. The oracles are hash.codes and hash.codes_dp with the same
-   planes in their own layout, and the formula of the contract.
-   Bugs planted and caught: the signs of a second block of 16 planes shifted the wrong way; the third block of
-   24-bit codes left out; a run of 16 hashes that starts at the wrong block; the start values of int8-dp
-   skipped; a surplus row written; the low instead of the high lanes of a block taken; the step of c = 1 for
-   all c; bit 0 that starts at c; the second copy of a row of the pool left out; the last row of the pool read
-   past its end; a later block of rows read from the first; whole codes copied for c = 1; the last
-   vector of a row stored whole. With AVX-512: indices not reduced modulo r, the
-   c of the first lane for all, a row of the pool read past its end, the last vector of a row stored whole.
+/* hash.codes_dense and hash.pooled_codes on every table. The oracles are hash.codes and hash.codes_dp with
+   the same planes in their own layout, and the formula of the contract. Bugs planted and caught: the signs of
+   a second block of 16 planes shifted the wrong way; the third block of 24-bit codes left out; a run of 16
+   hashes that starts at the wrong block; the start values of int8-dp skipped; a surplus row written; the low
+   instead of the high lanes of a block taken; the step of c = 1 for all c; bit 0 that starts at c; the second
+   copy of a row of the pool left out; the last row of the pool read past its end; a later block of rows read
+   from the first; whole codes copied for c = 1; the last vector of a row stored whole. With AVX-512: indices
+   not reduced modulo r, the c of the first lane for all, a row of the pool read past its end, the last vector
+   of a row stored whole.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
@@ -135,25 +135,26 @@ static uint32_t read_code(const char *data, size_t size, size_t at)
 
 static void check_share(const struct kernels *kernels, size_t n, size_t r, size_t m, size_t bits)
 {
-    size_t size = bits > 16 ? 4 : 2, words = 2 * SHARE_ROWS * (r + HASH_LANES);
+    size_t size = bits > 16 ? 4 : 2, words = 2 * POOL_ROWS * (r + HASH_LANES);
     struct codes pool = codes_new(n * r, size), codes = codes_new(n * m, size), row = codes_new(m, size);
     float *work = guard_floats(words);
     for (size_t i = 0; i < n * r; i++) {
         uint32_t code = (uint32_t)random_key(n + r, RANDOM_BENCH, i) & (((uint32_t)1 << bits) - 1);
         memcpy(pool.data + i * size, &code, size);
     }
-    kernels->hash.share(codes.data, size == 4, pool.data, n, r, m, bits, (uint32_t *)(void *)work);
+    kernels->hash.pooled_codes(codes.data, size == 4, pool.data, n, r, m, bits, (uint32_t *)(void *)work);
     for (size_t i = 0; i < n; i++) {
         for (size_t h = 0; h < m; h++) {
             uint32_t want = 0, got = read_code(codes.data, size, i * m + h);
             for (size_t b = 0; b < bits; b++)
                 want |= read_code(pool.data, size, i * r + (h % r + b * (h / r)) % r) & (uint32_t)1 << b;
             if (got != want)
-                fail_msg("hash.share of %s: row %zu of %zu, r %zu m %zu bits %zu: hash %zu has %x, want %x",
-                         kernels->name, i, n, r, m, bits, h, got, want);
+                fail_msg(
+                    "hash.pooled_codes of %s: row %zu of %zu, r %zu m %zu bits %zu: hash %zu has %x, want %x",
+                    kernels->name, i, n, r, m, bits, h, got, want);
         }
-        kernels->hash.share(row.data, size == 4, pool.data + i * r * size, 1, r, m, bits,
-                            (uint32_t *)(void *)work);
+        kernels->hash.pooled_codes(row.data, size == 4, pool.data + i * r * size, 1, r, m, bits,
+                                   (uint32_t *)(void *)work);
         check_same_bits(row.data, codes.data + i * m * size, m * size, "a row alone");
     }
     codes_free(&pool), codes_free(&codes), codes_free(&row);

@@ -39,7 +39,7 @@ static void make_layer(struct host *host, const struct model_config *config, str
     made->x = aligned_zeros(made->floats);
     made->dy = aligned_zeros(made->floats);
     made->values = aligned_zeros(total);
-    made->room = aligned_zeros(params_room(&made->params));
+    made->room = aligned_zeros(params_packed_floats(&made->params));
     made->gradients = aligned_zeros(total);
     random_normals(random_key(seed, RANDOM_BENCH, 0), 0, made->x, used);
     random_normals(random_key(seed, RANDOM_BENCH, 1), 0, made->dy, used);
@@ -104,7 +104,8 @@ static void a_layer_computes_real_passes(void **state)
         config.max_len = ROWS;
         make_layer(&small.host, &config, rows, SEED, training, 1 + REPEATS, &made); /* one warms up */
         size_t narrow = made.floats * sizeof(float), total = made.params.total * sizeof(float);
-        size_t room = params_room(&made.params) * sizeof(float), library = product_library_size(ROWS, 24, 16);
+        size_t room = params_packed_floats(&made.params) * sizeof(float),
+               library = product_library_size(ROWS, 24, 16);
         const size_t sizes[] = {narrow,        training ? narrow : 0,        total,      room,
                                 total,         3 * REPEATS * sizeof(double), made.bytes, library,
                                 sizeof(double)};

@@ -42,7 +42,7 @@ static void a_linear_forecast_is_the_whole_model(void **state)
     assert_int_equal(params_count(params), 2 * (VALUES + 1) * OUTPUTS);
     assert_int_equal(model_trunk_floats(model), 0);
     float *values = new_zeros(params->total), *gradients = new_zeros(params->total);
-    float *room = new_zeros(params_room(params) + 1), *x = new_zeros((size_t)ROW_TILE * VALUES);
+    float *room = new_zeros(params_packed_floats(params) + 1), *x = new_zeros((size_t)ROW_TILE * VALUES);
     float wanted[EXAMPLES * OUTPUTS] = {0}, got[EXAMPLES * OUTPUTS];
     const struct param *weight = param_named(params, "dlinear.rest.weight"),
                        *bias = param_named(params, "dlinear.trend.bias");

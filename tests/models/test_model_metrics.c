@@ -232,7 +232,7 @@ static void batches_are_counted(void **state)
         .random_key = 7,
         .training = true,
     };
-    float *values = new_zeros(params->total), *room = new_zeros(params_room(params) + 1);
+    float *values = new_zeros(params->total), *room = new_zeros(params_packed_floats(params) + 1);
     params_start(params, 3, values);
     const float *laid = params_lay(params, batch.kernels, NULL, values, true, room);
     struct test_pass pass = {.plan = NULL};

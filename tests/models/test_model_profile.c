@@ -61,7 +61,7 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
         .training = training,
         .profile = profile,
     };
-    float *values = new_zeros(params->total), *room = new_zeros(params_room(params) + 1),
+    float *values = new_zeros(params->total), *room = new_zeros(params_packed_floats(params) + 1),
           *gradients = new_zeros(params->total);
     params_start(params, 3, values);
     const float *laid = params_lay(params, batch.kernels, NULL, values, true, room);

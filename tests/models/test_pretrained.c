@@ -43,7 +43,7 @@ static void open_all(struct opened *o, const char *directory, const char *attent
     check_status(&o->host, open_files(o, directory, attention), HASHATTN_OK, NULL);
     check_status(&o->host, pool_new(&o->host, 2, &o->pool), HASHATTN_OK, NULL);
     const struct params *params = model_params(o->model);
-    o->room = aligned_alloc(64, (pretrained_room(params) * sizeof(float) + 63) / 64 * 64);
+    o->room = aligned_alloc(64, (pretrained_packed_floats(params) * sizeof(float) + 63) / 64 * 64);
     o->inference = (struct inference){
         .kernels = kernels_named("auto", NULL), .pool = o->pool, .model = o->model, .seed = 3};
     check_status(&o->host,
@@ -327,7 +327,7 @@ static void numbers_that_are_not_finite_are_refused(void **state)
     check_status(&o.host, pool_new(&o.host, 1, &o.pool), HASHATTN_OK, NULL);
     const struct params *params = model_params(o.model);
     const float *values;
-    o.room = aligned_alloc(64, (pretrained_room(params) * sizeof(float) + 63) / 64 * 64);
+    o.room = aligned_alloc(64, (pretrained_packed_floats(params) * sizeof(float) + 63) / 64 * 64);
     static const char part[] = "'encoder.layer.0.output.dense.bias' holds nan at element 5 of 8";
     check_status(
         &o.host,

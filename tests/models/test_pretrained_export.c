@@ -87,7 +87,7 @@ static void compute_own(struct host *host, struct pool *pool, const struct model
     struct model *model;
     check_status(host, model_new(host, config, &model), HASHATTN_OK, NULL);
     const struct params *params = model_params(model);
-    float *values = new_floats(params->total), *room = new_floats(params_room(params) + 16);
+    float *values = new_floats(params->total), *room = new_floats(params_packed_floats(params) + 16);
     check_status(host, pretrained_load(host, &no_files, params, SEED, values), HASHATTN_OK, NULL);
     struct inference inference = {
         .kernels = kernels_named("auto", NULL), .pool = pool, .model = model, .seed = 3};
@@ -106,7 +106,7 @@ static void compute_stored(struct host *host, struct pool *pool, const char *dir
     check_status(host, model_new(host, &files->config.model, &model), HASHATTN_OK, NULL);
     const struct params *params = model_params(model);
     check_status(host, pretrained_check(host, files, params), HASHATTN_OK, NULL);
-    float *room = new_floats(pretrained_room(params));
+    float *room = new_floats(pretrained_packed_floats(params));
     struct inference inference = {
         .kernels = kernels_named("auto", NULL), .pool = pool, .model = model, .seed = 3};
     check_status(host,

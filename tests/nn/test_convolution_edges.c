@@ -63,7 +63,7 @@ static void compute(struct comm *comm, void *argument)
     memcpy(own->filters, work->whole.filters, sizeof own->filters);
     for (size_t s = 0; s < SEQUENCES; begin += totals[s++]) {
         size_t end, at = offsets[s];
-        comm_share(comm, totals[s], &starts[s], &end);
+        comm_span(comm, totals[s], &starts[s], &end);
         offsets[s + 1] = at + end - starts[s];
         move(own->x, at, work->whole.x, begin + starts[s], end - starts[s]);
         move(own->base, at, work->whole.base, begin + starts[s], end - starts[s]);

@@ -221,7 +221,7 @@ static void check_laid(enum precision precision, size_t n, size_t in, size_t out
     layer_test_open(&t, 1);
     t.params.precision = precision;
     check_status(&t.host, dense_describe(&t.host, &t.params, "layer", in, out, &dense), HASHATTN_OK, NULL);
-    assert_true(params_room(&t.params) >= in * out + t.params.total);
+    assert_true(params_packed_floats(&t.params) >= in * out + t.params.total);
     layer_test_start(&t, n + in);
     const float *values = layer_test_lay(&t, true);
     const float *weight = t.values + dense.weight;
@@ -294,7 +294,7 @@ static void small_weights_are_not_laid(void **state)
     struct dense dense;
     layer_test_open(&t, 1);
     check_status(&t.host, dense_describe(&t.host, &t.params, "a", 256, 256, &dense), HASHATTN_OK, NULL);
-    assert_int_equal(params_room(&t.params), 0);
+    assert_int_equal(params_packed_floats(&t.params), 0);
     layer_test_close(&t);
 }
 

@@ -14,7 +14,7 @@ static void move_rows(const struct attention_case *whole, const struct attention
     for (size_t s = 0; s < whole->num_sequences; s++) {
         size_t first, end, here = attention_case_rows(own->keys, s),
                            there = attention_case_rows(whole->keys, s);
-        comm_share(comm, whole->keys[s], &first, &end);
+        comm_span(comm, whole->keys[s], &first, &end);
         if (back)
             attention_case_take_rows(all, there + first, part, here, end - first, row);
         else
@@ -40,7 +40,7 @@ static void compute(struct comm *comm, void *argument)
     rank_require(pool_new(&host, team->threads, &pool) == HASHATTN_OK);
     for (size_t s = 0; s < whole->num_sequences; s++) {
         size_t first, end;
-        comm_share(comm, whole->keys[s], &first, &end);
+        comm_span(comm, whole->keys[s], &first, &end);
         own.queries[s] = own.keys[s] = end - first;
     }
     size_t rows = attention_case_rows(own.keys, own.num_sequences), d = own.num_heads * own.head_dim,

@@ -45,7 +45,7 @@ void layer_test_start(struct layer_test *test, uint64_t seed)
 /* The buffer is filled with NaN, so that reading before writing is noticed. */
 const float *layer_test_lay(struct layer_test *test, bool backward)
 {
-    size_t bytes = params_room(&test->params) * sizeof(float);
+    size_t bytes = params_packed_floats(&test->params) * sizeof(float);
     free(test->room);
     test->room = aligned_alloc(64, (bytes + 127) / 64 * 64);
     memset(test->room, 0xff, bytes);

@@ -114,7 +114,7 @@ static void check_batch(const struct packed_examples *packed, const struct datas
     for (size_t i = 0; i < count * each; i++) {
         size_t sequence = examples[i / each] * each + i % each, from = dataset->offsets[sequence];
         size_t length = dataset->offsets[sequence + 1] - from - dataset->next, first, end;
-        comm_share(comm, length, &first, &end);
+        comm_span(comm, length, &first, &end);
         assert_true((batch.cut == NULL) == (comm_size(comm) == 1));
         if (batch.cut != NULL) {
             assert_true(batch.cut->totals[i] == length && batch.cut->starts[i] == first);

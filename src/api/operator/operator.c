@@ -46,7 +46,7 @@ void hashattn_problem_default_sized(hashattn_problem *problem, size_t struct_siz
 size_t hashattn_shared_rows(const hashattn_context *context, size_t total_rows, size_t *first)
 {
     size_t end;
-    comm_share(&context->comm, total_rows, first, &end);
+    comm_span(&context->comm, total_rows, first, &end);
     return end - *first;
 }
 

@@ -15,7 +15,7 @@ size_t lha_lists_capacity(const struct grouped *grouped, size_t total)
 static size_t owned_lists(const struct grouped *grouped, size_t ranks, size_t rank, size_t *first)
 {
     size_t end;
-    comm_share_of((int)rank, (int)ranks, grouped_lists(grouped), first, &end);
+    comm_span_of((int)rank, (int)ranks, grouped_lists(grouped), first, &end);
     return end - *first;
 }
 
@@ -23,7 +23,7 @@ static size_t owned_lists(const struct grouped *grouped, size_t ranks, size_t ra
 static size_t candidates_of(const struct grouped *grouped, size_t ranks, size_t rank, size_t total)
 {
     size_t first, end;
-    comm_share_of((int)rank, (int)ranks, total, &first, &end);
+    comm_span_of((int)rank, (int)ranks, total, &first, &end);
     return size_min(end - first, lha_lists_capacity(grouped, total));
 }
 
@@ -77,7 +77,7 @@ void lha_lists_open(struct lha_lists *lists, const struct problem *problem)
 static size_t first_token(const struct lha_lists *lists)
 {
     size_t first, end;
-    comm_share(lists->ranks->comm, lists->across.total, &first, &end);
+    comm_span(lists->ranks->comm, lists->across.total, &first, &end);
     return first;
 }
 
@@ -114,7 +114,7 @@ static void trade(const struct lha_lists *lists, const struct grouped *grouped, 
         lists->in[r] = (struct row_piece){at, size};
         at += size;
     }
-    row_ranks_trade(lists->ranks, lists->out, lists->in);
+    row_ranks_exchange(lists->ranks, lists->out, lists->in);
 }
 
 struct picking {

@@ -1,7 +1,7 @@
 /* The members of buckets if ranks share the rows: ranks agree on the lists that one process would make. Each
    scores its own rows. Balancing adds the sums over tokens over the ranks (num_buckets floats a round). For
    each bucket, a rank sends its best rows, up to the bucket's size c, to the owner
-   (comm_share_of over the buckets of all rounds), which takes the best of all and sends the list to all.
+   (comm_span_of over the buckets of all rounds), which takes the best of all and sends the list to all.
    Bytes that a rank of R sends for a side of queries or keys (joint: one for both), with N rows, and k of the
    L buckets its own:
      8 (L - k) min(N, c) + 4 (R - 1) k c, and for each of `rounds` hashings balance + 1 sums (comm_sum.h): of

@@ -311,7 +311,7 @@ static void samples_of(const struct problem *problem, const uint32_t *sample, si
 {
     size_t row = 0, end_row = problem->shape.num_queries;
     if (problem->shape.ranks > 1)
-        comm_share_of(rank, (int)problem->shape.ranks, problem->shape.total_rows, &row, &end_row);
+        comm_span_of(rank, (int)problem->shape.ranks, problem->shape.total_rows, &row, &end_row);
     for (*first = 0; *first < count && sample[*first] < row;)
         ++*first;
     for (*end = *first; *end < count && sample[*end] < end_row;)
@@ -329,7 +329,7 @@ static void share_sample(const struct problem *problem, const struct loss_scratc
         own->out[rank] = mine;
         own->in[rank] = (struct row_piece){own->attending + first * row, (end - first) * row * sizeof(float)};
     }
-    row_ranks_trade(problem->ranks, own->out, own->in);
+    row_ranks_exchange(problem->ranks, own->out, own->in);
 }
 
 /* Replaces the queries by the sample that has targets: their rows for attention and for the hashes, and
@@ -345,7 +345,7 @@ static void take_sample(const struct problem *problem, const struct loss_scratch
     samples_of(problem, own->sample, count, problem->ranks == NULL ? 0 : comm_rank(problem->ranks->comm),
                &first, &end);
     if (problem->shape.ranks > 1)
-        comm_share(problem->ranks->comm, total, &row, &end_row);
+        comm_span(problem->ranks->comm, total, &row, &end_row);
     row_sample_copy(own->hashed + first * d, problem->query, row, d, own->sample + first, end - first);
     struct view here = view_of(own->hashed + first * d, end - first, d),
                 attend = attending(problem, own, here, own->attending + first * d);
@@ -383,7 +383,7 @@ static struct homes homes_here(const struct problem *problem, struct homes homes
 {
     size_t first = 0, end;
     if (problem->shape.ranks > 1)
-        comm_share(problem->ranks->comm, problem->shape.total_rows, &first, &end);
+        comm_span(problem->ranks->comm, problem->shape.total_rows, &first, &end);
     homes.start += first;
     return homes;
 }

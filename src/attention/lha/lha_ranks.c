@@ -159,7 +159,7 @@ static struct group_attention in_owned(const struct problem *problem, const stru
     const struct lha_side *queries = &trade->queries, *keys = &trade->keys;
     size_t n_q = lha_owned_places(queries), n_k = lha_owned_places(keys), d = grouped->dim,
            d_v = grouped->value_dim, first, end;
-    comm_share(problem->ranks->comm, grouped_lists(grouped), &first, &end);
+    comm_span(problem->ranks->comm, grouped_lists(grouped), &first, &end);
     return (struct group_attention){
         .kernels = problem->kernels,
         .pool = problem->pool,

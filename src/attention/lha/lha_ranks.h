@@ -1,5 +1,5 @@
 /* lha over rows that ranks share. Buckets take their members from the whole sequence (lha_lists.h), so the
-   rows go to the ranks that own the buckets: each rank attends in its share of them (comm_share_of) and sends
+   rows go to the ranks that own the buckets: each rank attends in its share of them (comm_span_of) and sends
    the parts of every query back to its rank, which merges them in the order of the buckets, as one process
    does. Given the same lists, outputs and gradients have the bits of one process. A ring of keys and values
    would send 4 (R - 1) N (d + d_v) bytes, this about 5.7 (R - 1) / R N (2 d + 2 d_v) forward: less from 3

@@ -35,7 +35,7 @@ static void cut_lists(const struct problem *problem, const struct members *all, 
 {
     const struct comm *comm = problem->ranks->comm;
     size_t ranks = problem->shape.ranks, total = problem->shape.total_rows, first, end, own = 0;
-    comm_share(comm, total, &first, &end);
+    comm_span(comm, total, &first, &end);
     for (size_t list = 0; list < all->num_groups; list++) {
         side->own.start[list] = (uint32_t)own;
         for (size_t p = all->start[list]; p < all->start[list + 1]; p++)
@@ -44,11 +44,11 @@ static void cut_lists(const struct problem *problem, const struct members *all, 
     }
     side->own.start[all->num_groups] = (uint32_t)own;
     for (size_t rank = 0; rank < ranks; rank++) {
-        comm_share_of((int)rank, (int)ranks, all->num_groups, &first, &end);
+        comm_span_of((int)rank, (int)ranks, all->num_groups, &first, &end);
         side->sent[rank] = side->own.start[first];
     }
     side->sent[ranks] = own;
-    comm_share(comm, all->num_groups, &first, &end);
+    comm_span(comm, all->num_groups, &first, &end);
     side->owned.num_groups = end - first;
     side->owned.list = all->list + all->start[first];
     for (size_t list = first; list <= end; list++)
@@ -60,7 +60,7 @@ static size_t rank_of(const struct problem *problem, size_t token, size_t rank)
 {
     size_t first, end;
     for (;; rank++) {
-        comm_share_of((int)rank, (int)problem->shape.ranks, problem->shape.total_rows, &first, &end);
+        comm_span_of((int)rank, (int)problem->shape.ranks, problem->shape.total_rows, &first, &end);
         if (token < end)
             return rank;
     }
@@ -109,7 +109,7 @@ void lha_carry(const struct problem *problem, const struct lha_pieces *pieces, c
         pieces->out[rank] = back ? there : here;
         pieces->in[rank] = back ? here : there;
     }
-    row_ranks_trade(problem->ranks, pieces->out, pieces->in);
+    row_ranks_exchange(problem->ranks, pieces->out, pieces->in);
 }
 
 /* ---- copies, on the pool ------------------------------------------------------------------------------- */

@@ -12,7 +12,7 @@
    times the derivative of p^tau at 0.99 of its cosine; biased.
    Causal, the tables are prefix sums; they are also the state of a stream (yoso_stream.c): m 2^tau d_v
    floats for any length (4 MiB at m 32, tau 9, d_v 64, as much as the key-value cache of 8,192 tokens).
-   With plane_pool, hashes share planes, each two at most one (parts/hashing/codes.c, slot hash.share).
+   With plane_pool, hashes share planes, each two at most one (parts/hashing/codes.c, slot hash.pooled_codes).
    Random: the planes (once per call) and the rotation of each head. Saved: codes, and one float per query;
    with recompute only the float, and backward hashes again.
    Cost: 2 (n_q + n_k) d m tau operations to hash, 2 (n_q + n_k) d_v m table words, and in backward the same

@@ -127,7 +127,7 @@ static float *sum_of(const struct work *work, size_t side, size_t hash, size_t b
 /* The buckets of a part. */
 static void part_of(const struct work *work, size_t part, size_t *first, size_t *end)
 {
-    comm_share_of((int)part, PARTS, buckets_of(&work->sums->hashing), first, end);
+    comm_span_of((int)part, PARTS, buckets_of(&work->sums->hashing), first, end);
 }
 
 /* Sums of the keys, of any hash. */

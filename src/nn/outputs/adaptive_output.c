@@ -291,7 +291,7 @@ static void projection_block(void *argument, size_t unit, int worker)
         const float *dh = w->space->dh + tile * ROW_TILE * width + at,
                     *x = w->space->x + tile * ROW_TILE * dim;
         if (w->output->head.precision == PRECISION_BF16)
-            product_turned_bf16(w->rows->kernels, into, dim, dh, width, x, dim, n, dim, ROW_TILE);
+            product_transposed_bf16(w->rows->kernels, into, dim, dh, width, x, dim, n, dim, ROW_TILE);
         else
             product(w->rows->kernels, into, dim, dh, width, true, x, dim, false, n, dim, ROW_TILE, true);
     }

@@ -280,7 +280,7 @@ static void backward_words(void *argument, size_t index, int worker)
         size_t row = tile * ROW_TILE;
         const float *dlogits = w->space->logits + row * output->chunk + at, *x = w->x + row * dim;
         if (output->precision == PRECISION_BF16)
-            product_turned_bf16(w->kernels, dweight, dim, dlogits, width, x, dim, words, dim, ROW_TILE);
+            product_transposed_bf16(w->kernels, dweight, dim, dlogits, width, x, dim, words, dim, ROW_TILE);
         else
             product(w->kernels, dweight, dim, dlogits, width, true, x, dim, false, words, dim, ROW_TILE,
                     true);

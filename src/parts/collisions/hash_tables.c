@@ -289,7 +289,7 @@ static void carry_part(void *argument, const struct buckets *buckets, size_t has
 {
     (void)hash, (void)worker;
     const struct carry *carry = argument;
-    carry->kernels->pairs.carry(&(struct bucket_carry){
+    carry->kernels->pairs.bucket_sums(&(struct bucket_sums){
         .buckets = buckets->list + first,
         .count = end - first,
         .queries = buckets->queries,

@@ -37,9 +37,9 @@ static void add_tile(const struct kernels *kernels, const struct meetings *meeti
     /* Rows rise: if the last query does not see the first key, none does. */
     if (visible != NULL && visible[tile.queries[tile.num_queries - 1]] <= tile.keys[0])
         return;
-    kernels->pairs.meetings(space->times, TILE, meetings->queries->data, meetings->keys->data,
-                            meetings->queries->wide, meetings->queries->num_hashes, meetings->of_count,
-                            tile.queries, tile.num_queries, tile.keys, tile.num_keys);
+    kernels->pairs.equal_codes(space->times, TILE, meetings->queries->data, meetings->keys->data,
+                               meetings->queries->wide, meetings->queries->num_hashes, meetings->of_count,
+                               tile.queries, tile.num_queries, tile.keys, tile.num_keys);
     for (size_t i = 0; visible != NULL && i < tile.num_queries; i++)
         for (size_t j = meetings_seen(tile.keys, tile.num_keys, visible[tile.queries[i]]); j < tile.num_keys;
              j++)

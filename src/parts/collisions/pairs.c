@@ -123,7 +123,7 @@ static void give(const struct walk *walk, const struct buckets *buckets, size_t 
     const struct pair_rows *queries = &walk->pairs->queries, *keys = &walk->pairs->keys;
     if (keys->sum == NULL)
         return;
-    walk->kernels->pairs.carry(&(struct bucket_carry){
+    walk->kernels->pairs.bucket_sums(&(struct bucket_sums){
         .buckets = buckets->list + first,
         .count = end - first,
         .queries = buckets->queries,

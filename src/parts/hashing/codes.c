@@ -89,7 +89,7 @@ struct work {
     uint32_t *rows;      /* (CODES_ROWS, ld) */
     uint32_t *transform; /* of slot hash.codes_hadamard */
     uint32_t *pool;      /* (CODES_ROWS, pool) codes */
-    uint32_t *share;     /* of slot hash.share */
+    uint32_t *share;     /* of slot hash.pooled_codes */
     size_t words;
 };
 
@@ -100,7 +100,7 @@ static struct work work_at(const struct hashing *hashing, size_t dim, float *blo
     struct work work = {.rows = (uint32_t *)(void *)block};
     work.words = size_sum(rows, transform);
     if (pool > 0)
-        work.words = size_sum(work.words, CODES_ROWS * pool + 2 * SHARE_ROWS * (pool + HASH_LANES));
+        work.words = size_sum(work.words, CODES_ROWS * pool + 2 * POOL_ROWS * (pool + HASH_LANES));
     if (block != NULL) {
         work.transform = work.rows + rows;
         work.pool = work.transform + transform;
@@ -154,8 +154,8 @@ bool codes_hash(const struct kernels *kernels, void *data, const struct hashing 
         project(kernels, hashing->pool > 0 ? (void *)work.pool : codes, hashing, projection, &work,
                 projection == HASH_F32 ? ld : half, count, dim, planes);
         if (hashing->pool > 0)
-            kernels->hash.share(codes, hashing->hash_bits > 16, work.pool, count, hashing->pool,
-                                hashing->num_hashes, hashing->hash_bits, work.share);
+            kernels->hash.pooled_codes(codes, hashing->hash_bits > 16, work.pool, count, hashing->pool,
+                                       hashing->num_hashes, hashing->hash_bits, work.share);
     }
     return finite;
 }

@@ -13,7 +13,8 @@ struct hashing {
     size_t num_hashes, hash_bits;
     enum hash_projection projection;
     int planes;  /* enum planes_kind */
-    size_t pool; /* r < num_hashes: hashes share r planes per bit (slot hash.share); 0: each has its own */
+    size_t pool; /* r < num_hashes: hashes share r planes per bit (slot hash.pooled_codes); 0: each has its
+                    own */
 };
 
 /* Planes drawn for each bit. */

@@ -254,7 +254,7 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
 }
 
 /* Rows [first, end) of the series, standardised, in a data set with a window that ends its reading at every
-   row from first + seq_len to end - `asked`. */
+   row from first + seq_len to end - `horizon`. */
 static hashattn_status fill_marks(struct host *host, const struct calendar *calendar, size_t first,
                                   struct windows *windows)
 {
@@ -273,7 +273,7 @@ static hashattn_status fill_marks(struct host *host, const struct calendar *cale
 
 static hashattn_status fill_dataset(struct host *host, const struct windows *like,
                                     const struct task_facts *facts, const struct series *series, size_t first,
-                                    size_t end, size_t asked, struct dataset *dataset)
+                                    size_t end, size_t horizon, struct dataset *dataset)
 {
     struct windows *windows = &dataset->windows;
     void *block;
@@ -281,7 +281,7 @@ static hashattn_status fill_dataset(struct host *host, const struct windows *lik
     dataset->targets[0] =
         (struct target_set){.kind = TARGETS_EXAMPLE, .width = like->horizon * windows_outputs(like)};
     windows->times = end - first;
-    windows->count = windows->times - like->length - asked + 1;
+    windows->count = windows->times - like->length - horizon + 1;
     dataset->count = windows_examples(windows);
     TRY(memory_new(host, size_product(windows->times, windows->columns), sizeof(float),
                    "values of the series", &block));

@@ -21,15 +21,15 @@ static hashattn_status visiting_new(struct visiting *v)
 {
     const struct windows *w = &v->dataset.windows;
     size_t columns = w->joint ? w->num_targets : w->columns;
-    size_t read = size_product(w->length, columns), asked = size_product(w->horizon, columns);
+    size_t read = size_product(w->length, columns), predicted = size_product(w->horizon, columns);
     void *block;
     TRY(memory_new(v->host, size_product(v->dataset.count, v->dataset.targets[0].width), sizeof(float),
                    "forecasts", &block));
     v->outputs = block;
-    TRY(memory_new(v->host, size_sum(read, size_product(2, asked)), sizeof(double), "a window", &block));
+    TRY(memory_new(v->host, size_sum(read, size_product(2, predicted)), sizeof(double), "a window", &block));
     v->read = block;
     v->truth = v->read + read;
-    v->forecast = v->truth + asked;
+    v->forecast = v->truth + predicted;
     return HASHATTN_OK;
 }
 

@@ -170,7 +170,8 @@ hashattn_status inspect(struct host *host, const struct train_setup *setup, stru
     hashattn_status status;
     count = count == 0 || count > dataset->count ? dataset->count : count;
     TRY(inspect_check(host, model, probe));
-    TRY_DONE(memory_new(host, params_room(params), sizeof(float), "weights laid for products", &packed));
+    TRY_DONE(memory_new(host, params_packed_floats(params), sizeof(float), "weights packed for products",
+                        &packed));
     values = params_lay(params, setup->kernels, setup->pool, values, false, packed);
     work.fitting = probe != NULL && probe->steps > 0 && training->count > 0;
     if (work.fitting)

@@ -129,8 +129,8 @@ void origin_architecture(const struct origin *origin, struct model_config *model
 
 /* Copies the value of an option from the first stored mechanism that has it, the same mechanism first. A
    value that the new mechanism does not accept is left. */
-static void carry_option(const struct head_plan *stored, const struct planned *used,
-                         const struct option_row *row)
+static void copy_option(const struct head_plan *stored, const struct planned *used,
+                        const struct option_row *row)
 {
     const struct planned *from = NULL;
     struct host unused;
@@ -167,7 +167,7 @@ hashattn_status origin_plan(struct host *host, const struct origin *origin, cons
     TRY(head_plan_new(host, mechanisms, plan));
     for (size_t i = 0; i < plan->num_used; i++)
         for (const struct option_row *row = plan->used[i].mechanism->options; row->name != NULL; row++)
-            carry_option(stored, &plan->used[i], row);
+            copy_option(stored, &plan->used[i], row);
     return HASHATTN_OK;
 }
 

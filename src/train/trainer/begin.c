@@ -119,10 +119,10 @@ static void reading_ends(struct trainer *t)
         *t->setup->begun = 1;
 }
 
-static hashattn_status share_state(struct trainer *t)
+static hashattn_status broadcast_state(struct trainer *t)
 {
     const struct train_blocks blocks = saved_blocks(t);
-    return ranks_share_state(t->host, comm_of_run(t), &t->state, &blocks, t->stepper.params->total);
+    return ranks_broadcast_state(t->host, comm_of_run(t), &t->state, &blocks, t->stepper.params->total);
 }
 
 /* On a file system without locks the callback gets a warning. */
@@ -172,7 +172,7 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     TRY_DONE(by_writer(t, begin_new));
     reading_ends(t);
     TRY_DONE(by_writer(t, make_folder));
-    TRY_DONE(share_state(t));
+    TRY_DONE(broadcast_state(t));
     trainer_log_visit(t, "start");
     TRY_DONE(trainer_loop(t));
 done:
@@ -259,7 +259,7 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     bool begun = is_writer(t) && run_folder_has_state(host, run);
     TRY_DONE(by_writer(t, begin_again));
     reading_ends(t);
-    TRY_DONE(share_state(t));
+    TRY_DONE(broadcast_state(t));
     if (is_writer(t) && run_log_trim(host, run, t->state.step) != HASHATTN_OK)
         trainer_warn(t);
     trainer_log_visit(t, begun ? "resume" : "start");

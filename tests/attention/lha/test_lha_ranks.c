@@ -179,7 +179,7 @@ static uint64_t bytes_of_lists(int ranks, const struct grouped *grouped, size_t 
     const struct comm first = rank_of(0, ranks);
     size_t rows = row_ranks_rows(&(struct row_ranks){.comm = (struct comm *)&first}, 0, n), own, at;
     size_t lists = grouped_lists(grouped), c = capacity_of(&grouped->capacity, n), shared = (size_t)ranks - 1;
-    comm_share_of(0, ranks, lists, &at, &own);
+    comm_span_of(0, ranks, lists, &at, &own);
     if (grouped->by_token)
         return 4 * shared * rows * grouped->rounds;
     uint64_t bytes = 8 * (lists - own) * size_min(rows, c) + 4 * shared * own * c;
@@ -193,8 +193,8 @@ static uint64_t bytes_of_lists(int ranks, const struct grouped *grouped, size_t 
 static void count_places(int ranks, const struct members *lists, size_t n, uint64_t *p, uint64_t *e)
 {
     size_t first, end, at, own;
-    comm_share_of(0, ranks, n, &first, &end);
-    comm_share_of(0, ranks, lists->num_groups, &at, &own);
+    comm_span_of(0, ranks, n, &first, &end);
+    comm_span_of(0, ranks, lists->num_groups, &at, &own);
     *p = *e = 0;
     for (size_t list = 0; list < lists->num_groups; list++)
         for (size_t k = lists->start[list]; k < lists->start[list + 1]; k++) {
@@ -259,7 +259,7 @@ static void check_bytes(const char *settings, bool causal, int ranks, size_t n)
     size_t samples = size_min((size_t)lha->samples_per_group * grouped.capacity.num_groups, n),
            size = (size_t)ranks;
     size_t here, at;
-    comm_share_of(0, ranks, n, &at, &here);
+    comm_span_of(0, ranks, n, &at, &here);
     assert_true(n % samples == 0 && here % (n / samples) == 0); /* stretches end where spans do */
     uint64_t loss = 4 * (size - 1) * d * (here / (n / samples)) + 4 * (size - 1) * samples +
                     comm_sum_bytes(&first, size, samples) +

@@ -79,7 +79,7 @@ static void compute(struct comm *comm, void *argument)
     size_t first, end, total = problem.shape.num_keys;
     host_init(&host);
     rank_require(pool_new(&host, 1 + comm_rank(comm) % 2, &pool) == HASHATTN_OK);
-    comm_share(comm, total, &first, &end);
+    comm_span(comm, total, &first, &end);
     struct row_ranks ranks = {.host = &host, .comm = comm};
     problem.shape.num_queries = problem.shape.num_keys = end - first;
     problem.shape.total_rows = total;

@@ -4,7 +4,7 @@
    Bugs planted and caught: only bit 0 gathered; bit 1 read from the pool hash of bit 0; planes numbered by
    bit first; the pool's codes of a second block of rows not computed; a pool as large as the number of hashes
    still shared; one key for all bits; the bits of a hash from one block; transforms drawn for all hashes; no
-   work space for hash.share.
+   work space for hash.pooled_codes.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -184,11 +184,11 @@ static void large_pools_share_nothing(void **state)
 static void find_planes(size_t r, size_t m, size_t bits, uint16_t *plane)
 {
     uint16_t *pool = calloc(r, sizeof *pool), *codes = malloc(m * sizeof *codes);
-    uint32_t *work = malloc(2 * SHARE_ROWS * (r + HASH_LANES) * sizeof *work);
+    uint32_t *work = malloc(2 * POOL_ROWS * (r + HASH_LANES) * sizeof *work);
     memset(plane, 0xff, m * bits * sizeof *plane);
     for (size_t i = 0; i < r; i++) {
         pool[i] = (uint16_t)((1u << bits) - 1);
-        best()->hash.share(codes, false, pool, 1, r, m, bits, work);
+        best()->hash.pooled_codes(codes, false, pool, 1, r, m, bits, work);
         pool[i] = 0;
         for (size_t h = 0; h < m; h++)
             for (size_t b = 0; b < bits; b++)

@@ -166,12 +166,12 @@ static void compute_span(struct comm *comm, void *argument)
                         .query_weights = c.weights,
                         .across = &across};
     size_t first, end;
-    comm_share(comm, N_K, &first, &end);
+    comm_span(comm, N_K, &first, &end);
     c.n[1] = end - first;
     c.rows[1] += first * c.ld;
     c.start[1] += first;
     c.given[1] = team->given[1] + first * GROUPS;
-    comm_share(comm, N_Q, &c.first, &c.end);
+    comm_span(comm, N_Q, &c.first, &c.end);
     c.given[0] = team->given[0];
     across.first = c.first;
     across.end = c.end;

@@ -1,9 +1,9 @@
-/* The number of hashes in which rows meet: rows of codes compared as whole vectors, one comparison of 2 VLEN
-   codes for each pair and 32 hashes (16 on AVX2). The row of a query stays in a register while the keys pass.
-   Measured on Zen 5, 32 hashes: 1.7 nanoseconds a pair, 2.0 on AVX2.
-   SPDX-License-Identifier: Apache-2.0 */
-#ifndef KERNELS_SIMD_MEETINGS_H
-#define KERNELS_SIMD_MEETINGS_H
+/* The number of hashes in which two rows collide: rows of codes are compared as whole vectors, one comparison
+   of 2 VLEN codes for each pair and 32 hashes (16 on AVX2). The row of a query stays in a register while the
+   keys pass. Measured on Zen 5, 32 hashes: 1.7 nanoseconds a pair, 2.0 on AVX2. SPDX-License-Identifier:
+   Apache-2.0 */
+#ifndef KERNELS_SIMD_EQUAL_CODES_H
+#define KERNELS_SIMD_EQUAL_CODES_H
 
 #include "kernels/simd_math.h"
 #include "kernels/slots_pairs.h"
@@ -20,9 +20,9 @@ INLINE size_t codes_in_common(const bool wide, const void *a, const void *b, siz
     return count;
 }
 
-static void pairs_meetings(float *times, size_t ld, const void *query_codes, const void *key_codes, bool wide,
-                           size_t num_hashes, const float *of_count, const uint32_t *queries,
-                           size_t num_queries, const uint32_t *keys, size_t num_keys)
+static void pairs_equal_codes(float *times, size_t ld, const void *query_codes, const void *key_codes,
+                              bool wide, size_t num_hashes, const float *of_count, const uint32_t *queries,
+                              size_t num_queries, const uint32_t *keys, size_t num_keys)
 {
     size_t row = num_hashes * (wide ? sizeof(uint32_t) : sizeof(uint16_t));
     for (size_t i = 0; i < num_queries; i++) {
@@ -35,6 +35,6 @@ static void pairs_meetings(float *times, size_t ld, const void *query_codes, con
     }
 }
 
-#define SIMD_MEETINGS .pairs.meetings = pairs_meetings
+#define SIMD_EQUAL_CODES .pairs.equal_codes = pairs_equal_codes
 
 #endif

@@ -1,4 +1,4 @@
-/* pairs.meetings on every table against plain loops, bit for bit: narrow and wide codes, numbers of hashes
+/* pairs.equal_codes on every table against plain loops, bit for bit: narrow and wide codes, numbers of hashes
    around the vectors, indexed rows, codes at the end of a page. Bugs planted and caught: the hashes after the
    last whole vector dropped; those beyond the last one counted as common; rows of keys taken in order; the
    row of wide codes half as long; the count itself for of_count.
@@ -49,8 +49,8 @@ static void check(const struct kernels *kernels, bool wide, size_t num_hashes, s
                               : ((uint16_t *)query_codes)[q + h] == ((uint16_t *)key_codes)[k + h];
             want[i * ld + j] = of_count[count];
         }
-    kernels->pairs.meetings(times, ld, query_codes, key_codes, wide, num_hashes, of_count, queries, a, keys,
-                            b);
+    kernels->pairs.equal_codes(times, ld, query_codes, key_codes, wide, num_hashes, of_count, queries, a,
+                               keys, b);
     char text[128];
     check_same_bits(times, want, ROWS * ld * sizeof(float),
                     of(text, "meetings", kernels, num_hashes, a * 100 + b));

@@ -1,6 +1,6 @@
-/* pairs.carry on every table, compared bit for bit with plain loops over the pairs of each bucket, in both
-   directions, with and without visible. Bugs planted and caught: givers in falling order; a limit that is one
-   too high, either way; no limit if the keys receive; the tail of a row dropped.
+/* pairs.bucket_sums on every table, compared bit for bit with plain loops over the pairs of each bucket, in
+   both directions, with and without visible. Bugs planted and caught: givers in falling order; a limit that
+   is one too high, either way; no limit if the keys receive; the tail of a row dropped.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
@@ -40,17 +40,17 @@ static void check_carry(const struct kernels *kernels, size_t dim, size_t ld_val
     for (size_t i = 1; i < ROWS; i++)
         visible[i] = visible[i] < visible[i - 1] ? visible[i - 1] : visible[i];
     float *values = oddities(1, size), *out = oddities(2, out_size), *want = copy_of(out, out_size);
-    kernels->pairs.carry(&(struct bucket_carry){.buckets = list,
-                                                .count = BUCKETS,
-                                                .queries = queries,
-                                                .keys = keys,
-                                                .visible = limited ? visible : NULL,
-                                                .to_queries = to_queries,
-                                                .values = values,
-                                                .out = out,
-                                                .ld_values = ld_values,
-                                                .ld_out = ld_out,
-                                                .dim = dim});
+    kernels->pairs.bucket_sums(&(struct bucket_sums){.buckets = list,
+                                                     .count = BUCKETS,
+                                                     .queries = queries,
+                                                     .keys = keys,
+                                                     .visible = limited ? visible : NULL,
+                                                     .to_queries = to_queries,
+                                                     .values = values,
+                                                     .out = out,
+                                                     .ld_values = ld_values,
+                                                     .ld_out = ld_out,
+                                                     .dim = dim});
     for (size_t b = 0; b < BUCKETS; b++) {
         const uint32_t *q = queries + list[b].first_query, *k = keys + list[b].first_key;
         const uint32_t *to = to_queries ? q : k, *from = to_queries ? k : q;
@@ -68,7 +68,7 @@ static void check_carry(const struct kernels *kernels, size_t dim, size_t ld_val
                 want[to[t] * ld_out + c] += sum;
             }
     }
-    of(text, limited ? "pairs.carry, limited," : "pairs.carry", kernels, dim, to_queries);
+    of(text, limited ? "pairs.bucket_sums, limited," : "pairs.bucket_sums", kernels, dim, to_queries);
     check_same_bits(out, want, out_size * sizeof *out, text);
     guard_free(values, size);
     guard_free(out, out_size);
