@@ -1,7 +1,7 @@
 /* The number of hashes in which two rows collide: rows of codes are compared as whole vectors, one comparison
    of 2 VLEN codes for each pair and 32 hashes (16 on AVX2). The row of a query stays in a register while the
-   keys pass. Measured on Zen 5, 32 hashes: 1.7 nanoseconds a pair, 2.0 on AVX2. SPDX-License-Identifier:
-   Apache-2.0 */
+   keys pass. Measured on Zen 5, 32 hashes: 1.7 nanoseconds a pair, 2.0 on AVX2.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_SIMD_EQUAL_CODES_H
 #define KERNELS_SIMD_EQUAL_CODES_H
 

@@ -83,7 +83,7 @@ static void read_run(const uint8_t *data, size_t size)
     size_t length, figures = 0;
     FILE *page = open_memstream(&text, &length);
     report_run_read(context, fuzz_directory, &run);
-    FUZZ_CHECK(run.state[0] != '\0' && !run.no_room && run.num_curves <= REPORT_CURVES);
+    FUZZ_CHECK(run.state[0] != '\0' && !run.no_memory && run.num_curves <= REPORT_CURVES);
     report_name_runs(&run, 1);
     FUZZ_CHECK(report_group_runs(context, &run, 1, &groups));
     FUZZ_CHECK(groups.num_tasks == 1 && groups.num_models == 1 && groups.tasks[0].runs == 1);
