@@ -19,7 +19,7 @@ import page
 DOCS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs")
 PATH = os.path.join(DOCS, "results", "tables.jsonl")
 SHORT = os.path.join(DOCS, "PERFORMANCE.md")
-BLOCKS = ("summary", "machines")  # the tables that docs/PERFORMANCE.md shows
+BLOCKS = ("summary",)  # the tables that docs/PERFORMANCE.md shows
 NUMBER = r"(\d[\d.e+-]*)"
 FORMS = [(re.compile(NUMBER + " ms, " + NUMBER + "x"), ("ms", "ratio")), (re.compile(NUMBER + " ms"), ("ms",)),
          (re.compile(NUMBER + " MiB"), ("mib",))]

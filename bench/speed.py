@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The table `inputs` of docs/results/tables.jsonl: yoso against our own softmax, both against the machine, as ratios.
+"""The table `inputs` of docs/results/tables.jsonl: `yoso` against our own `softmax`, both against the machine, as ratios.
 
 Every figure comes from `hashattn bench`, each run in a process of its own. The commands run in turn, round after round,
 and ratios are taken inside a round, so that a machine whose speed drifts does not decide. The script prints the median
-over rounds, with the least and the largest.
+over rounds, with the least and the largest, and with --docs it replaces the rows of this kind of machine.
 
-    bench/speed.py [BUILD] [--rounds N] [--threads T] > table.md
+    bench/speed.py [BUILD] [--rounds N] [--threads T] [--docs] > table.md
 """
 
 import argparse
@@ -16,6 +16,11 @@ import statistics
 import subprocess
 import sys
 import textwrap
+import time
+
+import page
+import results
+import runs
 
 HEADS, HEAD_DIM, LENGTH = 12, 64, 4096
 YOSO = ["--num-hashes", "32", "--hash-bits", "9"]
@@ -56,8 +61,8 @@ ROWS = [
     ("`softmax` backward, ms", decimal, lambda s, y, p: s["backward_ms"]),
     ("`yoso` forward, ms", decimal, lambda s, y, p: y["forward_ms"]),
     ("`yoso` backward (`lower`), ms", decimal, lambda s, y, p: y["backward_ms"]),
-    ("**forward: `softmax` / `yoso`**", times, lambda s, y, p: s["forward_ms"] / y["forward_ms"]),
-    ("**forward + backward: `softmax` / `yoso`**", times,
+    ("forward: `softmax` / `yoso`", times, lambda s, y, p: s["forward_ms"] / y["forward_ms"]),
+    ("forward + backward: `softmax` / `yoso`", times,
      lambda s, y, p: (s["forward_ms"] + s["backward_ms"]) / (y["forward_ms"] + y["backward_ms"])),
     ("saved for backward by `yoso`, KiB a head", decimal, lambda s, y, p: y["saved_bytes"] / 1024 / HEADS),
     ("saved for backward by `softmax`, KiB a head", decimal, lambda s, y, p: s["saved_bytes"] / 1024 / HEADS),
@@ -71,6 +76,7 @@ def main():
     parser.add_argument("build", nargs="?", default="build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--docs", action="store_true", help="replace the rows of this kind of machine in docs/results")
     asked = parser.parse_args()
     tool = os.path.join(asked.build, "hashattn")
 
@@ -86,20 +92,23 @@ def main():
             forward = attention(tool, asked.threads, "yoso", length, "iid", False)["forward_ms"]
             found.append(forward * 1e6 / length / HEADS)
 
+    measured = runs.origin(asked.build)
     peaks = [peak for kind in kinds for _, _, peak in rounds[kind]]
     print(textwrap.fill(
-        f"{peak['processor']}, {peak['isa']}, {asked.threads} threads, {peak['products']}; {HEADS} heads, d {HEAD_DIM},"
+        f"{measured['machine']}, commit {measured['commit']}: {peak['processor']}, {peak['isa']}, {asked.threads} threads,"
+        f" {peak['products']}; {HEADS} heads, d {HEAD_DIM},"
         f" m 32, tau 9, n {LENGTH}, float32; median (least to largest) of {asked.rounds} rounds. Product peak"
         f" {spread([p['float32_gflops'] for p in peaks], decimal)} GF/s, memory"
         f" {spread([p['memory_gbytes_per_s'] for p in peaks], decimal)} GB/s.", 118) + "\n")
-    print(f"| figure | {' | '.join(kinds)} |\n|---{'|---' * len(kinds)}|")
-    for name, form, value in ROWS:
-        cells = [spread([value(*found) for found in rounds[kind]], form) for kind in kinds]
-        print(f"| {name} | {' | '.join(cells)} |")
+    table = page.Table(["figure"], [((name,), {kind: spread([value(*found) for found in rounds[kind]], form) for kind in kinds})
+                                    for name, form, value in ROWS], named=True)
+    print(table.text())
     flat = {length: statistics.median(found) for length, found in per_token.items()}
     print("\n`yoso` forward per token and head, iid: "
           + ", ".join(f"{value:.0f} ns at n {length}" for length, value in flat.items())
           + f"; largest over least {max(flat.values()) / min(flat.values()):.2f}.")
+    if asked.docs:
+        results.publish({"inputs": table}, measured["machine"], measured["commit"], time.strftime("%Y-%m-%d"))
 
 
 if __name__ == "__main__":
