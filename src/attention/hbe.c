@@ -8,21 +8,22 @@
    Cost: hashing, and 2 m (d + d_v) operations per query: linear in n. Random: the planes, and the drawn keys.
    Forward only: nothing is saved.
    SPDX-License-Identifier: Apache-2.0 */
-#include "attention/in_samples.h"
+#include "attention/mechanism.h"
+#include "parts/sampling/sampled_attention.h"
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
-    return in_samples_refuse(SAMPLE_DRAWS, options, shape);
+    return sampled_refuse(SAMPLE_DRAWS, options, shape);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    return in_samples_scratch_size(SAMPLE_DRAWS, options, shape);
+    return sampled_scratch_size(SAMPLE_DRAWS, options, shape);
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
-    in_samples_forward(SAMPLE_DRAWS, problem, out);
+    sampled_forward(SAMPLE_DRAWS, problem, out, NULL);
 }
 
 static const struct option_row options[] = {
@@ -44,7 +45,7 @@ const struct mechanism mechanism_hbe = {
     .exact = false,
     .mixes = true,
     .range = {.bounded = true, .power = 0},
-    .host = {refuse, in_samples_saved_size, scratch_size, forward, NULL},
-    .preparation = &(const struct preparation_facet){in_samples_shared_size, in_samples_prepare_size,
-                                                     in_samples_prepare},
+    .host = {refuse, sampled_saved_size, scratch_size, forward, NULL},
+    .preparation =
+        &(const struct preparation_facet){sampled_shared_size, sampled_prepare_size, sampled_prepare},
 };

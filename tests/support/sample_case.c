@@ -61,13 +61,11 @@ uint32_t *sample_case_codes(const struct yoso_options *hashing, const float *pla
 void sample_case_check(const char *mechanism, const char *settings, size_t n_q, size_t n_k, size_t d,
                        size_t d_v, bool causal, void (*edit)(struct attention_case *data))
 {
-    struct {
-        int64_t num_hashes, hash_bits;
-    } *options = group_case_options(mechanism, settings);
+    struct sample_options *options = group_case_options(mechanism, settings);
     struct attention_case data = kernel_case_new(mechanism, options, n_q, n_k, d, d_v, causal);
     if (edit != NULL)
         edit(&data);
-    struct yoso_options hashing = sampled_hashing(options->num_hashes, options->hash_bits);
+    struct yoso_options hashing = sampled_hashing(options);
     uint64_t head_key = random_key(data.call_key, RANDOM_HEAD, 0);
     float *planes = sample_case_planes(&hashing, data.call_key, d);
     uint32_t *query_codes = sample_case_codes(&hashing, planes, head_key, data.query, n_q, d),

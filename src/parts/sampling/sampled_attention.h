@@ -13,31 +13,51 @@
 #ifndef PARTS_SAMPLED_ATTENTION_H
 #define PARTS_SAMPLED_ATTENTION_H
 
-#include "base/pool.h"
+#include "base/options.h"
 #include "parts/hashing/hasher.h"
+#include "parts/problem/implementation.h"
 
 enum sampling { SAMPLE_UNION, SAMPLE_DRAWS };
 
-struct sampled_attention {
-    /* Sizes depend on these only. */
-    enum sampling sampling;
-    struct yoso_options hashing; /* of sampled_hashing */
-    size_t num_queries, num_keys, dim, value_dim, workers;
-    /* Forward. */
-    const struct kernels *kernels;
-    struct pool *pool; /* or NULL */
-    struct view query, key, value;
-    const size_t *visible; /* (num_queries) query i sees the first visible[i] keys; NULL: all */
-    const float *planes;   /* planes_draw of hasher_form(&hashing, dim) */
-    uint64_t random_key;   /* of the rotation of the planes and of draws */
-    /* Z_i = exp(level[i]) * mass[i], (num_queries) each: written; or both NULL. */
+/* The options of a mechanism that samples keys, and their rows. */
+struct sample_options {
+    int64_t num_hashes, hash_bits; /* m, tau */
+};
+
+#define SAMPLE_OPTIONS(num_hashes_help)                                                                      \
+    {"num_hashes", OPTION_INT,     offsetof(struct sample_options, num_hashes), 32, 1, 4096,                 \
+     NULL,         num_hashes_help},                                                                         \
+        {"hash_bits",                                                                                        \
+         OPTION_INT,                                                                                         \
+         offsetof(struct sample_options, hash_bits),                                                         \
+         8,                                                                                                  \
+         1,                                                                                                  \
+         24,                                                                                                 \
+         NULL,                                                                                               \
+         "bits per hash: vectors at angle a collide with probability (1 - a/pi)^hash_bits"},                 \
+    {                                                                                                        \
+        .name = NULL                                                                                         \
+    }
+
+/* How rows are hashed: l2, Gaussian planes, the same bits on every instruction set. */
+struct yoso_options sampled_hashing(const struct sample_options *options);
+
+/* Z_i = exp(level[i]) * mass[i], (n_q) each. */
+struct sampled_sums {
     float *level, *mass;
 };
 
-/* How rows are hashed: l2, Gaussian planes, the same bits on every instruction set. */
-struct yoso_options sampled_hashing(int64_t num_hashes, int64_t hash_bits);
+/* The functions of a mechanism. options: struct sample_options. Nothing is saved for a backward pass. */
+const char *sampled_refuse(enum sampling sampling, const void *options, const struct problem_shape *shape);
+size_t sampled_saved_size(const void *options, const struct problem_shape *shape);
+size_t sampled_scratch_size(enum sampling sampling, const void *options, const struct problem_shape *shape);
+/* sums: written, or NULL. */
+void sampled_forward(enum sampling sampling, const struct problem *problem, struct view out,
+                     const struct sampled_sums *sums);
 
-size_t sampled_attention_scratch_size(const struct sampled_attention *attention);
-void sampled_attention_forward(const struct sampled_attention *attention, struct view out, void *scratch);
+/* Planes, once per call: the shared memory of its problems. */
+size_t sampled_shared_size(const void *options, size_t head_dim);
+size_t sampled_prepare_size(const void *options, size_t head_dim, size_t workers);
+void sampled_prepare(const struct preparation *preparation);
 
 #endif

@@ -45,27 +45,29 @@ static void check_unbiased(enum sampling sampling, int64_t hashes, int64_t bits,
     exact_sums(query, key, value, causal, want);
     memset(sum, 0, sizeof sum);
     memset(squares, 0, sizeof squares);
-    struct sampled_attention a = {.sampling = sampling,
-                                  .hashing = sampled_hashing(hashes, bits),
-                                  .num_queries = N_Q,
-                                  .num_keys = N_K,
-                                  .dim = D,
-                                  .value_dim = D_V,
-                                  .workers = 1,
-                                  .kernels = kernels_named(NULL, &(const char *){0}),
-                                  .query = view_of(query, N_Q, D),
-                                  .key = view_of(key, N_K, D),
-                                  .value = view_of(value, N_K, D_V),
-                                  .visible = causal ? visible : NULL,
-                                  .level = level,
-                                  .mass = mass};
-    size_t floats = sampled_attention_scratch_size(&a) / sizeof(float) + 1;
+    struct sample_options options = {hashes, bits};
+    struct yoso_options hashing = sampled_hashing(&options);
+    struct sampled_sums sums = {level, mass};
+    struct problem problem = {.kernels = kernels_named(NULL, &(const char *){0}),
+                              .shape = {.num_queries = N_Q,
+                                        .num_keys = N_K,
+                                        .head_dim = D,
+                                        .value_dim = D_V,
+                                        .causal = causal,
+                                        .workers = 1},
+                              .options = &options,
+                              .query = view_of(query, N_Q, D),
+                              .key = view_of(key, N_K, D),
+                              .value = view_of(value, N_K, D_V),
+                              .visible = causal ? visible : NULL};
+    size_t floats = sampled_scratch_size(sampling, &options, &problem.shape) / sizeof(float) + 1;
     float *scratch = guard_floats(floats);
+    problem.scratch = scratch;
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        float *planes = sample_case_planes(&a.hashing, seed, D);
-        a.planes = planes;
-        a.random_key = seed;
-        sampled_attention_forward(&a, view_of(out, N_Q, D_V), scratch);
+        float *planes = sample_case_planes(&hashing, seed, D);
+        problem.shared = planes;
+        problem.random_key = seed;
+        sampled_forward(sampling, &problem, view_of(out, N_Q, D_V), &sums);
         for (size_t i = 0; i < N_Q; i++)
             for (size_t c = 0; c < SUMS; c++) {
                 double z = exp((double)level[i]) * (double)mass[i];
