@@ -5,6 +5,7 @@
    compared with the machine's memory; the rest of a chunk not computed when the source fails at the same
    time; any one of the facts that a merge compares ignored; rows of out that overlap those of another head;
    the learned parameters of the first head for all, or not compared by a merge.
+   Covers: streaming.c stream_chunk.c stream_source.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
