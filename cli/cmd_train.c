@@ -184,7 +184,7 @@ static int finish(const struct train *train, const struct options *options, hash
     if (watched.until_unknown)
         return tool_fail(EXIT_USAGE, "--until: no metric is called '%s'; there are: %s", watched.until,
                          watched.names);
-    /* A rank that did not ask to stop follows one that did, and leaves the exit code to it. */
+    /* A rank that stops because another did leaves the exit code to that one. */
     bool follows = train->rank > 0 && watched.stopped_by == NULL;
     bool by_wish = status == HASHATTN_INTERRUPTED &&
                    (follows || (watched.stopped_by != NULL && strcmp(watched.stopped_by, "signal") != 0));

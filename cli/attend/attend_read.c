@@ -77,7 +77,7 @@ int attend_read_arrays(struct attend *a)
     a->problem.max_len =
         a->problem.num_queries > a->problem.num_keys ? a->problem.num_queries : a->problem.num_keys;
     a->problem.causal = a->causal;
-    /* Bounds the only length of the output that no array with elements vouches for. */
+    /* Bounds the one length of the output that no array with elements confirms. */
     char text[120];
     if (a->problem.num_keys == 0 && a->problem.num_queries > 0 && a->problem.value_dim > LONE_WIDTH)
         return tool_fail(EXIT_FILE, "%s is %s: values without rows may be at most %d wide", a->v,

@@ -21,7 +21,7 @@ struct bench {
 
 /* Runs yoso-e for the sampled queries on `value`, (heads, keys, value_dim), with the given options that it
    has.
-   --gradient is left out: only forward runs here, and yoso has a gradient that yoso-e has not. */
+   --gradient is left out: only forward runs here, and yoso has a gradient that yoso-e lacks. */
 static hashattn_status run_exact(const struct bench *b, const struct options *options, const char *normalize,
                                  float *value, size_t value_dim, float *out, long *hash_bits)
 {

@@ -1,4 +1,4 @@
-/* `bench cluster`: what a model of a network says about training steps on more ranks than this machine has
+/* `bench cluster`: training steps on more ranks than this machine has, by a model of a network
    (cluster_model.h). Computing is measured here, as one layer of the model, or given.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

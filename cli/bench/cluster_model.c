@@ -110,8 +110,8 @@ struct cluster_cost cluster_data(const struct cluster *c, size_t ranks)
     return cost;
 }
 
-/* Operations of one meeting of a rank's queries with the keys of a rank, in the cheaper of two ways in each
-   bucket; by_sums: from sums (attention/yoso/yoso_ranks.c). */
+/* Operations of a rank's queries with the keys of one rank, in the cheaper of two ways in each bucket;
+   by_sums: from sums (attention/yoso/yoso_ranks.c). */
 static double meeting_operations(const struct cluster *c, double rows, bool by_sums)
 {
     double buckets = ldexp(1, (int)c->hash_bits), each = rows / buckets, d = (double)c->head_dim;
@@ -120,8 +120,8 @@ static double meeting_operations(const struct cluster *c, double rows, bool by_s
 }
 
 /* The gradients of queries and keys of one head: a ring of rows, or sums by bucket if these take less time by
-   the library's rule (attention/yoso/yoso_ranks.c), in which a byte counts as 100 operations. The rule stands
-   here again because the tool sees public headers only; test_cluster_model.c compares the two. */
+   the library's rule (attention/yoso/yoso_ranks.c), in which a byte counts as 100 operations. The rule is
+   repeated here because the tool includes public headers only; test_cluster_model.c compares the two. */
 static double backward_bytes(const struct cluster *c, size_t ranks, double *exchanges)
 {
     double r = (double)ranks, rows = (double)up(c->seq_len, ranks), d = (double)c->head_dim;

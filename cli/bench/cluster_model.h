@@ -2,8 +2,8 @@
    `bandwidth` bytes per second at the same time and a message arrives after `latency`, and computing that
    takes the same time per token on every rank. Nothing is measured here. Bytes are those that a rank sends,
    exactly those of the program but for cache lines; see docs/guide/9-several-machines.md. The model leaves
-   out what it cannot know: ranks that wait for a slower one, memory that ranks of one machine share, and the
-   processor time that messages take.
+   out: ranks that wait for a slower one, memory that ranks of one machine share, and the processor time that
+   messages take.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_CLUSTER_MODEL_H
 #define CLI_CLUSTER_MODEL_H
@@ -41,8 +41,9 @@ struct cluster_cost cluster_data(const struct cluster *cluster, size_t ranks);
 /* Ranks that share every sequence of a batch, one after another, with yoso. */
 struct cluster_cost cluster_sequence(const struct cluster *cluster, size_t ranks);
 /* Bytes that a rank of Ring Attention (Liu, Zaharia and Abbeel 2023) sends in a step for attention alone, in
-   float32: keys and values go around in forward and once more in backward, where their gradients go with them
-   and then home. For each head and layer 8 (3 R - 2) N d bytes, N = n / R; `softmax` sends the same. */
+   float32: keys and values go around in forward and once more in backward, where their gradients travel with
+   them and then return. For each head and layer 8 (3 R - 2) N d bytes, N = n / R; `softmax`
+   sends the same. */
 double cluster_ring_bytes(const struct cluster *cluster, size_t ranks);
 
 #endif

@@ -40,7 +40,7 @@ static hashattn_status find_precision(struct host *host, const char *name, enum 
     return HASHATTN_OK;
 }
 
-/* The first call of all ranks: what must be the same for the same bits. */
+/* The first call of all ranks: compares what must be equal for equal bits. */
 static hashattn_status join(struct hashattn_context *context)
 {
     char text[300], library[64];

@@ -143,7 +143,7 @@ static double log_sum(const float *scores, size_t count)
     return most + log(sum);
 }
 
-/* Tells the `top` largest scores of one mask and sets them to minus infinity. */
+/* Passes the `top` largest scores of one mask to the callback and sets them to minus infinity. */
 static hashattn_status tell_guesses(struct host *host, const struct tokenizer *tokenizer, size_t mask,
                                     size_t top, float *scores, size_t count,
                                     hashattn_guess_callback *callback, void *user)

@@ -124,7 +124,7 @@ void host_prefix(struct host *host, const char *prefix)
 {
     char text[sizeof host->message];
     memcpy(text, host->message, sizeof text);
-    /* Keep the end of a long path, which says more, and leave room for the reason. */
+    /* Keep the end of a long path, which identifies the file, and leave room for the reason. */
     size_t length = strlen(prefix), kept = length > PREFIX_KEPT ? PREFIX_KEPT : length;
     while (kept < length && kept > 0 && ((unsigned char)prefix[length - kept] & 0xc0) == 0x80)
         kept--; /* begin with a whole character */

@@ -12,10 +12,10 @@ int machine_processors(void);
 /* Writes the model name of the processor to text, cut to size - 1 bytes; "" if it is unknown. size >= 1. */
 void machine_name(char *text, size_t size);
 
-/* Asks the system to let the threads of this process, also those to come, use component `number` of the
-   processor's state (a bit of XCR0 on x86) that it saves only for processes that asked. Returns false if it
-   refuses or knows no such request. Asking again is harmless, and a child process inherits the answer. From
-   then on the system refuses alternate signal stacks that are too small for that component. */
+/* Asks the system to let the threads of this process, including later ones, use component `number` of the
+   processor's state (a bit of XCR0 on x86) that it saves only on request. Returns false if the system refuses
+   or has no such request. Repeated calls are harmless, and child processes inherit the permission. From then
+   on the system refuses alternate signal stacks that are too small for that component. */
 bool machine_grants_state(unsigned number);
 
 #endif

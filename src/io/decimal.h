@@ -5,7 +5,7 @@
 
 #include "io/lines.h"
 
-/* Reads a finite decimal number, such as -2.5e1, between spaces; false for anything else, among it NaN, an
+/* Reads a finite decimal number, such as -2.5e1, between spaces; false for anything else, such as NaN, an
    empty text, hexadecimal numbers and more than 63 characters. Call it between c_locale_begin and
    c_locale_end (base/c_locale.h). */
 bool decimal_read(struct piece text, double *value);

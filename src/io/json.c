@@ -1,4 +1,4 @@
-/* The only file that uses jansson. A `struct json` is a json_t. A value costs about 100 bytes; JSON is used
+/* The only file that uses jansson. A `struct json` is a json_t. A value takes about 100 bytes; JSON is used
    for configurations, headers and log lines, never per token. jansson allocates with malloc, not from the
    host; a failure is NO_MEMORY here too.
    SPDX-License-Identifier: Apache-2.0 */

@@ -146,8 +146,8 @@ static hashattn_status find_column(struct host *host, const struct piece *names,
 /* CoLA without a first line of names: source, label, mark of the author, sentence. */
 static const struct columns of_cola = {.label = 1, .texts = {3, 3}, .needed = 4};
 
-/* True if a model with these facts was trained on the set. Sets of one kind differ in their columns; those of
-   CoLA and SST-2 to predict do not, and need not. */
+/* True if a model with these facts was trained on the set. Sets of one kind differ in their columns. The
+   files of CoLA and SST-2 to predict have the same columns and are read alike. */
 static bool is_trained_on(const struct glue_set *set, const struct task_facts *facts)
 {
     size_t same = 0;
@@ -183,7 +183,7 @@ static const struct glue_set *set_to_predict(const struct task_facts *facts, con
     return first;
 }
 
-/* *is_row: the line is a row already, because nothing names the columns. */
+/* *is_row: the line is already a row, because the file does not name its columns. */
 static hashattn_status name_columns(struct host *host, struct reading *reading, struct piece line,
                                     bool *is_row)
 {

@@ -131,7 +131,7 @@ static hashattn_status read_batches(struct host *host, const struct reading *rea
     return HASHATTN_OK;
 }
 
-/* The path of the labels of a file of images, "" if its name tells none. */
+/* The path of the labels of a file of images; "" if its name does not determine one. */
 static void labels_path(const char *images, char *path, size_t size)
 {
     snprintf(path, size, "%s", images);

@@ -254,7 +254,7 @@ const struct task task_lm = {
                .causal = true,
                .attention = YOSO_BITS(6)},
     /* The released language model of LHA (Sun et al. 2022, section 4.1, row (d) of table 1) and its settings
-       for WikiText-103. The paper and the code say nothing of clipping and weight decay. Released buckets are
+       for WikiText-103. Neither the paper nor the code gives clipping and weight decay. Released buckets are
        N / 384, local keys 3 x 128. */
     .presets = (const struct task_preset[]){{.name = "lha-lm",
                                              .steps = 20000,

@@ -1,7 +1,7 @@
-/* Needle: find the symbol that the marked tokens carry. The first token is the question, then follow random
-   symbols out of 16. A few of them are marked, all with the same symbol: the class. The model reads its
-   answer at the first token, so attention has to carry it there from the marked positions; without attention
-   accuracy is chance (1 in 16). The unmarked tokens are independent of the class.
+/* Needle: find the symbol of the marked tokens. The first token is the question, then follow random symbols
+   out of 16. A few of them are marked, all with the same symbol: the class. The model reads its answer at the
+   first token, so attention has to carry it there from the marked positions; without attention accuracy is
+   chance (1 in 16). The unmarked tokens are independent of the class.
    A file has one example per line, LABEL<TAB>TEXT with one letter per token: '?' is the question, 'a' to 'p'
    are unmarked symbols, 'A' to 'P' marked ones; the label is the lower-case letter. Ids: unmarked 1 + s,
    marked 17 + s, the question 33. Cost: linear, a few nanoseconds per token.

@@ -1,5 +1,5 @@
 /* Tokens that are found in the text before it is split into words: <mask>, [SEP] and others that a user
-   added. As in the reference: the leftmost match counts, and of those the longest; a token may take the white
+   added. As in the reference, the leftmost match counts, and the longest of those; a token may take the white
    space beside it, or match only as a whole word.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_ADDED_TOKENS_H

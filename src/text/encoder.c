@@ -1,6 +1,6 @@
-/* Encoding goes through a text from left to right: added tokens, normalization, words, tokens of words. A
-   long text is cut into chunks where its parts have the tokens of the whole, so memory does not grow with the
-   text, and a limit on the tokens stops the reading.
+/* A text is encoded from left to right: added tokens, normalization, words, tokens of words. A long text is
+   cut into chunks where its parts have the tokens of the whole, so memory does not grow with the text, and a
+   limit on the tokens stops the reading.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -421,8 +421,8 @@ static void truncate_pair(size_t limit, size_t counts[2])
     counts[!lesser] = more;
 }
 
-/* If both texts are too long for an odd limit, the longer one gets the odd token: counts the shorter text to
-   its end, and the other one as far. */
+/* If both texts are too long for an odd limit, the longer one gets the odd token: counts the tokens of the
+   shorter text, and at most as many of the other. */
 static hashattn_status compare_lengths(struct encoder *encoder, const struct piece texts[2], size_t counts[2])
 {
     int lesser = texts[0].size > texts[1].size;

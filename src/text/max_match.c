@@ -1,6 +1,7 @@
-/* A node where a pattern ends is split into this pattern. Another node is split as its parent is, and then,
-   as long as the byte does not lead on from the node that the link names, as that node is. Nodes whose split
-   is that of their parent share it, so writing a split costs a step per pattern in it.
+/* The split of a node where a pattern ends is this pattern. The split of another node is that of its
+   parent, followed by those of the nodes along the parent's links, up to the first node that has a child
+   for the byte. Nodes whose split is that of their parent share it, so writing a split costs a step per
+   pattern in it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "text/max_match.h"
 

@@ -14,7 +14,7 @@ struct vocabulary_entry {
     uint32_t size;
     bool taken;          /* false: no token has this id */
     bool added;          /* found in texts before words are */
-    bool outside;        /* an added token that the model of words does not know */
+    bool outside;        /* an added token that the model of words lacks */
     bool special;        /* decoding may skip it */
     uint32_t normalized; /* of an added token, its number among those found in normalized text; 0: none */
 };

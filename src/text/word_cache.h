@@ -26,7 +26,7 @@ hashattn_status word_cache_init(struct host *host, struct word_cache *cache);
 void word_cache_free(struct host *host, struct word_cache *cache);
 
 uint64_t word_cache_hash(const struct word_cache *cache, struct piece word);
-/* The tokens of a word. NULL: it is not there. */
+/* The tokens of a word. NULL: the cache does not have it. */
 const struct word_token *word_cache_find(const struct word_cache *cache, struct piece word, uint64_t hash,
                                          size_t *count);
 /* Keeps the tokens of a word that is not there; does nothing for a long one. */

@@ -34,7 +34,7 @@ size_t batches_rows(struct batches *batches, uint64_t first, uint64_t count);
 void batches_counts(struct batches *batches, uint64_t first, uint64_t count, double *counts);
 
 /* Finds a batch whose examples first .. first + number - 1 have the most rows among batches 0 .. count - 1,
-   looking at no more than the first BATCHES_LOOK examples of the sequence: a few nanoseconds each. */
+   among no more than the first BATCHES_LOOK examples of the sequence. Cost: a few nanoseconds each. */
 enum { BATCHES_LOOK = 1 << 22 };
 uint64_t batches_largest(struct batches *batches, uint64_t count, size_t first, size_t number);
 

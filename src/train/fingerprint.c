@@ -1,4 +1,4 @@
-/* See the header. One pass over the data.
+/* FNV-1a over the arrays of a data set, in one pass.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/fingerprint.h"
 

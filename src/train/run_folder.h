@@ -13,7 +13,7 @@ hashattn_status run_folder_check_new(struct host *host, const char *run);
    one. */
 hashattn_status run_folder_check_old(struct host *host, const char *run);
 /* True if any file of a state exists; if none does, the run starts at step 0. A state with a missing file
-   counts, so that it is not started anew. */
+   counts, so that the run is not restarted. */
 bool run_folder_has_state(struct host *host, const char *run);
 
 /* Locks the run for the one process that trains it, and removes temporary files of killed processes. INVALID:

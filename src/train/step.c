@@ -99,7 +99,7 @@ static size_t examples_of(const struct stepper *s, size_t shard, size_t *first)
     return end - *first;
 }
 
-/* What a shard finds, on the rank of number `rank` among those that share sequences. */
+/* The results of a shard, on the rank of number `rank` among those that share sequences. */
 static struct shard_outcome *outcome_of(const struct stepper *s, int rank, size_t shard)
 {
     return s->outcomes + (size_t)rank * (size_t)s->options->shards + shard;
@@ -263,7 +263,7 @@ static void move_messages(void *argument)
 
 /* ---- the shards of a rank ---- */
 
-/* A failure on any rank is one of all, before they wait for gradients. Once in a step. */
+/* If one rank fails, all fail before they wait for gradients. Once in a step. */
 static hashattn_status agree_on_sums(struct stepper *s, struct frame *frame, hashattn_status status)
 {
     frame->agreeing = true;
@@ -325,7 +325,7 @@ static hashattn_status run_shards(struct stepper *s, struct frame *frame)
     return HASHATTN_OK;
 }
 
-/* Adds what the shards of all ranks found, in order. */
+/* Adds the results of the shards of all ranks, in order. */
 static void add_outcomes(const struct stepper *s, double *sums, struct step_outcome *outcome)
 {
     size_t num_sums = model_num_sums(s->model), row = row_ranks_count(&s->grid.ranks);

@@ -49,7 +49,7 @@ struct stepper {
     struct shard_outcome *outcomes; /* (ranks that share sequences, shards) */
 };
 
-/* What a step finds in one shard of its batches. */
+/* The results of one shard of a step's batches. */
 struct shard_outcome {
     double loss;
     uint64_t tokens, saved_bytes;

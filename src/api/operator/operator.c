@@ -118,8 +118,8 @@ static bool is_packed(const hashattn_problem *p)
     return p->query_offsets != NULL && p->padded == 0;
 }
 
-/* Checks and copies the problem. If no sequence has any rows, one stands for all, because there may be any
-   number and only the mechanism's refusal matters. */
+/* Checks and copies the problem. If every sequence is empty, checks only one: there may be any number, and
+   only the mechanism's refusal matters. */
 static hashattn_status take_problem(struct host *host, const hashattn_problem *given, hashattn_problem *own)
 {
     hashattn_problem_default(own);
@@ -252,7 +252,7 @@ static hashattn_status check_large(struct host *host, struct attention_call *cal
     return HASHATTN_OK;
 }
 
-/* What the exchanges of ranks that share the rows came to. */
+/* The status of the exchanges of ranks that share the rows. */
 static hashattn_status status_of_ranks(const struct attention_call *call)
 {
     const struct row_ranks *ranks = call->plan->shape.ranks;

@@ -7,9 +7,9 @@
 
 #include "base/host.h"
 
-/* The sizes of the structs in the first version of the ABI. Programs compiled with its headers cannot say
-   theirs to the functions of first_version.c, so these never change. They are also the least struct_size that
-   is accepted; context_options had one field less before. */
+/* The sizes of the structs in the first version of the ABI. The functions of first_version.c do not receive
+   the sizes of their callers, so these never change. They are also the least struct_size that is accepted;
+   context_options had one field less before. */
 struct first_sizes {
     size_t context_options, communicator, problem, stream_options, chunk, stream_source, encode_options,
         learn_options, text_options, sequences, sources, npy;
@@ -25,7 +25,7 @@ hashattn_status version_take(struct host *host, void *own, size_t known, const v
 /* Copies our struct (`known` bytes) to a caller's, as far as it fits; keeps its struct_size. */
 void version_give(void *given, const void *own, size_t known);
 
-/* Fills a caller's struct of `size` bytes with ours: the fields that both know, then zeros. NULL is allowed.
+/* Fills a caller's struct of `size` bytes with ours: the fields that both have, then zeros. NULL is allowed.
    version_fill_options also sets its struct_size. */
 void version_fill(void *given, size_t size, const void *own, size_t known);
 void version_fill_options(void *given, size_t size, const void *own, size_t known);

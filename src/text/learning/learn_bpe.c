@@ -1,7 +1,7 @@
 /* Pairs have counts and lists of the places where they occur; a heap orders them. A merge visits these places
    only and changes the counts of the pairs beside them, so all merges together cost bytes * log bytes,
-   however long a word is. Each pair has one entry of the heap that counts, its last; one whose count has
-   fallen since is put back when it reaches the top.
+   however long a word is. Only the last heap entry of a pair is valid. If the count has fallen since, the
+   entry is put back when it reaches the top.
    SPDX-License-Identifier: Apache-2.0 */
 #include "text/learning/learn_bpe.h"
 

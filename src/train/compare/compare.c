@@ -9,7 +9,7 @@
 #include "train/evaluate.h"
 #include "train/fingerprint.h"
 
-/* Passes the progress of one evaluation on as a part of both. */
+/* Reports the progress of one evaluation as a part of both. */
 struct relay {
     const struct train_setup *setup;
     size_t done, examples;

@@ -46,8 +46,8 @@ static double in_units(const struct visiting *v, size_t column, float value)
     return (double)value * of->deviation + of->mean;
 }
 
-/* Writes forecast and truth of one example into the arrays of its window, and what the window reads of its
-   columns. known: the truth is in the series. */
+/* Writes forecast and truth of one example into the arrays of its window, and the values that the window
+   reads of its columns. known: the truth is in the series. */
 static void fill_example(struct visiting *v, size_t example, size_t columns, bool known)
 {
     const struct windows *w = &v->dataset.windows;

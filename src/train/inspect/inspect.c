@@ -122,7 +122,7 @@ hashattn_status inspect_check(struct host *host, const struct model *model, cons
     return HASHATTN_OK;
 }
 
-/* Forwards of `count` examples, from the first again after the last. Fitting hashes anew at every step, as
+/* Runs `count` forward passes, through the examples in turn. Fitting draws new hashing at every step, as
    training does. values: prepared. */
 static hashattn_status run_examples(const struct train_setup *setup, struct model *model, const float *values,
                                     const struct dataset *dataset, size_t count, uint64_t seed,

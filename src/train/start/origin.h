@@ -28,7 +28,7 @@ void origin_close(struct host *host, struct origin *origin);
 bool origin_fixes(const struct origin *origin, const char *option);
 /* Copies the options that origin_fixes names. A causal model stays causal. */
 void origin_architecture(const struct origin *origin, struct model_config *model);
-/* The plan of heads `mechanisms`, NULL: the stored one. Options that stored mechanisms have, too, have the
+/* The plan of heads `mechanisms`, NULL: the stored one. Options that a stored mechanism has too keep the
    stored values. INVALID: `mechanisms` is no plan. On failure there is nothing to free. */
 hashattn_status origin_plan(struct host *host, const struct origin *origin, const char *mechanisms,
                             struct head_plan *plan);

@@ -1,4 +1,4 @@
-/* How a training begins: a new run gets its directory and first state, an old one gives its state back.
+/* Begins a training: makes the directory and the first state of a new run, or reads the state of an old one.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What a training tells: events for the callback, and the records of log.jsonl.
+/* The events of a training for the callback, and the records of log.jsonl.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -105,7 +105,7 @@ void trainer_log_step(struct trainer *t, double loss, double norm)
     log_append(t, &record);
 }
 
-/* Rows are classes, columns what they were taken for. */
+/* Rows are true classes, columns predicted ones. */
 static void put_confusion(struct run_record *record, const struct evaluation *found)
 {
     struct json *rows = NULL;

@@ -1,4 +1,5 @@
-/* Internals of the trainer (train/trainer.h): its state, and what beginning, looping and telling share.
+/* Internals of the trainer (train/trainer.h): its state, and the functions that begin.c, loop.c and telling.c
+   share.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_TRAINER_PARTS_H
 #define TRAIN_TRAINER_PARTS_H
@@ -42,7 +43,7 @@ static inline bool is_writer(const struct trainer *t)
     return comm_rank(comm_of_run(t)) == 0;
 }
 
-/* Rank 0 does it, and all ranks return its status. */
+/* Done by rank 0; all ranks return its status. */
 static inline hashattn_status by_writer(struct trainer *t, hashattn_status (*work)(struct trainer *t))
 {
     return comm_agree(t->host, comm_of_run(t), is_writer(t) ? work(t) : HASHATTN_OK);
