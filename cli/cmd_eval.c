@@ -199,9 +199,9 @@ static int run(const struct command *self, int argc, char **argv)
         "another run of the task: reports the difference of each metric on the same examples, its "
         "standard error and a one-tail test; options of mechanisms are those of the first run");
     options_add_switch(&options, "units", &wanted.units,
-                       "of a forecast: also the errors of each column, in the units of the file");
+                       "for a forecast: also the errors of each column, in the units of the file");
     options_add_text(&options, "draw", &wanted.draw, "FILE.svg",
-                     "of a forecast: draw truth and forecast of the last window, of its last column");
+                     "for a forecast: draw truth and forecast of the last window, of its last column");
     options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
@@ -210,7 +210,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (options.num_operands != 1)
         return options_fail(&options, "eval needs one operand, the run; got %zu", options.num_operands);
     if ((wanted.units || wanted.draw != NULL) && wanted.against != NULL)
-        return options_fail(&options, "--units and --draw are of one run, --against compares two");
+        return options_fail(&options, "--units and --draw apply to one run, --against compares two");
     wanted.run = options.operands[0];
     hashattn_context *context;
     code = tool_open(&options.common, &context);

@@ -342,7 +342,7 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_switch(&options, "live", &train.live,
                        "show the loss as a curve beside the progress bar, and at the end in one line");
     options_add_text(&options, "draw", &train.draw, "FILE.svg",
-                     "of a forecast: at the end, draw truth and forecast of the last validation window");
+                     "for a forecast: at the end, draw truth and forecast of the last validation window");
     options_add_switch(&options, "profile", &train.profile,
                        "print where the time of the steps went and how busy the threads were");
     options_add_ranks(&options);

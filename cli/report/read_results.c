@@ -363,9 +363,8 @@ int results_read(hashattn_context *context, const char *path, struct results *re
     if (results->too_many)
         return tool_fail(
             EXIT_FILE,
-            "%s: record %zu: the results have more than %d different labels in one figure, and no "
-            "figure shows so many",
-            path, count, RESULTS_LABELS);
+            "%s: record %zu: a figure has more than %d different labels, the most that it can show", path,
+            count, RESULTS_LABELS);
     if (!known)
         return tool_fail(EXIT_FILE,
                          "%s: record %zu is no result of hashattn bench, eval or inspect with --json, nor of "

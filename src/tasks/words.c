@@ -217,7 +217,7 @@ static hashattn_status add_line(struct host *host, struct words *words, size_t c
             HASHATTN_BAD_FILE, "the first two words are <unk> and <eos>");
     bool is_new;
     TRY(place_word(host, words, word, &is_new));
-    FAIL_IF(!is_new, host, HASHATTN_BAD_FILE, "the word stands on line %d too", (int)words_find(words, word));
+    FAIL_IF(!is_new, host, HASHATTN_BAD_FILE, "the word is on line %d too", (int)words_find(words, word));
     return HASHATTN_OK;
 }
 

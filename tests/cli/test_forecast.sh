@@ -193,7 +193,7 @@ says errors_as_words "in the units of the file" eval last --units
 "$tool" data needle --out needles --train 8 --valid 4 --test 4 --seq-len 16 --marks 2 --quiet 2>err
 run train needle --data needles --attention none --layers 1 --dim 16 --heads 2 --ffn 16 --steps 1 --eval-every 1 --out needle --quiet
 expect only_forecasts_have_units 2 "needle does not forecast" eval needle --units
-expect units_alone 2 "--units and --draw are of one run, --against compares two" eval last --units --against seasonal
+expect units_alone 2 "--units and --draw apply to one run, --against compares two" eval last --units --against seasonal
 run eval dlinear --against last --json --threads 1
 run eval last --against seasonal --json --threads 1
 cp out pair.json

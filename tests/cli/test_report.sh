@@ -337,7 +337,7 @@ while [ $i -le 1000 ]; do
     echo "{\"attention\": \"m$i\", \"head_dim\": 8, \"seq_len\": 16, \"forward_ms\": 1, \"backward_ms\": 1}"
     i=$((i + 1))
 done >labels.json
-expect bench_of_many_labels 3 "labels.json: record 1001: the results have more than 1000 different labels" report --bench labels.json --out x.html
+expect bench_of_many_labels 3 "labels.json: record 1001: a figure has more than 1000 different labels" report --bench labels.json --out x.html
 expect bench_cut 3 "half.json: line 2: byte " report --bench half.json --out x.html
 expect bench_is_no_json 3 "d/train.tsv" report --bench d/train.tsv --out x.html
 [ ! -e x.html ] && passed failures_leave_no_page || failed failures_leave_no_page "x.html"

@@ -130,7 +130,7 @@ static void ids_are_wider_than_16_bits(void **state)
     text = realloc(text, 2 * size);
     memmove(text + size, text + last, size - last);
     check_status(host, words_parse(host, text, 2 * size - last, TYPES + 3, &words[0]), HASHATTN_BAD_FILE,
-                 "line 70003: the word stands on line 70002 too");
+                 "line 70003: the word is on line 70002 too");
     free(text);
 }
 
@@ -198,7 +198,7 @@ static void what_is_no_vocabulary_is_refused(void **state)
     static const struct {
         const char *text, *part;
     } cases[] = {
-        {"<unk>\n<eos>\none\none\n", "line 4: the word stands on line 3 too"},
+        {"<unk>\n<eos>\none\none\n", "line 4: the word is on line 3 too"},
         {"<unk>\n<eos>\none two\n", "line 3: a line is one word"},
         {"<unk>\n<eos>\n one\n", "line 3: a line is one word"},
         {"<unk>\n<eos>\n\n", "line 3: a line is one word"},
