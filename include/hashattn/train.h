@@ -70,8 +70,9 @@ HASHATTN_API hashattn_status hashattn_setup_freeze(hashattn_setup *setup, const 
    model's heads or layers is INVALID when training begins. */
 HASHATTN_API hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism);
 /* Sets an option of the task, mechanism, model or training by name. With several mechanisms, "num_buckets"
-   sets every mechanism that has the option and "lha.num_buckets" only that one; `get` reads the first that
-   has it, or that one. Setting `steps` scales the warm-up in proportion unless `warmup` was set. */
+   sets every mechanism that has the option and "lha.num_buckets" only that one; `get` returns the value of
+   the mechanism that is named, or of the first that has the option. Setting `steps` scales the warm-up in
+   proportion unless `warmup` was set. */
 HASHATTN_API hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text);
 /* Writes the current value as text that `set` accepts. text: (size) chars. */
 HASHATTN_API hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name, char *text,

@@ -42,8 +42,7 @@ class Evaluation(NamedTuple):
     tokens_per_second: float
     tokens: int
     num_unknown: int  #: targets that are not in the vocabulary
-    #: For a classifier of at most 32 labels: how many examples of each label (row) were taken for each (column);
-    #: otherwise empty.
+    #: For a classifier of at most 32 labels: the examples of each label (row) by predicted label (column); otherwise empty.
     confusion: tuple[tuple[int, ...], ...] = ()
 
 
@@ -166,7 +165,7 @@ class Run(ContextObject):
         """Evaluates this run and another one of its task and context on the same examples, and tests each metric.
 
         Other arguments as of `evaluate`; the seed and the recorded directory are those of this run. The test is paired
-        and one-tail, with the jackknife's standard error. InvalidError: the runs do not see the same examples.
+        and one-tail, with the jackknife's standard error. InvalidError: the runs do not have the same examples.
         """
         if not isinstance(against, Run):
             raise InvalidTypeError(f"against is a {type(against).__name__}, a hashattn.Run is needed")
