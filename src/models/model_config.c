@@ -134,7 +134,7 @@ static hashattn_status check_objectives(struct host *host, const struct model_co
     return HASHATTN_OK;
 }
 
-/* What a mechanism of the plan says to a shape of the model. place: "" or where it stands. */
+/* Fails if a mechanism of the plan refuses the model's shape. place: "" or where the mechanism is. */
 static hashattn_status check_mechanism(struct host *host, const struct model_config *config,
                                        const struct mechanism *mechanism, const void *options,
                                        const struct problem_shape *shape, const char *place)
@@ -203,7 +203,7 @@ static hashattn_status check_mechanisms(struct host *host, const struct model_co
     return head_plan_check(host, &config->plan, (size_t)config->layers, (size_t)config->heads);
 }
 
-/* What a decoder asks of the rest of the model. */
+/* Checks that the rest of the model suits its decoder. */
 static hashattn_status check_decoder(struct host *host, const struct model_config *config)
 {
     TRY(check_range(host, "decoder_rows", config->decoder_rows, 0, config->max_len));

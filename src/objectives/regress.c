@@ -112,7 +112,7 @@ static void predict(const struct objective_pass *pass, float *predicted)
 static double correlation(double n, double y, double t, double yy, double tt, double yt)
 {
     double spread_y = yy - y * y / n, spread_t = tt - t * t / n, root = sqrt(spread_y) * sqrt(spread_t);
-    /* What rounding leaves of a constant is no spread. */
+    /* A constant has no spread but rounding, which does not count. */
     bool varies = spread_y > 1e-12 * yy && spread_t > 1e-12 * tt;
     return varies ? fmin(1, fmax(-1, (yt - y * t / n) / root)) : 0;
 }

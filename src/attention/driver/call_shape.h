@@ -58,8 +58,8 @@ static inline const struct implementation *shape_implementation(const struct att
     return shape_spans_ranks(shape) ? shape->mechanism->ranks : &shape->mechanism->host;
 }
 
-/* Without rows nothing is done and no memory is needed, for any number of heads and columns: an array
-   without elements can have any. */
+/* Without rows a call does nothing and needs no memory. An array without elements may have any number of
+   heads and columns. */
 static inline bool shape_has_rows(const struct attention_shape *shape)
 {
     return shape->query_offsets[shape->num_sequences] > 0 || shape->key_offsets[shape->num_sequences] > 0;

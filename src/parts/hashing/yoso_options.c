@@ -68,9 +68,9 @@ const struct option_row yoso_sampled_rows[] = {
      .choices = hash_projection_names,
      .help =
          "number format of the hash projection: float32, 16-bit fixed point, bfloat16, or 8-bit fixed "
-         "point, the fastest with AVX-512 but not with AVX2, whose near-duplicates collide up to 2 % less "
-         "often; auto is the fastest that hashes as well as float32 (Hadamard planes allow f32 and int16-dp "
-         "only)"},
+         "point, which is the fastest with AVX-512 (not with AVX2) and makes near-duplicates collide up to "
+         "2 % less often; auto is the fastest that hashes as well as float32 (Hadamard planes allow f32 and "
+         "int16-dp only)"},
     NORMALIZE,
     {.name = FIELD(gradient),
      .type = OPTION_CHOICE,
