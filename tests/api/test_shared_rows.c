@@ -73,7 +73,8 @@ static void compute(struct comm *comm, void *argument)
     }
     hashattn_tensor tensor = {.struct_size = sizeof tensor};
     for (size_t i = 0; hashattn_attention_tensor(attention, D, D, 0, i, &tensor); i++)
-        shared->num_params += rank == 0 ? HEADS * tensor.rows * tensor.cols : 0;
+        if (rank == 0)
+            shared->num_params += HEADS * tensor.rows * tensor.cols;
     for (size_t i = 0; i < PARAMS; i++)
         shared->dparams[rank][i] = NAN;
     hashattn_problem_default(&problem);
