@@ -282,6 +282,19 @@ static hashattn_status save_tokenizer(struct hashattn_pretrained *pretrained, co
     return tokenizer_write_config(host, path, tokenizer, (size_t)pretrained->config->max_len);
 }
 
+/* INVALID, with what to do, if a killed call may have left the directory. */
+static hashattn_status check_new(struct host *host, const char *directory)
+{
+    char path[FILE_PATH];
+    TRY(file_join(host, directory, "config.json", path, sizeof path));
+    FAIL_IF(file_is_directory(directory) && !file_exists(path), host, HASHATTN_INVALID,
+            "%.300s exists already and has no config.json: it is not a checkpoint, or one that was killed "
+            "while it was "
+            "written; remove it or choose another name",
+            directory);
+    return HASHATTN_OK;
+}
+
 hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory)
 {
     static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
@@ -291,6 +304,7 @@ hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const 
     struct host *host = &pretrained->context->host;
     FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
     bool run = pretrained->origin.run.task != NULL;
+    TRY(check_new(host, directory));
     TRY(file_make_directory(host, directory, false));
     hashattn_status status = save_tokenizer(pretrained, directory);
     if (status == HASHATTN_OK) /* config.json is the last file */

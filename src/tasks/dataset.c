@@ -390,55 +390,80 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
     return dataset_finish(host, &builder, status, dataset);
 }
 
-static hashattn_status write_one(struct host *host, const char *path, enum split split, size_t count,
-                                 const char *header, split_writer *write, void *context)
+hashattn_status split_check_new(struct host *host, const char *path, const char *last)
 {
-    struct file_writer writer;
-    TRY(file_open_replacement(host, path, &writer));
-    file_write(&writer, header, strlen(header));
-    hashattn_status status = HASHATTN_OK;
-    /* A full disk ends the loop; the commit reports it. */
-    for (size_t i = 0; i < count && writer.error == 0 && status == HASHATTN_OK; i++)
-        status = write(host, context, split, i, &writer);
-    if (status == HASHATTN_OK)
-        return file_commit(host, &writer);
-    file_abandon(&writer);
-    return status;
+    if (!file_exists(path))
+        return HASHATTN_OK;
+    FAIL_IF(last == NULL || file_exists(last), host, HASHATTN_INVALID,
+            "%s exists already and is not overwritten", path);
+    return host_fail(host, HASHATTN_INVALID,
+                     "%s exists already and is not overwritten; %s, which is written last, is missing: if an "
+                     "attempt was killed, remove the file",
+                     path, last);
 }
 
-/* Removes what a failed attempt wrote, which would be in the way of the next one. */
-static void remove_splits(const struct split_files *files, const char *directory, const size_t *counts,
-                          const enum split *order, int done)
+static hashattn_status write_one(struct host *host, enum split split, size_t count, const char *header,
+                                 split_writer *write, void *context, struct file_writer *writer)
 {
-    struct host unused; /* the message of the failure stays */
-    char path[FILE_PATH];
-    host_init(&unused);
-    for (int i = 0; i < done; i++)
-        if (counts[order[i]] > 0 && path_of(&unused, directory, files->stems[order[i]], files->endings[0],
-                                            path, sizeof path) == HASHATTN_OK)
-            file_remove(path);
+    file_write(writer, header, strlen(header));
+    for (size_t i = 0; i < count && writer->error == 0; i++)
+        TRY(write(host, context, split, i, writer));
+    return file_writer_status(host, writer);
 }
 
+/* Test first and train last, in names and in time. */
+static const enum split order[SPLIT_COUNT] = {SPLIT_TEST, SPLIT_VALID, SPLIT_TRAIN};
+
+/* The names of the files that are written, ended by NULL; paths are empty for a count of 0. */
+static hashattn_status name_splits(struct host *host, const struct split_files *files, const char *directory,
+                                   const size_t *counts, char names[SPLIT_COUNT][64],
+                                   char paths[SPLIT_COUNT][FILE_PATH])
+{
+    const char *written[SPLIT_COUNT + 1] = {NULL};
+    size_t found = 0;
+    for (int i = 0; i < SPLIT_COUNT; i++) {
+        enum split split = order[i];
+        paths[split][0] = '\0';
+        if (counts[split] == 0)
+            continue;
+        snprintf(names[split], 64, "%s%s", files->stems[split], files->endings[0]);
+        TRY(file_join(host, directory, names[split], paths[split], FILE_PATH));
+        written[found++] = names[split];
+    }
+    for (int i = 0; i < SPLIT_COUNT; i++)
+        TRY(split_check_new(host, paths[order[i]], counts[SPLIT_TRAIN] > 0 ? paths[SPLIT_TRAIN] : NULL));
+    file_remove_leftovers(directory, written);
+    return HASHATTN_OK;
+}
+
+/* All files are written before the first appears, so an attempt that is killed leaves none in the way of the
+   next one, unless it dies between two renames. */
 hashattn_status split_write(struct host *host, const struct split_files *files, const char *directory,
                             const size_t *counts, const char *header, split_writer *write, void *context)
 {
-    static const enum split order[SPLIT_COUNT] = {SPLIT_TEST, SPLIT_VALID, SPLIT_TRAIN};
-    char path[FILE_PATH];
-    for (int i = 0; i < SPLIT_COUNT; i++) {
-        TRY(path_of(host, directory, files->stems[order[i]], files->endings[0], path, sizeof path));
-        FAIL_IF(counts[order[i]] > 0 && file_exists(path), host, HASHATTN_INVALID,
-                "%s exists already and is not overwritten", path);
-    }
+    char names[SPLIT_COUNT][64], paths[SPLIT_COUNT][FILE_PATH];
+    struct file_writer writers[SPLIT_COUNT];
+    TRY(name_splits(host, files, directory, counts, names, paths));
     hashattn_status status = HASHATTN_OK;
-    int done = 0;
-    for (; done < SPLIT_COUNT && status == HASHATTN_OK; done++) {
-        if (counts[order[done]] == 0)
+    int opened = 0, committed = 0;
+    for (; opened < SPLIT_COUNT && status == HASHATTN_OK; opened++) {
+        enum split split = order[opened];
+        writers[split].open = false;
+        if (counts[split] == 0)
             continue;
-        status = path_of(host, directory, files->stems[order[done]], files->endings[0], path, sizeof path);
+        status = file_open_replacement(host, paths[split], &writers[split]);
         if (status == HASHATTN_OK)
-            status = write_one(host, path, order[done], counts[order[done]], header, write, context);
+            status = write_one(host, split, counts[split], header, write, context, &writers[split]);
     }
-    if (status != HASHATTN_OK)
-        remove_splits(files, directory, counts, order, done);
+    for (; committed < SPLIT_COUNT && status == HASHATTN_OK; committed++)
+        if (counts[order[committed]] > 0)
+            status = file_commit(host, &writers[order[committed]]);
+    if (status == HASHATTN_OK)
+        return HASHATTN_OK;
+    for (int i = 0; i < opened; i++)
+        file_abandon(&writers[order[i]]);
+    for (int i = 0; i < committed; i++) /* they would be in the way of the next attempt */
+        if (counts[order[i]] > 0)
+            file_remove(paths[order[i]]);
     return status;
 }

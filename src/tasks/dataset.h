@@ -92,8 +92,11 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
 /* Writes example (split, index) of a generated data set. */
 typedef hashattn_status split_writer(struct host *host, void *context, enum split split, size_t index,
                                      struct file_writer *writer);
+/* INVALID if there is a file at `path`: data are never overwritten. last: the file that an attempt writes
+   last, without which the message says that a killed attempt may have left this one; NULL: none. */
+hashattn_status split_check_new(struct host *host, const char *path, const char *last);
 /* The `generate` of every task: writes `header` and counts[split] examples into each split's file, with the
-   first extension, test first and train last. */
+   first extension, test first and train last. The files appear when all are written. */
 hashattn_status split_write(struct host *host, const struct split_files *files, const char *directory,
                             const size_t *counts, const char *header, split_writer *write, void *context);
 

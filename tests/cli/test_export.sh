@@ -31,6 +31,9 @@ expect checkpoint_again 0 "again: an encoder of type yoso" export exact --out ag
 holds tokenizer_again cmp exact/tokenizer.json again/tokenizer.json
 
 expect not_overwritten 2 "bert: cannot make the directory: File exists" export soft --out bert
+mkdir half
+: >half/model.safetensors
+expect killed_export_is_told 2 "half exists already and has no config.json: it is not a checkpoint, or one that was killed while it was written; remove it" export soft --out half
 expect other_attention 2 "attention is lha (yoso or yoso-e is needed)" export soft --attention lha --out no
 run train mlm --data long --attention softmax --norm pre --conv-window 3 --out pre $small
 expect every_setting_is_named 2 "a file of type bert cannot describe the model: norm is pre (post is needed), conv_window is 3 (0 is needed)" export pre --out no

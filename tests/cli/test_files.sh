@@ -3,7 +3,7 @@
 # Planted and caught: temporary files with a fixed name; links in a run followed on writing; a signal not handled, or
 # handled although it was ignored; a pipe opened in place of a file of a run, or refused as an input of the user; a run
 # without a lock; a run killed in its first save that cannot continue; memory allocated for the sizes in config.json
-# although the tensors are missing; a loop over heads or sequences without rows.
+# although the tensors are missing; a loop over heads or sequences without rows; splits of a killed attempt in the way.
 # Covers: signals.c attend_chunks.c
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
@@ -79,6 +79,17 @@ mv train.tsv texts
 run train text --data texts --out filter --steps 2 --eval-every 2 --max-len 32 $tiny
 ended predictions_after_TERM TERM 143 lines predict filter many.jsonl --out lines
 ended data_after_TERM TERM 143 basic_test.tsv data listops --train 10 --valid 10 --test 96000 --out .
+
+# What SIGKILL leaves is not in the way of the next attempt, or the message says what to do.
+"$tool" data listops --train 96000 --valid 10 --test 10 --out killed 2>err &
+process=$!
+while [ -z "$(ls killed 2>/dev/null | grep -F basic_train.tsv.tmp)" ]; do kill -0 $process 2>/dev/null || break; done
+kill -KILL $process
+wait $process 2>/dev/null
+run data listops --train 20 --valid 10 --test 10 --out killed --quiet
+[ "$code" = 0 ] && [ "$(ls killed | wc -l)" = 3 ] && passed data_after_KILL || failed data_after_KILL "$(ls killed; cat err)"
+rm killed/basic_train.tsv
+expect data_killed_at_the_end 2 "killed/basic_train.tsv, which is written last, is missing: if an attempt was killed, remove the file" data listops --train 20 --valid 10 --test 10 --out killed
 
 # A pipe in place of a file of a run is refused, or replaced if the file is only written. The tool never waits for it.
 mkdir words

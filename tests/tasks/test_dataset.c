@@ -2,7 +2,8 @@
    and caught: a tenth of few is none, seed ignored, test kept in training, training kept whole, marks of
    cut examples or offsets not moved, the last offset lost when growing, room off by one, files overwritten or
    left half-written, two extensions accepted, writing after the disk is full, a character cut in two in a
-   message, an unknown label with weight, ids cut to 16 bits, the second of a pair at the wrong index.
+   message, an unknown label with weight, ids cut to 16 bits, the second of a pair at the wrong index,
+   a split that appears before all are written, a temporary file of a killed attempt kept.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/dataset.h"
 
@@ -239,6 +240,43 @@ static void writing_overwrites_nothing(void **state)
                  HASHATTN_NO_DISK, "/proc/train.jsonl");
 }
 
+/* What a SIGKILL now would leave: temporary files, which the next attempt removes. */
+static hashattn_status look_and_write(struct host *host, void *context, enum split split, size_t index,
+                                      struct file_writer *writer)
+{
+    const struct folder *folder = context;
+    static const char *const names[] = {"train.jsonl", "valid.jsonl", "test.jsonl"};
+    for (size_t i = 0; i < 3; i++) {
+        char path[100];
+        snprintf(path, sizeof path, "%s/%s", folder->path, names[i]);
+        assert_false(file_exists(path));
+    }
+    return write_toy(host, NULL, split, index, writer);
+}
+
+static void a_killed_attempt_is_not_in_the_way(void **state)
+{
+    struct folder *folder = *state;
+    size_t counts[SPLIT_COUNT] = {2, 1, 1};
+    folder_put_text(folder, "train.jsonl.tmp-01234567", "left");
+    folder_put_text(folder, "else.jsonl.tmp-01234567", "another's");
+    check_status(&folder->host,
+                 split_write(&folder->host, &files, folder->path, counts, "", look_and_write, folder),
+                 HASHATTN_OK, NULL);
+    assert_int_equal(folder_temporaries(folder->path), 1);
+    folder_remove(folder, "else.jsonl.tmp-01234567");
+    /* Killed between two renames: the message says what to do. */
+    folder_remove(folder, "train.jsonl");
+    folder_remove(folder, "valid.jsonl");
+    check_status(&folder->host, split_write(&folder->host, &files, folder->path, counts, "", write_toy, NULL),
+                 HASHATTN_INVALID,
+                 "train.jsonl, which is written last, is missing: if an attempt was killed, remove the file");
+    counts[SPLIT_TRAIN] = 0;
+    check_status(&folder->host, split_write(&folder->host, &files, folder->path, counts, "", write_toy, NULL),
+                 HASHATTN_INVALID, "test.jsonl exists already and is not overwritten");
+    assert_null(strstr(folder->host.message, "killed"));
+}
+
 static hashattn_status write_much(struct host *host, void *context, enum split split, size_t index,
                                   struct file_writer *writer)
 {
@@ -390,6 +428,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(small_files_are_cut_or_refused, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(the_choice_of_files_is_unambiguous, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(writing_overwrites_nothing, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_killed_attempt_is_not_in_the_way, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_full_disk_ends_the_writing, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(messages_name_file_and_line, folder_enter, folder_leave),
         cmocka_unit_test(pieces_are_shown_printable_and_short),

@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "base/pool.h"
 #include "base/random.h"
+#include "tasks/dataset.h"
 #include "tasks/mlm/sentences.h"
 #include "tasks/mlm/text_sections.h"
 #include "tasks/mlm/token_file.h"
@@ -377,11 +378,14 @@ static hashattn_status open_writers(struct job *job, const char *directory, cons
                                         .tokenizer = token_file_hash(tokenizer),
                                         .num_ids = (uint32_t)tokenizer_num_ids(tokenizer),
                                         .seq_len = (uint32_t)job->options->seq_len};
-    char path[FILE_PATH];
+    static const char *const names[] = {"train.tokens", "valid.tokens", "test.tokens", NULL};
+    char path[FILE_PATH], last[FILE_PATH];
+    TRY(mlm_path(host, directory, SPLIT_TRAIN, last, sizeof last));
     for (enum split split = 0; split < SPLIT_COUNT; split++) {
         TRY(mlm_path(host, directory, split, path, sizeof path));
-        FAIL_IF(file_exists(path), host, HASHATTN_INVALID, "%s exists already and is not overwritten", path);
+        TRY(split_check_new(host, path, last));
     }
+    file_remove_leftovers(directory, names);
     for (enum split split = 0; split < SPLIT_COUNT; split++) {
         TRY(mlm_path(host, directory, split, path, sizeof path));
         TRY(token_writer_open(host, path, &header, job->tokens.start, job->tokens.end, &job->writers[split]));
