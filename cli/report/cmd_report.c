@@ -249,7 +249,8 @@ static int make(const struct options *options, const struct text_list *bench, in
     int code = report.runs != NULL && results_begin(&report.results)
                    ? read_all(&report, options)
                    : tool_fail(EXIT_RESOURCE, "no memory for the report");
-    report_name_runs(report.runs, report.num_runs);
+    if (code == EXIT_GOOD && !report_name_runs(report.runs, report.num_runs))
+        code = tool_fail(EXIT_RESOURCE, "no memory for the report");
     if (code == EXIT_GOOD && !report_group_runs(context, report.runs, report.num_runs, &report.groups))
         code = tool_fail(EXIT_RESOURCE, "no memory for the report");
     if (code == EXIT_GOOD)

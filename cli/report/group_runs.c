@@ -2,7 +2,7 @@
    model is named by its attention and by what is unusual in its options: those that at most half of the
    task's runs have, and the names of those that more have and it has not. An option of an attention that all
    the task's runs with this attention have is left out: it tells none of them from another, and presets may
-   set it differently for each task. Cost: each option of a run is looked up in all runs.
+   set it differently for each task. Cost: names and options are sorted; n log n for n runs.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
@@ -31,65 +31,131 @@ static void tail_of(const char *path, size_t parts, char name[PLOT_NAME])
     name[size] = '\0';
 }
 
-/* Two runs of different paths have one name. */
-static bool is_ambiguous(const struct report_run *runs, size_t count)
+/* ---- numbering names ----------------------------------------------------------------------------------- */
+
+/* The name of one run, among those of its group. */
+struct named {
+    size_t group;
+    const char *name;
+    size_t run;
+};
+
+static int compare_sizes(size_t a, size_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static bool is_same(const struct named *a, const struct named *b)
+{
+    return a->group == b->group && strcmp(a->name, b->name) == 0;
+}
+
+static int compare_named(const void *one, const void *other)
+{
+    const struct named *a = one, *b = other;
+    int order = compare_sizes(a->group, b->group);
+    if (order == 0)
+        order = strcmp(a->name, b->name);
+    return order != 0 ? order : compare_sizes(a->run, b->run);
+}
+
+/* Sorts the names of all runs, one each, and numbers the different ones from 0 in the order of the runs.
+   Returns how many there are. */
+static size_t number_names(struct named *names, size_t count, size_t *number)
+{
+    size_t found = 0, first = 0;
+    qsort(names, count, sizeof *names, compare_named);
+    for (size_t i = 0; i < count; i++) { /* the first run of the same name, in place of its number */
+        first = i > 0 && is_same(&names[i - 1], &names[i]) ? first : names[i].run;
+        number[names[i].run] = first;
+    }
+    for (size_t i = 0; i < count; i++)
+        number[i] = number[i] == i ? found++ : number[number[i]];
+    return found;
+}
+
+/* Two runs of different paths have one name: they are neighbours among the sorted names, where runs of one
+   path and name may stand before and after them. */
+static bool is_ambiguous(const struct report_run *runs, size_t count, struct named *names)
 {
     for (size_t i = 0; i < count; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(runs[i].name, runs[k].name) == 0 && strcmp(runs[i].path, runs[k].path) != 0)
-                return true;
+        names[i] = (struct named){0, runs[i].name, i};
+    qsort(names, count, sizeof *names, compare_named);
+    for (size_t i = 1; i < count; i++)
+        if (is_same(&names[i - 1], &names[i]) &&
+            strcmp(runs[names[i - 1].run].path, runs[names[i].run].path) != 0)
+            return true;
     return false;
 }
 
-void report_name_runs(struct report_run *runs, size_t count)
+bool report_name_runs(struct report_run *runs, size_t count)
 {
     enum { MOST_PARTS = 32 };
-    for (size_t parts = 1; parts <= MOST_PARTS; parts++) {
+    struct named *names = calloc(count + 1, sizeof *names);
+    bool ambiguous = names != NULL;
+    for (size_t parts = 1; parts <= MOST_PARTS && ambiguous; parts++) {
         for (size_t i = 0; i < count; i++)
             tail_of(runs[i].path, parts, runs[i].name);
-        if (!is_ambiguous(runs, count))
-            return;
+        ambiguous = is_ambiguous(runs, count, names);
     }
+    free(names);
+    return names != NULL;
 }
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
 struct option {
     char name[2 * REPORT_KEY], value[120];
+    size_t run, task, kind;
     bool usual;  /* more than half of the task's runs have it with this value */
     bool common; /* of the attention, and all the task's runs with this attention have it with this value */
     bool first;  /* no earlier run of the task has it with this value */
 };
 
-struct options_of_run {
-    struct option *options;
-    size_t count, capacity;
+struct grouping {
+    const struct report_run *runs;
+    size_t count;
+    struct report_groups *groups;
+    struct run_facts {
+        char number[2][HASHATTN_NUMBER_TEXT]; /* for the following */
+        const char *task, *attention;
+        char model[PLOT_NAME];
+        size_t options; /* its first option; the next run's is behind its last */
+    } * facts;          /* (count + 1) */
+    struct named *names;
+    size_t *number;         /* (count) */
+    size_t *kind_runs;      /* (count) a kind is a task with an attention */
+    struct option *options; /* (num_options) of all runs */
+    size_t num_options, capacity, taking;
+    const struct option **usual; /* (num_options) the usual ones of a task follow one another */
+    size_t *usual_of;            /* (tasks + 1) where those of a task begin */
     bool no_memory;
 };
 
 static void take(void *user, const char *name, const char *text)
 {
-    struct options_of_run *taken = user;
-    void *options = taken->options;
+    struct grouping *g = user;
+    void *options = g->options;
     if (strcmp(name, "seed") == 0)
         return;
-    if (!grow(&options, &taken->capacity, taken->count, sizeof *taken->options)) {
-        taken->no_memory = true;
+    if (!grow(&options, &g->capacity, g->num_options, sizeof *g->options)) {
+        g->no_memory = true;
         return;
     }
-    taken->options = options;
-    struct option *option = &taken->options[taken->count++];
+    g->options = options;
+    struct option *option = &g->options[g->num_options++];
+    *option = (struct option){.run = g->taking};
     snprintf(option->name, sizeof option->name, "%s", name);
     snprintf(option->value, sizeof option->value, "%s", text);
 }
 
-/* The option of this name, or NULL. */
-static const struct option *option_named(const struct options_of_run *taken, const char *name)
+/* True if the run has an option of this name. */
+static bool has_option(const struct grouping *g, size_t run, const char *name)
 {
-    for (size_t i = 0; i < taken->count; i++)
-        if (strcmp(taken->options[i].name, name) == 0)
-            return &taken->options[i];
-    return NULL;
+    for (size_t i = g->facts[run].options; i < g->facts[run + 1].options; i++)
+        if (strcmp(g->options[i].name, name) == 0)
+            return true;
+    return false;
 }
 
 /* The option belongs to the run's attention. */
@@ -102,51 +168,84 @@ static bool is_of_attention(const struct report_run *run, const char *name)
     return hashattn_value_find(run->config, path) != NULL;
 }
 
-static bool have_one_attention(const struct report_run *a, const struct report_run *b)
+static int compare_values(const struct option *a, const struct option *b)
 {
-    char of_a[HASHATTN_NUMBER_TEXT], of_b[HASHATTN_NUMBER_TEXT];
-    return strcmp(report_run_setting(a, "attention.name", of_a),
-                  report_run_setting(b, "attention.name", of_b)) == 0;
+    int order = compare_sizes(a->task, b->task);
+    if (order == 0)
+        order = strcmp(a->name, b->name);
+    return order != 0 ? order : strcmp(a->value, b->value);
+}
+
+static int compare_options(const void *one, const void *other)
+{
+    const struct option *a = *(struct option *const *)one, *b = *(struct option *const *)other;
+    int order = compare_values(a, b);
+    if (order == 0)
+        order = compare_sizes(a->kind, b->kind);
+    return order != 0 ? order : compare_sizes(a->run, b->run);
+}
+
+/* list: the options of a task with one name and value, by kind and run. */
+static void mark_value(const struct grouping *g, struct option *const *list, size_t count)
+{
+    struct option *first = list[0];
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin; end < count && list[end]->kind == list[begin]->kind; end++)
+            first = list[end]->run < first->run ? list[end] : first;
+        bool all = end - begin == g->kind_runs[list[begin]->kind];
+        for (size_t i = begin; i < end; i++) {
+            list[i]->usual = 2 * count > g->groups->tasks[list[i]->task].runs;
+            list[i]->common = all && is_of_attention(&g->runs[list[i]->run], list[i]->name);
+        }
+    }
+    first->first = true;
+}
+
+static bool mark_options(struct grouping *g)
+{
+    struct option **sorted = calloc(g->num_options + 1, sizeof *sorted);
+    if (sorted == NULL)
+        return false;
+    for (size_t i = 0; i < g->num_options; i++)
+        sorted[i] = &g->options[i];
+    qsort(sorted, g->num_options, sizeof *sorted, compare_options);
+    for (size_t begin = 0, end; begin < g->num_options; begin = end) {
+        for (end = begin; end < g->num_options && compare_values(sorted[begin], sorted[end]) == 0;)
+            end++;
+        mark_value(g, sorted + begin, end - begin);
+    }
+    free(sorted);
+    return true;
+}
+
+static int compare_usual(const void *one, const void *other)
+{
+    const struct option *a = *(const struct option *const *)one, *b = *(const struct option *const *)other;
+    int order = compare_sizes(a->task, b->task);
+    return order != 0 ? order : (a > b) - (a < b);
+}
+
+/* Lists the usual options of each task once, in the order of the runs that have them first. */
+static bool list_usual(struct grouping *g)
+{
+    size_t found = 0, tasks = g->groups->num_tasks;
+    g->usual = calloc(g->num_options + 1, sizeof *g->usual);
+    g->usual_of = calloc(tasks + 1, sizeof *g->usual_of);
+    if (g->usual == NULL || g->usual_of == NULL)
+        return false;
+    for (size_t i = 0; i < g->num_options; i++)
+        if (g->options[i].usual && g->options[i].first)
+            g->usual[found++] = &g->options[i];
+    qsort(g->usual, found, sizeof *g->usual, compare_usual);
+    for (size_t task = 0, at = 0; task <= tasks; task++) {
+        while (at < found && g->usual[at]->task < task)
+            at++;
+        g->usual_of[task] = at;
+    }
+    return true;
 }
 
 /* ---- groups -------------------------------------------------------------------------------------------- */
-
-static size_t task_of(struct report_groups *groups, const char *name)
-{
-    for (size_t i = 0; i < groups->num_tasks; i++)
-        if (strcmp(groups->tasks[i].name, name) == 0)
-            return i;
-    snprintf(groups->tasks[groups->num_tasks].name, sizeof groups->tasks->name, "%s", name);
-    return groups->num_tasks++;
-}
-
-static size_t model_of(struct report_groups *groups, const char *name)
-{
-    for (size_t i = 0; i < groups->num_models; i++)
-        if (strcmp(groups->models[i].name, name) == 0)
-            return i;
-    snprintf(groups->models[groups->num_models].name, PLOT_NAME, "%s", name);
-    return groups->num_models++;
-}
-
-static void mark_option(const struct report_groups *groups, const struct report_run *runs,
-                        const struct options_of_run *taken, size_t count, size_t self, struct option *option)
-{
-    size_t task = groups->members[self].task, having = 0;
-    option->first = true;
-    option->common = is_of_attention(&runs[self], option->name);
-    for (size_t i = 0; i < count; i++) {
-        if (groups->members[i].task != task)
-            continue;
-        const struct option *other = option_named(&taken[i], option->name);
-        if (other != NULL && strcmp(other->value, option->value) == 0) {
-            having++;
-            option->first &= i >= self;
-        } else if (have_one_attention(&runs[i], &runs[self]))
-            option->common = false;
-    }
-    option->usual = 2 * having > groups->tasks[task].runs;
-}
 
 struct name {
     char *text; /* of PLOT_NAME */
@@ -160,54 +259,115 @@ static void append(struct name *name, const char *first, const char *second)
             (size_t)snprintf(name->text + name->used, PLOT_NAME - name->used, ", %s %s", first, second);
 }
 
-static void name_model(const struct report_groups *groups, const struct report_run *runs,
-                       const struct options_of_run *taken, size_t count, size_t self, char text[PLOT_NAME])
+static void name_model(const struct grouping *g, size_t run)
 {
-    char number[HASHATTN_NUMBER_TEXT];
-    size_t task = groups->members[self].task;
-    struct name name = {text, (size_t)snprintf(text, PLOT_NAME, "%.100s",
-                                               report_run_setting(&runs[self], "attention.name", number))};
-    for (size_t i = 0; i < taken[self].count; i++)
-        if (!taken[self].options[i].usual && !taken[self].options[i].common)
-            append(&name, taken[self].options[i].name, taken[self].options[i].value);
-    for (size_t k = 0; k < count; k++)
-        for (size_t i = 0; groups->members[k].task == task && i < taken[k].count; i++) {
-            const struct option *option = &taken[k].options[i];
-            if (option->usual && option->first && option_named(&taken[self], option->name) == NULL)
-                append(&name, "default", option->name);
-        }
+    struct run_facts *facts = &g->facts[run];
+    struct name name = {facts->model, (size_t)snprintf(facts->model, PLOT_NAME, "%.100s", facts->attention)};
+    for (size_t i = facts->options; i < facts[1].options; i++)
+        if (!g->options[i].usual && !g->options[i].common)
+            append(&name, g->options[i].name, g->options[i].value);
+    size_t task = g->groups->members[run].task;
+    for (size_t i = g->usual_of[task]; i < g->usual_of[task + 1]; i++)
+        if (!has_option(g, run, g->usual[i]->name))
+            append(&name, "default", g->usual[i]->name);
+}
+
+static bool read_runs(struct grouping *g, hashattn_context *context)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        struct run_facts *facts = &g->facts[i];
+        facts->task = report_run_setting(&g->runs[i], "task.name", facts->number[0]);
+        facts->attention = report_run_setting(&g->runs[i], "attention.name", facts->number[1]);
+        g->taking = i;
+        if (g->runs[i].config != NULL)
+            report_each_option(context, &g->runs[i], take, g);
+        facts[1].options = g->num_options;
+    }
+    return !g->no_memory;
+}
+
+static void find_tasks(struct grouping *g)
+{
+    struct report_groups *groups = g->groups;
+    for (size_t i = 0; i < g->count; i++)
+        g->names[i] = (struct named){0, g->facts[i].task, i};
+    groups->num_tasks = number_names(g->names, g->count, g->number);
+    for (size_t i = 0; i < g->count; i++) {
+        struct report_task *task = &groups->tasks[groups->members[i].task = g->number[i]];
+        if (task->runs++ == 0)
+            snprintf(task->name, sizeof task->name, "%s", g->facts[i].task);
+        if (task->chooser[0] == '\0')
+            snprintf(task->chooser, sizeof task->chooser, "%s", g->runs[i].chooser);
+    }
+    for (size_t task = 1; task < groups->num_tasks; task++)
+        groups->tasks[task].begin = groups->tasks[task - 1].begin + groups->tasks[task - 1].runs;
+    size_t *next = g->kind_runs; /* counted later */
+    for (size_t i = 0; i < g->count; i++) {
+        size_t task = groups->members[i].task;
+        groups->by_task[groups->tasks[task].begin + next[task]++] = i;
+    }
+    memset(next, 0, g->count * sizeof *next);
+}
+
+/* Tasks and kinds of the options. */
+static void find_kinds(struct grouping *g)
+{
+    for (size_t i = 0; i < g->count; i++)
+        g->names[i] = (struct named){g->groups->members[i].task, g->facts[i].attention, i};
+    number_names(g->names, g->count, g->number);
+    for (size_t i = 0; i < g->count; i++)
+        g->kind_runs[g->number[i]]++;
+    for (size_t i = 0; i < g->num_options; i++) {
+        g->options[i].task = g->groups->members[g->options[i].run].task;
+        g->options[i].kind = g->number[g->options[i].run];
+    }
+}
+
+static void find_models(struct grouping *g)
+{
+    struct report_groups *groups = g->groups;
+    for (size_t i = 0; i < g->count; i++) {
+        name_model(g, i);
+        g->names[i] = (struct named){0, g->facts[i].model, i};
+    }
+    groups->num_models = number_names(g->names, g->count, g->number);
+    for (size_t i = 0; i < g->count; i++) {
+        groups->members[i].model = g->number[i];
+        memcpy(groups->models[g->number[i]].name, g->facts[i].model, PLOT_NAME);
+    }
 }
 
 bool report_group_runs(hashattn_context *context, const struct report_run *runs, size_t count,
                        struct report_groups *groups)
 {
-    struct options_of_run *taken = calloc(count + 1, sizeof *taken);
     *groups = (struct report_groups){.tasks = calloc(count + 1, sizeof *groups->tasks),
                                      .models = calloc(count + 1, sizeof *groups->models),
-                                     .members = calloc(count + 1, sizeof *groups->members)};
-    bool good = taken != NULL && groups->tasks != NULL && groups->models != NULL && groups->members != NULL;
-    for (size_t i = 0; i < count && good; i++) {
-        char number[HASHATTN_NUMBER_TEXT];
-        groups->members[i].task = task_of(groups, report_run_setting(&runs[i], "task.name", number));
-        if (runs[i].config != NULL)
-            report_each_option(context, &runs[i], take, &taken[i]);
-        struct report_task *task = &groups->tasks[groups->members[i].task];
-        task->runs++;
-        if (task->chooser[0] == '\0')
-            snprintf(task->chooser, sizeof task->chooser, "%s", runs[i].chooser);
-        good = !taken[i].no_memory;
+                                     .members = calloc(count + 1, sizeof *groups->members),
+                                     .by_task = calloc(count + 1, sizeof *groups->by_task)};
+    struct grouping g = {.runs = runs,
+                         .count = count,
+                         .groups = groups,
+                         .facts = calloc(count + 1, sizeof *g.facts),
+                         .names = calloc(count + 1, sizeof *g.names),
+                         .number = calloc(count + 1, sizeof *g.number),
+                         .kind_runs = calloc(count + 1, sizeof *g.kind_runs)};
+    bool good = groups->tasks != NULL && groups->models != NULL && groups->members != NULL &&
+                groups->by_task != NULL && g.facts != NULL && g.names != NULL && g.number != NULL &&
+                g.kind_runs != NULL && read_runs(&g, context);
+    if (good) {
+        find_tasks(&g);
+        find_kinds(&g);
+        good = mark_options(&g) && list_usual(&g);
     }
-    for (size_t i = 0; i < count && good; i++)
-        for (size_t k = 0; k < taken[i].count; k++)
-            mark_option(groups, runs, taken, count, i, &taken[i].options[k]);
-    for (size_t i = 0; i < count && good; i++) {
-        char name[PLOT_NAME];
-        name_model(groups, runs, taken, count, i, name);
-        groups->members[i].model = model_of(groups, name);
-    }
-    for (size_t i = 0; taken != NULL && i < count; i++)
-        free(taken[i].options);
-    free(taken);
+    if (good)
+        find_models(&g);
+    free(g.facts);
+    free(g.names);
+    free(g.number);
+    free(g.kind_runs);
+    free(g.options);
+    free(g.usual);
+    free(g.usual_of);
     return good;
 }
 
@@ -216,5 +376,6 @@ void report_groups_free(struct report_groups *groups)
     free(groups->tasks);
     free(groups->models);
     free(groups->members);
+    free(groups->by_task);
     *groups = (struct report_groups){.num_tasks = 0};
 }

@@ -71,19 +71,20 @@ struct report_groups {
     struct report_task {
         char name[REPORT_KEY];
         char chooser[REPORT_KEY]; /* the metric that chooses its best models; "" if unknown */
-        size_t runs;
+        size_t runs, begin;       /* its runs are by_task[begin] and those after it */
     } * tasks;
     struct report_model {
         char name[PLOT_NAME]; /* "yoso, num-hashes 16": attention, and what is unusual in the task's runs */
     } * models;               /* runs of one model and one task differ in their seeds only */
     struct report_member {
         size_t task, model;
-    } * members; /* one per run */
+    } * members;     /* one per run */
+    size_t *by_task; /* runs, task by task, in their order */
     size_t num_tasks, num_models;
 };
 
-/* Names each run by the last parts of its path: as few as tell all apart. */
-void report_name_runs(struct report_run *runs, size_t count);
+/* Names each run by the last parts of its path: as few as tell all apart. False if memory runs out. */
+bool report_name_runs(struct report_run *runs, size_t count);
 /* False if memory runs out. Runs without a readable config have the task "". */
 bool report_group_runs(hashattn_context *context, const struct report_run *runs, size_t count,
                        struct report_groups *groups);

@@ -53,17 +53,14 @@ static bool is_drawn(const char *key)
 
 /* The runs of one task. */
 struct task_runs {
-    const struct report_run *runs;
-    size_t count; /* of all runs */
+    const struct report_run *runs; /* all runs */
+    const size_t *list;            /* (count) those of the task */
+    size_t all, count;
     const struct report_groups *groups;
-    size_t task;
-    bool many; /* more than REPORT_FEW */
+    const struct report_task *task;
+    bool many;  /* more than REPORT_FEW */
+    bool named; /* the page has several tasks */
 };
-
-static bool is_of(const struct task_runs *of, size_t run)
-{
-    return of->groups->members[run].task == of->task;
-}
 
 /* Runs that cannot be read have a task without a name, and no curves. */
 static bool has_several_tasks(const struct report_groups *groups)
@@ -78,8 +75,8 @@ static bool has_several_tasks(const struct report_groups *groups)
 static void title_figure(const struct task_runs *of, const char *words, const char *over, char *title)
 {
     char first = words[0];
-    if (has_several_tasks(of->groups))
-        snprintf(title, PLOT_NAME, "%.60s: %.100s over %s", of->groups->tasks[of->task].name, words, over);
+    if (of->named)
+        snprintf(title, PLOT_NAME, "%.60s: %.100s over %s", of->task->name, words, over);
     else
         snprintf(title, PLOT_NAME, "%c%.100s over %s", first - 'a' + 'A', words + 1, over);
 }
@@ -97,12 +94,13 @@ static bool write_curve(FILE *page, const struct task_runs *of, const char *key,
         .legend_elsewhere = of->many};
     title_figure(of, words, over_time ? "training time" : "steps", plot.title);
     for (size_t i = 0; i < of->count; i++) {
-        const struct curve *curve = is_of(of, i) ? report_run_curve(&of->runs[i], key) : NULL;
+        size_t run = of->list[i];
+        const struct curve *curve = report_run_curve(&of->runs[run], key);
         char name[PLOT_NAME];
         if (curve == NULL)
             continue;
-        snprintf(name, sizeof name, "%.120s (%.70s)", of->runs[i].name, of->runs[i].attention);
-        size_t series = plot_series_named(&plot, name, of->many ? of->groups->members[i].model : i);
+        snprintf(name, sizeof name, "%.120s (%.70s)", of->runs[run].name, of->runs[run].attention);
+        size_t series = plot_series_named(&plot, name, of->many ? of->groups->members[run].model : run);
         for (size_t k = 0; k < curve->count; k++)
             plot_add(&plot, series, over_time ? curve->points[k].seconds : curve->points[k].step,
                      curve->points[k].value);
@@ -124,7 +122,7 @@ static bool is_worth_it(const struct task_runs *of, const char *key)
 {
     const char *own = strncmp(key, "valid_", 6) == 0 ? key + 6 : key;
     return !of->many || strcmp(own, "loss") == 0 || strchr(own, '.') != NULL ||
-           (own != key && strcmp(own, of->groups->tasks[of->task].chooser) == 0);
+           (own != key && strcmp(own, of->task->chooser) == 0);
 }
 
 /* The keys of the task's runs, in the order of their first appearance: those of evaluations first. */
@@ -133,8 +131,8 @@ static struct key_list list_keys(const struct task_runs *of)
     struct key_list list = {.count = 0};
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = 0; i < of->count; i++)
-            for (size_t k = 0; is_of(of, i) && k < of->runs[i].num_curves; k++) {
-                const char *key = of->runs[i].curves[k].key;
+            for (size_t k = 0; k < of->runs[of->list[i]].num_curves; k++) {
+                const char *key = of->runs[of->list[i]].curves[k].key;
                 bool known = (strncmp(key, "valid_", 6) == 0) != (pass == 0) || !is_drawn(key) ||
                              !is_worth_it(of, key);
                 for (size_t j = 0; j < list.count; j++)
@@ -149,10 +147,11 @@ static struct key_list list_keys(const struct task_runs *of)
 static bool write_legend(FILE *page, const struct task_runs *of)
 {
     struct plot plot = {.kind = PLOT_LINES};
-    for (size_t i = 0; i < of->count; i++)
-        if (is_of(of, i) && of->runs[i].num_curves > 0)
-            plot_series_named(&plot, of->groups->models[of->groups->members[i].model].name,
-                              of->groups->members[i].model);
+    for (size_t i = 0; i < of->count; i++) {
+        size_t model = of->groups->members[of->list[i]].model;
+        if (of->runs[of->list[i]].num_curves > 0)
+            plot_series_named(&plot, of->groups->models[model].name, model);
+    }
     bool good = !plot.no_memory;
     plot_write_legend(page, &plot, true);
     plot_free(&plot);
@@ -161,23 +160,22 @@ static bool write_legend(FILE *page, const struct task_runs *of)
 
 static bool write_task(FILE *page, const struct task_runs *of, size_t *figures)
 {
-    const struct report_task *task = &of->groups->tasks[of->task];
     const struct key_list list = list_keys(of);
-    size_t most = report_most_points(of->count * (list.count + 1));
+    size_t most = report_most_points(of->all * (list.count + 1));
     bool good = true;
     char chosen[REPORT_KEY + 8];
     if (list.count == 0)
         return true;
-    if (has_several_tasks(of->groups)) {
+    if (of->named) {
         fputs("<h3>", page);
-        html_text(page, task->name);
+        html_text(page, of->task->name);
         fputs("</h3>\n", page);
     }
     fputs("<div class=\"task\">\n", page);
     if (of->many)
         good = write_legend(page, of);
     fputs("<div class=\"figures\">\n", page);
-    snprintf(chosen, sizeof chosen, "valid_%s", task->chooser);
+    snprintf(chosen, sizeof chosen, "valid_%s", of->task->chooser);
     good &= write_curve(page, of, chosen, true, most, figures);
     for (size_t i = 0; i < list.count; i++)
         good &= write_curve(page, of, list.keys[i], false, most, figures);
@@ -188,9 +186,17 @@ static bool write_task(FILE *page, const struct task_runs *of, size_t *figures)
 bool report_write_curves(FILE *page, const struct report_run *runs, size_t count,
                          const struct report_groups *groups, size_t *figures)
 {
-    bool good = true;
-    for (size_t task = 0; task < groups->num_tasks; task++) {
-        const struct task_runs of = {runs, count, groups, task, groups->tasks[task].runs > REPORT_FEW};
+    bool good = true, named = has_several_tasks(groups);
+    for (size_t i = 0; i < groups->num_tasks; i++) {
+        const struct report_task *task = &groups->tasks[i];
+        const struct task_runs of = {.runs = runs,
+                                     .list = groups->by_task + task->begin,
+                                     .all = count,
+                                     .count = task->runs,
+                                     .groups = groups,
+                                     .task = task,
+                                     .many = task->runs > REPORT_FEW,
+                                     .named = named};
         good &= write_task(page, &of, figures);
     }
     return good;

@@ -13,28 +13,26 @@
    validation. */
 struct cell {
     size_t count;
-    double mean, deviation;
+    double mean, squares; /* of distances from the mean (Welford) */
+    double deviation;
 };
 
-static struct cell sum_up(const struct report_run *runs, size_t count, const struct report_groups *groups,
-                          size_t model, size_t task)
+/* cells: (models, tasks), zeros at first. */
+static void sum_up(const struct report_run *runs, size_t count, const struct report_groups *groups,
+                   struct cell *cells)
 {
-    struct cell cell = {.count = 0};
-    double squares = 0; /* of distances from the mean (Welford) */
     char best[REPORT_KEY + 8];
     for (size_t i = 0; i < count; i++) {
-        if (groups->members[i].model != model || groups->members[i].task != task || !runs[i].finished)
-            continue;
+        struct cell *cell = &cells[groups->members[i].model * groups->num_tasks + groups->members[i].task];
         snprintf(best, sizeof best, "best_%s", runs[i].chooser);
-        double value = report_run_last(&runs[i], best);
+        double value = runs[i].finished ? report_run_last(&runs[i], best) : NAN;
         if (!isfinite(value))
             continue;
-        double before = value - cell.mean;
-        cell.mean += before / (double)++cell.count;
-        squares += before * (value - cell.mean);
+        double before = value - cell->mean;
+        cell->mean += before / (double)++cell->count;
+        cell->squares += before * (value - cell->mean);
+        cell->deviation = cell->count > 1 ? sqrt(cell->squares / (double)(cell->count - 1)) : 0;
     }
-    cell.deviation = cell.count > 1 ? sqrt(squares / (double)(cell.count - 1)) : 0;
-    return cell;
 }
 
 static void write_cell(FILE *page, const struct cell *cell, double low, double high)
@@ -123,12 +121,13 @@ bool report_write_models(FILE *page, const struct report_run *runs, size_t count
     bool good = cells != NULL && ranges != NULL && rows != NULL;
     for (size_t model = 0; good && model < groups->num_models; model++)
         rows[model] = (struct row){groups->models[model].name, model};
+    if (good)
+        sum_up(runs, count, groups, cells);
     for (size_t task = 0; good && task < tasks; task++) {
         lows[task] = INFINITY;
         highs[task] = -INFINITY;
         for (size_t model = 0; model < groups->num_models; model++) {
-            struct cell *cell = &cells[model * tasks + task];
-            *cell = sum_up(runs, count, groups, model, task);
+            const struct cell *cell = &cells[model * tasks + task];
             lows[task] = cell->count > 0 ? fmin(lows[task], cell->mean) : lows[task];
             highs[task] = cell->count > 0 ? fmax(highs[task], cell->mean) : highs[task];
         }

@@ -6,36 +6,7 @@
 #include "cli/report/report.h"
 #include "cli/shared/pictures/html.h"
 #include "io/utf8.h"
-
-/* Those of cli/shared/tool/tool.c, without messages. */
-int tool_fail(int code, const char *format, ...)
-{
-    (void)format;
-    return code;
-}
-
-int tool_fail_status(const hashattn_context *context, hashattn_status status)
-{
-    FUZZ_CHECK(hashattn_context_message(context)[0] != '\0');
-    return hashattn_status_exit_code(status);
-}
-
-int tool_finish(void)
-{
-    return EXIT_GOOD;
-}
-
-int tool_open(const struct common *common, hashattn_context **context)
-{
-    (void)common;
-    *context = NULL;
-    return EXIT_WORK;
-}
-
-void tool_close(hashattn_context *context)
-{
-    hashattn_context_free(context);
-}
+#include "support/silent_tool.h"
 
 static hashattn_context *context;
 
@@ -84,7 +55,7 @@ static void read_run(const uint8_t *data, size_t size)
     FILE *page = open_memstream(&text, &length);
     report_run_read(context, fuzz_directory, &run);
     FUZZ_CHECK(run.state[0] != '\0' && !run.no_memory && run.num_curves <= REPORT_CURVES);
-    report_name_runs(&run, 1);
+    FUZZ_CHECK(report_name_runs(&run, 1));
     FUZZ_CHECK(report_group_runs(context, &run, 1, &groups));
     FUZZ_CHECK(groups.num_tasks == 1 && groups.num_models == 1 && groups.tasks[0].runs == 1);
     FUZZ_CHECK(report_write_models(page, &run, 1, &groups));

@@ -67,6 +67,8 @@ static void begin(struct work *work, const struct doubling *doubling, size_t n)
 static void end(struct work *work)
 {
     void *folder = work->folder;
+    if (work->drop != NULL)
+        work->drop(work);
     tokenizer_free(work->host, work->tokenizer);
     params_free(work->host, &work->params);
     free(work->text);

@@ -17,6 +17,8 @@ struct work {
     uint32_t *ids;
     struct params params;
     uint32_t (*pairs)[2];
+    void *own; /* anything else, which `drop` frees; NULL: nothing */
+    void (*drop)(struct work *work);
 };
 
 /* A reader, and an input of n parts for it. Only `read` is timed; it may be called many times. */

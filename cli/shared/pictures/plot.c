@@ -19,21 +19,53 @@ static const double LARGEST = 1e100;
 
 /* ---- building ------------------------------------------------------------------------------------------ */
 
+/* Where the name is in the table of places, or belongs. Names of files of results are at most 1000 in a plot,
+   and those of runs are typed, so the hash needs no key. */
+static size_t *place_of_name(const struct plot *plot, const char *name)
+{
+    size_t hash = 1469598103u, mask = plot->num_places - 1;
+    for (const char *c = name; *c != '\0'; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511u;
+    for (hash ^= hash >> 15;; hash++) {
+        size_t *place = &plot->places[hash & mask];
+        if (*place == 0 || strcmp(plot->series[*place - 1].name, name) == 0)
+            return place;
+    }
+}
+
+/* Keeps the table of places at most half full. */
+static bool grow_places(struct plot *plot)
+{
+    if (2 * (plot->count + 1) <= plot->num_places)
+        return true;
+    size_t wider = plot->num_places == 0 ? 16 : 2 * plot->num_places;
+    size_t *places = calloc(wider, sizeof *places);
+    if (places == NULL)
+        return false;
+    free(plot->places);
+    plot->places = places;
+    plot->num_places = wider;
+    for (size_t i = 0; i < plot->count; i++)
+        *place_of_name(plot, plot->series[i].name) = i + 1;
+    return true;
+}
+
 size_t plot_series_named(struct plot *plot, const char *name, size_t look)
 {
     struct plot_series made = {.look = look};
     snprintf(made.name, sizeof made.name, "%s", name);
-    for (size_t i = 0; i < plot->count; i++)
-        if (strcmp(plot->series[i].name, made.name) == 0)
-            return i;
     void *series = plot->series;
-    if (!grow(&series, &plot->capacity, plot->count, sizeof *plot->series)) {
+    if (!grow_places(plot) || !grow(&series, &plot->capacity, plot->count, sizeof *plot->series)) {
         plot->no_memory = true;
         return SIZE_MAX;
     }
     plot->series = series;
-    plot->series[plot->count] = made;
-    return plot->count++;
+    size_t *place = place_of_name(plot, made.name);
+    if (*place == 0) {
+        plot->series[plot->count] = made;
+        *place = ++plot->count;
+    }
+    return *place - 1;
 }
 
 void plot_add(struct plot *plot, size_t series, double x, double y)
@@ -77,8 +109,10 @@ void plot_free(struct plot *plot)
     for (size_t i = 0; i < plot->count; i++)
         free(plot->series[i].points);
     free(plot->series);
+    free(plot->places);
     plot->series = NULL;
-    plot->count = plot->capacity = 0;
+    plot->places = NULL;
+    plot->count = plot->capacity = plot->num_places = 0;
 }
 
 /* ---- thinning ------------------------------------------------------------------------------------------ */

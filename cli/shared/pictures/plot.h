@@ -35,8 +35,9 @@ struct plot {
     enum plot_kind kind;
     struct plot_series *series;
     size_t count, capacity;
-    bool legend_elsewhere; /* the figure has no legend of its own, and its lines have no markers */
-    bool no_memory;        /* memory ran out: points are missing */
+    size_t *places, num_places; /* of the names: series + 1 by hash; 0: free */
+    bool legend_elsewhere;      /* the figure has no legend of its own, and its lines have no markers */
+    bool no_memory;             /* memory ran out: points are missing */
 };
 
 /* The series of this name, added if there is none; SIZE_MAX if memory runs out. */
