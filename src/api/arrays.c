@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/handles.h"
 #include "api/versions/versions.h"
 #include "base/memory.h"
@@ -24,6 +25,7 @@ static hashattn_status describe(struct host *host, const char *path, const struc
 hashattn_status hashattn_npy_read_sized(hashattn_context *context, const char *path, hashattn_npy *array,
                                         size_t array_bytes)
 {
+    FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -70,6 +72,7 @@ static hashattn_status floats_of(struct host *host, int rank, const size_t *shap
 hashattn_status hashattn_npy_write(hashattn_context *context, const char *path, const float *data, int rank,
                                    const size_t *shape)
 {
+    FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -86,6 +89,7 @@ hashattn_status hashattn_npy_write(hashattn_context *context, const char *path, 
 hashattn_status hashattn_npy_write_counts(hashattn_context *context, const char *path, const size_t *counts,
                                           size_t count)
 {
+    FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -111,6 +115,7 @@ struct hashattn_npy_reader {
 hashattn_status hashattn_npy_open_sized(hashattn_context *context, const char *path, hashattn_npy *array,
                                         hashattn_npy_reader **reader, size_t array_bytes)
 {
+    FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -139,6 +144,7 @@ hashattn_status hashattn_npy_open_sized(hashattn_context *context, const char *p
 
 hashattn_status hashattn_npy_read_part(hashattn_npy_reader *reader, size_t first, size_t count, void *to)
 {
+    FLOATING_DEFAULT;
     if (reader == NULL)
         return HASHATTN_INVALID;
     struct host *host = &reader->context->host;
@@ -167,6 +173,7 @@ struct hashattn_npy_writer {
 hashattn_status hashattn_npy_begin(hashattn_context *context, const char *path, int rank, const size_t *shape,
                                    hashattn_npy_writer **writer)
 {
+    FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -200,6 +207,7 @@ void hashattn_npy_write_part(hashattn_npy_writer *writer, const float *data, siz
 
 hashattn_status hashattn_npy_commit(hashattn_npy_writer *writer)
 {
+    FLOATING_DEFAULT;
     if (writer == NULL)
         return HASHATTN_INVALID;
     struct host *host = &writer->context->host;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/versions/versions.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -48,6 +49,7 @@ static hashattn_status open_files(struct host *host, struct hashattn_pretrained 
 hashattn_status hashattn_pretrained_load(hashattn_context *context, const char *directory,
                                          const char *attention, hashattn_pretrained **out)
 {
+    FLOATING_DEFAULT;
     if (context == NULL || out == NULL)
         return HASHATTN_INVALID; /* no context for a message */
     *out = NULL;
@@ -87,6 +89,7 @@ void hashattn_pretrained_free(hashattn_pretrained *pretrained)
 
 hashattn_status hashattn_pretrained_set(hashattn_pretrained *pretrained, const char *name, const char *text)
 {
+    FLOATING_DEFAULT;
     if (pretrained == NULL)
         return HASHATTN_INVALID;
     struct host *host = &pretrained->context->host;
@@ -205,6 +208,7 @@ static bool copy_rows(void *user, size_t first, size_t n, const float *rows)
 hashattn_status hashattn_pretrained_rows(hashattn_pretrained *pretrained, const hashattn_sequences *sequences,
                                          uint64_t seed, float *rows)
 {
+    FLOATING_DEFAULT;
     struct inference inference;
     struct inference_input input;
     if (pretrained == NULL)
@@ -221,6 +225,7 @@ hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pretrained,
                                            const hashattn_sequences *sequences, uint64_t seed,
                                            const size_t *places, size_t num_places, float *scores)
 {
+    FLOATING_DEFAULT;
     struct inference inference;
     struct inference_input input;
     if (pretrained == NULL)
@@ -297,6 +302,7 @@ static hashattn_status check_new(struct host *host, const char *directory)
 
 hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory)
 {
+    FLOATING_DEFAULT;
     static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
                                         "tokenizer_config.json", NULL};
     if (pretrained == NULL)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/handles.h"
 #include "api/versions/versions.h"
 #include "base/caches.h"
@@ -101,6 +102,7 @@ static hashattn_status make_context(struct host *host, const hashattn_context_op
 hashattn_status hashattn_context_new(const hashattn_context_options *options, char *message,
                                      size_t message_size, hashattn_context **context)
 {
+    FLOATING_DEFAULT;
     struct host host;
     host_init(&host);
     hashattn_status status = HASHATTN_INVALID;

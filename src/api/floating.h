@@ -1,21 +1,28 @@
 /* The floating-point environment at the border: the library computes with the default one (to nearest, no
-   traps, denormal numbers kept), whatever the caller has set, and leaves the caller's as it was. The pool's
-   threads have the default one from the start. Cost: less than 1 us a call.
+   traps, denormal numbers kept), whatever the caller has set, and leaves the caller's as it was. Every public
+   function that computes or reads numbers begins with FLOATING_DEFAULT, which holds until it returns; its
+   callbacks run in the default environment too. The pool's threads have it from the start. Cost: less than
+   1 us a call.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_FLOATING_H
 #define API_FLOATING_H
 
 #include <fenv.h>
 
-static inline void floating_begin(fenv_t *callers)
+static inline fenv_t floating_begin(void)
 {
-    fegetenv(callers);
+    fenv_t callers;
+    fegetenv(&callers);
     fesetenv(FE_DFL_ENV);
+    return callers;
 }
 
 static inline void floating_end(const fenv_t *callers)
 {
     fesetenv(callers);
 }
+
+#define FLOATING_DEFAULT                                                                                     \
+    const fenv_t floating_of_caller __attribute__((cleanup(floating_end))) = floating_begin()
 
 #endif

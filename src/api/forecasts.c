@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/models.h"
 #include "base/memory.h"
 #include "hashattn/forecast.h"
@@ -63,6 +64,7 @@ static hashattn_status bridge_fill(struct host *host, const struct run_config *c
 hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data, const char *split,
                                         uint64_t seed, hashattn_forecast_callback *callback, void *user)
 {
+    FLOATING_DEFAULT;
     if (model == NULL)
         return HASHATTN_INVALID; /* no context for a message */
     struct host *host = &model->context->host;

@@ -2,6 +2,7 @@
    object.
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/introspect.h"
+#include "api/floating.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -99,6 +100,7 @@ int hashattn_mechanism_option(size_t mechanism, size_t option, hashattn_option *
 hashattn_status hashattn_attention_new(hashattn_context *context, const char *mechanism,
                                        hashattn_attention **attention)
 {
+    FLOATING_DEFAULT;
     if (context == NULL || attention == NULL)
         return HASHATTN_INVALID; /* no context for a message */
     *attention = NULL;
@@ -131,6 +133,7 @@ void hashattn_attention_free(hashattn_attention *attention)
 
 hashattn_status hashattn_attention_set(hashattn_attention *attention, const char *name, const char *text)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
@@ -147,6 +150,7 @@ hashattn_status hashattn_attention_set(hashattn_attention *attention, const char
 hashattn_status hashattn_attention_get(const hashattn_attention *attention, const char *name, char *text,
                                        size_t size)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
@@ -165,6 +169,7 @@ hashattn_status hashattn_attention_get(const hashattn_attention *attention, cons
 
 hashattn_status hashattn_attention_settle(hashattn_attention *attention)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     operator_plan_forget(attention);

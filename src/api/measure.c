@@ -49,6 +49,7 @@ static struct train_setup setup_down(const hashattn_setup *setup)
 hashattn_status hashattn_measure_layer(hashattn_setup *setup, size_t seq_len, int backward, size_t repeats,
                                        hashattn_layer_cost *cost)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -75,6 +76,7 @@ hashattn_status hashattn_measure_layer(hashattn_setup *setup, size_t seq_len, in
 hashattn_status hashattn_measure_step(hashattn_setup *setup, const char *data, size_t steps,
                                       hashattn_step_cost *cost)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -104,6 +106,7 @@ hashattn_status hashattn_measure_step(hashattn_setup *setup, const char *data, s
 
 hashattn_status hashattn_measure_peak(hashattn_context *context, double seconds, hashattn_peak *peak)
 {
+    FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -127,8 +130,6 @@ size_t hashattn_peak_resident_bytes(void)
 
 void hashattn_fill_normal(uint64_t seed, uint64_t stream, float *out, size_t count)
 {
-    fenv_t callers;
-    floating_begin(&callers);
+    FLOATING_DEFAULT;
     random_normals(random_key(seed, RANDOM_BENCH, stream), 0, out, count);
-    floating_end(&callers);
 }

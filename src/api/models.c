@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/models.h"
 #include "api/versions/versions.h"
 #include "base/file.h"
@@ -28,6 +29,7 @@ static hashattn_status read_values(struct host *host, struct hashattn_model *mod
 
 hashattn_status hashattn_model_load(hashattn_context *context, const char *run, hashattn_model **out)
 {
+    FLOATING_DEFAULT;
     if (context == NULL || out == NULL)
         return HASHATTN_INVALID; /* no context for a message */
     *out = NULL;
@@ -92,6 +94,7 @@ static hashattn_status renew_net(struct host *host, void *owner)
 
 hashattn_status hashattn_model_set(hashattn_model *model, const char *name, const char *text)
 {
+    FLOATING_DEFAULT;
     if (model == NULL)
         return HASHATTN_INVALID;
     struct host *host = &model->context->host;
@@ -176,6 +179,7 @@ static hashattn_status load_split(const struct hashattn_model *model, const char
 hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data, const char *split,
                                         uint64_t seed, hashattn_evaluation *evaluation)
 {
+    FLOATING_DEFAULT;
     if (model == NULL)
         return HASHATTN_INVALID;
     struct host *host = &model->context->host;
@@ -211,6 +215,7 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
 hashattn_status hashattn_model_compare(hashattn_model *model, hashattn_model *against, const char *data,
                                        const char *split, uint64_t seed, hashattn_comparison *comparison)
 {
+    FLOATING_DEFAULT;
     if (model == NULL)
         return HASHATTN_INVALID;
     struct host *host = &model->context->host;
@@ -298,6 +303,7 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
                                             hashattn_prediction_callback *callback, void *user,
                                             size_t *num_cut)
 {
+    FLOATING_DEFAULT;
     if (model == NULL)
         return HASHATTN_INVALID;
     struct host *host = &model->context->host;
@@ -369,6 +375,7 @@ static bool tell(void *user, const struct inspected_head *head)
 
 hashattn_status hashattn_model_probe(hashattn_model *model, const hashattn_attention *probe, size_t steps)
 {
+    FLOATING_DEFAULT;
     if (model == NULL)
         return HASHATTN_INVALID;
     if (probe != NULL) {
@@ -384,6 +391,7 @@ hashattn_status hashattn_model_inspect(hashattn_model *model, const char *data, 
                                        size_t examples, uint64_t seed, hashattn_membership_callback *callback,
                                        void *user)
 {
+    FLOATING_DEFAULT;
     if (model == NULL)
         return HASHATTN_INVALID;
     struct host *host = &model->context->host;

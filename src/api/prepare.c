@@ -1,5 +1,6 @@
 /* Data from texts: converts the public structs to those of the tasks.
    SPDX-License-Identifier: Apache-2.0 */
+#include "api/floating.h"
 #include "api/setup.h"
 #include "api/versions/versions.h"
 #include "base/file.h"
@@ -31,6 +32,7 @@ static hashattn_status check(struct host *host, const hashattn_sources *sources)
 hashattn_status hashattn_setup_prepare(hashattn_setup *setup, const hashattn_sources *sources,
                                        const char *directory, hashattn_prepared *prepared)
 {
+    FLOATING_DEFAULT;
     hashattn_sources own;
     struct task_prepared found;
     if (setup == NULL)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/handles.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -43,6 +44,7 @@ static bool is_by_line(const char *bytes, size_t size)
 hashattn_status hashattn_records_open(hashattn_context *context, const char *path, int regular,
                                       hashattn_records **records)
 {
+    FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -86,6 +88,7 @@ static hashattn_status parse_whole(struct host *host, hashattn_records *records)
 
 hashattn_status hashattn_records_next(hashattn_records *records, const hashattn_value **record)
 {
+    FLOATING_DEFAULT;
     if (records == NULL)
         return HASHATTN_INVALID;
     struct host *host = &records->context->host;

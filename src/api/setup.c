@@ -2,6 +2,7 @@
    Presets come from the tables of the tasks.
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/setup.h"
+#include "api/floating.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -155,6 +156,7 @@ static bool option_named(const hashattn_setup *setup, const char *name, hashattn
 
 hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name, char *text, size_t size)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -188,6 +190,7 @@ static hashattn_status check_fixed(const struct hashattn_setup *setup, const cha
 
 hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -224,6 +227,7 @@ static void drop_origin(struct hashattn_setup *setup)
 
 hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mechanism)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -246,6 +250,7 @@ hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mech
 
 hashattn_status hashattn_setup_from(hashattn_setup *setup, const char *directory)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -273,6 +278,7 @@ hashattn_status hashattn_setup_from(hashattn_setup *setup, const char *directory
 
 hashattn_status hashattn_setup_freeze(hashattn_setup *setup, const char *names)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -310,6 +316,7 @@ static hashattn_status find_preset(struct host *host, const struct task *task, c
 
 hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -329,6 +336,7 @@ hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
 
 hashattn_status hashattn_setup_size(hashattn_setup *setup, const char *size)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     const struct model_size *row = model_sizes;
@@ -364,6 +372,7 @@ static hashattn_status find_task(struct host *host, const char *name, const stru
 
 hashattn_status hashattn_setup_new(hashattn_context *context, const char *task, hashattn_setup **out)
 {
+    FLOATING_DEFAULT;
     if (context == NULL || out == NULL)
         return HASHATTN_INVALID; /* no context for a message */
     *out = NULL;

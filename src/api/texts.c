@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "api/checkpoints.h"
+#include "api/floating.h"
 #include "api/versions/versions.h"
 #include "base/memory.h"
 #include "tasks/token_documents.h"
@@ -91,6 +92,7 @@ hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained, const
                                           size_t num_paths, const hashattn_text_options *options,
                                           hashattn_embedding_callback *callback, void *user)
 {
+    FLOATING_DEFAULT;
     if (pretrained == NULL)
         return HASHATTN_INVALID;
     struct host *host = &pretrained->context->host;
@@ -203,6 +205,7 @@ static hashattn_status find_masks(struct host *host, const struct tokenizer *tok
 hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *pretrained, const char *text, size_t top,
                                               uint64_t seed, hashattn_guess_callback *callback, void *user)
 {
+    FLOATING_DEFAULT;
     if (pretrained == NULL)
         return HASHATTN_INVALID;
     struct host *host = &pretrained->context->host;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/handles.h"
 #include "api/versions/versions.h"
 #include "base/file.h"
@@ -53,6 +54,7 @@ static hashattn_status wrap(hashattn_context *context, struct tokenizer *made, h
 hashattn_status hashattn_tokenizer_load(hashattn_context *context, const char *directory,
                                         hashattn_tokenizer **tokenizer)
 {
+    FLOATING_DEFAULT;
     struct tokenizer *made;
     if (context == NULL)
         return HASHATTN_INVALID;
@@ -87,6 +89,7 @@ hashattn_status hashattn_tokenizer_encode(hashattn_tokenizer *tokenizer, const c
                                           const char *second, size_t second_size,
                                           const hashattn_encode_options *options, hashattn_encoding *encoding)
 {
+    FLOATING_DEFAULT;
     hashattn_encode_options own;
     struct encoding result;
     if (tokenizer == NULL)
@@ -117,6 +120,7 @@ hashattn_status hashattn_tokenizer_encode(hashattn_tokenizer *tokenizer, const c
 hashattn_status hashattn_tokenizer_decode(hashattn_tokenizer *tokenizer, const uint32_t *ids, size_t count,
                                           int skip_special, const char **text, size_t *size)
 {
+    FLOATING_DEFAULT;
     if (tokenizer == NULL)
         return HASHATTN_INVALID;
     struct host *host = &tokenizer->context->host;
@@ -160,6 +164,7 @@ hashattn_status hashattn_tokenizer_learn(hashattn_context *context, const char *
                                          size_t num_files, const hashattn_learn_options *options,
                                          hashattn_tokenizer **tokenizer)
 {
+    FLOATING_DEFAULT;
     hashattn_learn_options own;
     struct tokenizer *made;
     if (context == NULL)
@@ -183,6 +188,7 @@ hashattn_status hashattn_tokenizer_learn(hashattn_context *context, const char *
 
 hashattn_status hashattn_tokenizer_save(hashattn_tokenizer *tokenizer, const char *directory)
 {
+    FLOATING_DEFAULT;
     char path[FILE_PATH];
     if (tokenizer == NULL)
         return HASHATTN_INVALID;

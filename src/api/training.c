@@ -1,5 +1,6 @@
 /* Generating data, training and resuming: converts the setup to the run's config and calls the trainer.
    SPDX-License-Identifier: Apache-2.0 */
+#include "api/floating.h"
 #include "api/metrics.h"
 #include "api/setup.h"
 #include "base/file.h"
@@ -8,6 +9,7 @@
 hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory, const size_t counts[3],
                                         uint64_t seed)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -65,6 +67,7 @@ static struct train_setup setup_of(struct hashattn_context *context, struct brid
 hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
                                hashattn_progress_callback *callback, void *user)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
@@ -84,6 +87,7 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
 hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
                                       hashattn_progress_callback *callback, void *user)
 {
+    FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     FAIL_IF(run == NULL, &context->host, HASHATTN_INVALID, "run is NULL");

@@ -202,7 +202,7 @@ static hashattn_status open_call(hashattn_attention *attention, const hashattn_p
                                  hashattn_problem *own, struct blocks *blocks, struct attention_call *call)
 {
     struct host *host = &attention->context->host;
-    floating_begin(&blocks->callers);
+    blocks->callers = floating_begin();
     TRY(take_problem(host, problem, own));
     TRY(check_block(host, "saved", blocks->saved));
     TRY(check_block(host, "scratch", blocks->scratch));

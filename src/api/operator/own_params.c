@@ -141,10 +141,7 @@ hashattn_status own_params_for(hashattn_attention *attention, const hashattn_pro
     TRY(reserve(attention, p->num_heads, &sizes));
     attention->params_drawn = true;
     attention->params_seed = p->seed;
-    fenv_t callers;
-    floating_begin(&callers);
     hashattn_status status = fill_all(attention, draw_tensor, &p->seed);
-    floating_end(&callers);
     if (status != HASHATTN_OK)
         own_params_drop(attention);
     return status;
@@ -169,6 +166,7 @@ hashattn_status hashattn_attention_read_params(hashattn_attention *attention, co
                                                size_t num_heads, size_t head_dim, size_t value_dim,
                                                size_t max_len)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
@@ -198,6 +196,7 @@ hashattn_status hashattn_attention_set_params(hashattn_attention *attention, con
                                               size_t num_heads, size_t head_dim, size_t value_dim,
                                               size_t max_len)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
@@ -219,6 +218,7 @@ hashattn_status hashattn_attention_set_params(hashattn_attention *attention, con
 hashattn_status hashattn_attention_get_params(hashattn_attention *attention, const hashattn_problem *problem,
                                               float *params)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
@@ -275,6 +275,7 @@ hashattn_status hashattn_attention_write_params(hashattn_attention *attention, c
                                                 const float *params, size_t num_heads, size_t head_dim,
                                                 size_t value_dim, size_t max_len)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;

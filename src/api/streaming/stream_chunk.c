@@ -195,15 +195,13 @@ size_t *streaming_position(struct hashattn_stream *stream, int what)
 
 hashattn_status streaming_run(struct hashattn_stream *stream, const hashattn_chunk *chunk, int what)
 {
+    FLOATING_DEFAULT;
     struct step step = {
         .stream = stream, .chunk = chunk, .what = what, .position = *streaming_position(stream, what)};
-    fenv_t callers;
-    floating_begin(&callers);
     hashattn_status status = check_step(&stream->context->host, &step);
     if (status == HASHATTN_OK && chunk->rows > 0)
         pool_run(stream->spread ? NULL : stream->context->pool, head_of_chunk, &step,
                  stream->given.num_heads);
-    floating_end(&callers);
     TRY(status);
     *streaming_position(stream, what) += chunk->rows;
     return HASHATTN_OK;

@@ -108,6 +108,7 @@ static hashattn_status make(struct hashattn_attention *attention, struct hashatt
 hashattn_status hashattn_stream_new(hashattn_attention *attention, const hashattn_stream_options *options,
                                     hashattn_stream **stream)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
@@ -144,12 +145,10 @@ void hashattn_stream_free(hashattn_stream *stream)
 
 void hashattn_stream_clear(hashattn_stream *stream)
 {
+    FLOATING_DEFAULT;
     stream->absorbed = stream->answered = 0;
-    fenv_t callers;
-    floating_begin(&callers);
     for (size_t h = 0; h < stream->given.num_heads; h++)
         stream_open(&stream->heads, stream->states + h * stream->state_bytes, stream->scratch);
-    floating_end(&callers);
 }
 
 size_t hashattn_stream_bytes(const hashattn_stream *stream)
@@ -188,14 +187,12 @@ static hashattn_status check_alike(const hashattn_stream *into, const hashattn_s
 
 hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stream *from)
 {
+    FLOATING_DEFAULT;
     if (into == NULL || from == NULL)
         return HASHATTN_INVALID;
     TRY(check_alike(into, from));
-    fenv_t callers;
-    floating_begin(&callers);
     for (size_t h = 0; h < into->given.num_heads; h++)
         stream_merge(&into->heads, into->states + h * into->state_bytes,
                      from->states + h * from->state_bytes);
-    floating_end(&callers);
     return HASHATTN_OK;
 }
