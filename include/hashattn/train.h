@@ -48,6 +48,8 @@ HASHATTN_API hashattn_status hashattn_setup_preset(hashattn_setup *setup, const 
 /* Sets layers, dim, heads and ffn = 4 dim: "tiny" (2 layers of 128, 2 heads), "mini" (4 of 256, 4), "small"
    (4 of 512, 8) or "base" (12 of 768, 12). INVALID: there is no such size. */
 HASHATTN_API hashattn_status hashattn_setup_size(hashattn_setup *setup, const char *size);
+/* The name of a size by its index, smallest first; NULL past the last. */
+HASHATTN_API const char *hashattn_size_name(size_t index);
 /* Training starts from the model stored in `directory`: a checkpoint of the transformers library (see
    hashattn_pretrained_load) or a run. Call it after the preset and before the mechanism and the options. The
    architecture, the attention and the meaning of ids become those of the stored model. Another value of an

@@ -70,7 +70,8 @@ def attention(
 
     InvalidError (a ValueError): shapes do not fit, a number is out of range, an input holds NaN or infinity, or `out`
     is read-only. InvalidTypeError (also a TypeError): wrong dtype or device. RefusedError (a ValueError): the mechanism
-    has no causal form, or numbers are too large for it in float32. OutOfMemoryError (a MemoryError): memory runs out or sizes overflow.
+    has no causal form, or numbers are too large for it in float32. OutOfMemoryError (a MemoryError): memory runs out or
+    sizes overflow.
     """
     with Attention(mechanism, context=context, **options) as made:
         return made.forward(q, k, v, causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets, seed=seed,
@@ -269,7 +270,8 @@ class Attention(ContextObject):
             self.set_params(params, *self._sizes_of(call))
         with self._use() as handle:
             self._saved = None
-            saved_bytes, _ = self._sizes_of_blocks(handle, call)  # refuses sizes that overflow, before anything is allocated
+            # Refuses sizes that overflow, before anything is allocated.
+            saved_bytes, _ = self._sizes_of_blocks(handle, call)
             dtype = call.inputs[0].dtype
             result = (call.output(call.out_shape) if out is None
                       else check_output("out", out, call.out_shape, dtype, call.inputs))
@@ -352,7 +354,8 @@ class Attention(ContextObject):
     def own_loss(self) -> tuple[float, dict[str, Numbers]]:
         """The mechanism's own loss after `forward`, summed over sequences and heads, and its gradient.
 
-        The gradient has an array (heads, rows, cols) for each learned tensor. The loss is 0.0 if the mechanism has none.
+        The gradient has an array (heads, rows, cols) for each learned tensor. The loss is 0.0 if the mechanism has
+        none.
         """
         library, loss = _library.functions(), ctypes.c_double()
         with self._use() as handle:

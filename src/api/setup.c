@@ -334,16 +334,34 @@ hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
     return head_plan_preset(host, &setup->config.model.plan, found->attention);
 }
 
+const char *hashattn_size_name(size_t index)
+{
+    size_t i = 0;
+    while (i < index && model_sizes[i].name != NULL)
+        i++;
+    return model_sizes[i].name;
+}
+
+static hashattn_status find_size(struct host *host, const char *name, const struct model_size **row)
+{
+    char names[100] = "";
+    for (*row = model_sizes; (*row)->name != NULL; (*row)++) {
+        size_t used = strlen(names);
+        if (name != NULL && strcmp((*row)->name, name) == 0)
+            return HASHATTN_OK;
+        snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", (*row)->name);
+    }
+    return host_fail(host, HASHATTN_INVALID, "no size '%.60s', there are: %s", name == NULL ? "NULL" : name,
+                     names);
+}
+
 hashattn_status hashattn_setup_size(hashattn_setup *setup, const char *size)
 {
     FLOATING_DEFAULT;
     if (setup == NULL)
         return HASHATTN_INVALID;
-    const struct model_size *row = model_sizes;
-    while (size != NULL && row->name != NULL && strcmp(row->name, size) != 0)
-        row++;
-    FAIL_IF(size == NULL || row->name == NULL, &setup->context->host, HASHATTN_INVALID,
-            "no size '%.60s', there are: tiny, mini, small, base", size == NULL ? "NULL" : size);
+    const struct model_size *row;
+    TRY(find_size(&setup->context->host, size, &row));
     const struct {
         const char *name;
         int64_t value;

@@ -242,6 +242,10 @@ static void sizes_are_those_of_bert(void **state)
     check_call(context, hashattn_setup_size(setup, NULL), HASHATTN_INVALID, "no size 'NULL'");
     check_value(context, setup, "dim", "768");
     assert_int_equal(hashattn_setup_size(NULL, "tiny"), HASHATTN_INVALID);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        assert_string_equal(hashattn_size_name(i), rows[i].size);
+    assert_null(hashattn_size_name(sizeof rows / sizeof *rows));
+    assert_null(hashattn_size_name(SIZE_MAX));
     hashattn_setup_free(setup);
     hashattn_context_free(context);
 }

@@ -99,7 +99,6 @@ static void list_presets(struct options *options)
 
 void options_add_preset(struct options *options, const char **preset)
 {
-    static const char *const sizes[] = {"tiny", "mini", "small", "base", NULL};
     options_add_text(
         options, "preset", preset, "NAME",
         "lra: model and training as in the released Long Range Arena configurations; lra-small: its tasks in "
@@ -111,7 +110,10 @@ void options_add_preset(struct options *options, const char **preset)
         options, "size", &options->size, "NAME",
         "layers, dim, heads and ffn: tiny (2 x 128), mini (4 x 256), small (4 x 512) or base (12 x "
         "768), with heads of 64 and an ffn of 4 dim");
-    options_offer(options, sizes);
+    size_t count = 0;
+    for (size_t i = 0; hashattn_size_name(i) != NULL; i++)
+        options->sizes[next_place(&count, MOST_SIZES)] = hashattn_size_name(i);
+    options_offer(options, options->sizes);
 }
 
 void options_begin(struct options *options, const struct command *command)

@@ -40,7 +40,8 @@ enum {
     MOST_LIBRARY = 512,
     MOST_SETTINGS = 64,
     MOST_OPERANDS = 1024,
-    MOST_PRESETS = 32
+    MOST_PRESETS = 32,
+    MOST_SIZES = 8
 };
 
 struct text_list {
@@ -58,6 +59,7 @@ struct options {
     bool only_generated;                   /* completion offers only tasks that `data` makes */
     const char *size;                      /* of --size, or NULL */
     const char *presets[MOST_PRESETS + 1]; /* of all tasks, ended by NULL: what --preset offers */
+    const char *sizes[MOST_SIZES + 1];     /* ended by NULL: what --size offers */
     const char *task_sets; /* hashattn_task_info.attention of the named task; NULL: none is named */
     struct setting settings[MOST_SETTINGS];
     size_t num_settings;
