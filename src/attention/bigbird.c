@@ -13,9 +13,10 @@
    backward. Memory: copies of the keys and values of the random blocks, n r (d + d_v) floats, twice that
    backward. Saved: two floats per query, and the random blocks.
    SPDX-License-Identifier: Apache-2.0 */
-#include "attention/in_patterns.h"
+#include "attention/mechanism.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "parts/patterns/pattern_attention.h"
 
 struct bigbird_options {
     int64_t block_size, random_blocks, global_blocks; /* s, r, G */
@@ -82,11 +83,11 @@ static struct pattern_sizes sizes_of(const void *options, const struct problem_s
 {
     size_t s = block_size(options), block = tile_attention_block(s), blocks = s > block ? 2 : block / s,
            window = (2 + blocks) * s, drawn = size_product(blocks * random_blocks(options), s);
-    struct pattern_sizes sizes = in_patterns_sizes(shape);
-    sizes.block = block;
-    sizes.most_span = size_max(window, drawn);
-    sizes.most_listed = size_max(most_listed(options, shape), shape->num_keys);
-    return sizes;
+    return (struct pattern_sizes){
+        .block = block,
+        .most_span = size_max(window, drawn),
+        .most_listed = size_max(most_listed(options, shape), shape->num_keys),
+    };
 }
 
 enum { PARTS = 5 };
@@ -111,7 +112,7 @@ static size_t take_scratch(const void *options, const struct problem_shape *shap
         arena_take(&arena, size_sum(blocks_of(options, shape->num_queries), 1), sizeof *scratch->start);
     scratch->listed = arena_take(&arena, most_listed(options, shape), sizeof *scratch->listed);
     scratch->global = arena_take(&arena, shape->num_keys, sizeof *scratch->global);
-    scratch->pattern = arena_take(&arena, pattern_attention_size(&sizes), 1);
+    scratch->pattern = arena_take(&arena, pattern_attention_size(shape, &sizes), 1);
     return arena.used;
 }
 
@@ -242,7 +243,7 @@ static struct pattern_attention open(const struct problem *problem, struct scrat
     };
     for (size_t i = 0; i < PARTS; i++)
         scratch->parts[i] = parts[i];
-    return in_patterns_open(problem, &sizes, scratch->parts, PARTS, saved.rows);
+    return (struct pattern_attention){sizes, scratch->parts, PARTS, saved.rows};
 }
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
@@ -268,7 +269,7 @@ static void forward(const struct problem *problem, struct view out)
     struct scratch scratch;
     draw_all(problem);
     struct pattern_attention attention = open(problem, &scratch);
-    pattern_attention_forward(&attention, out, scratch.pattern);
+    pattern_attention_forward(problem, &attention, out, scratch.pattern);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
@@ -276,7 +277,7 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     struct scratch scratch;
     struct pattern_attention attention = open(problem, &scratch);
-    in_patterns_backward(&attention, out, dout, gradients, scratch.pattern);
+    pattern_attention_backward(problem, &attention, out, dout, gradients, scratch.pattern);
 }
 
 static const struct option_row options[] = {

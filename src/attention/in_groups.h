@@ -89,7 +89,7 @@ static inline void in_groups_inspect(const struct grouped *grouped, const struct
 static inline void in_groups_backward(const struct grouped *grouped, struct view out, struct view dout,
                                       const struct problem_gradients *gradients)
 {
-    const struct attention_gradients down = {
+    const struct problem_gradients down = {
         .query = gradients->query, .key = gradients->key, .value = gradients->value};
     grouped_backward(grouped, out, dout, &down);
 }

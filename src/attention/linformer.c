@@ -61,18 +61,6 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     return saved;
 }
 
-static struct few_keys_sizes few_sizes(const void *options, const struct problem_shape *shape)
-{
-    return (struct few_keys_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = rank_of(options),
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
-}
-
 struct scratch {
     float *dkey, *dvalue; /* as in saved */
     float *columns;       /* (workers, KEYS, rank): columns of E as rows */
@@ -84,7 +72,7 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
 {
     struct scratch s;
     struct arena arena = arena_on(block);
-    struct few_keys_sizes few = few_sizes(options, shape);
+    const struct problem_shape few = shape_of_rows(shape, shape->num_queries, rank_of(options));
     s.dkey = arena_take(&arena, size_product(rank_of(options), shape->head_dim), sizeof(float));
     s.dvalue = arena_take(&arena, size_product(rank_of(options), shape->value_dim), sizeof(float));
     s.columns =
@@ -167,21 +155,13 @@ static void unproject(void *argument, size_t index, int worker)
             rank, count, d_v, true);
 }
 
-static struct few_keys attention_of(const struct pass *pass)
+/* With the projected keys and values. */
+static struct problem projected(const struct pass *pass)
 {
     const struct problem *p = pass->problem;
     size_t rank = rank_of(p->options);
-    return (struct few_keys){
-        .kernels = p->kernels,
-        .pool = p->pool,
-        .sizes = few_sizes(p->options, &p->shape),
-        .large = p->large,
-        .dropout = p->dropout,
-        .query = p->query,
-        .key = view_of(pass->saved.key, rank, p->shape.head_dim),
-        .value = view_of(pass->saved.value, rank, p->shape.value_dim),
-        .rows = pass->saved.rows,
-    };
+    return problem_of_rows(p, p->query, view_of(pass->saved.key, rank, p->shape.head_dim),
+                           view_of(pass->saved.value, rank, p->shape.value_dim));
 }
 
 static struct pass open(const struct problem *problem)
@@ -200,21 +180,24 @@ static void forward(const struct problem *problem, struct view out)
 {
     struct pass pass = open(problem);
     pool_run(problem->pool, project, &pass, parts_of(rank_of(problem->options), ROWS));
-    struct few_keys attention = attention_of(&pass);
-    few_keys_forward(&attention, out, pass.scratch.attention);
+    struct problem few = projected(&pass);
+    few_keys_forward(&few, pass.saved.rows, out, pass.scratch.attention);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     struct pass pass = open(problem);
-    struct few_keys attention = attention_of(&pass);
+    struct problem few = projected(&pass);
     size_t rank = rank_of(problem->options), d = problem->shape.head_dim, d_v = problem->shape.value_dim;
     pass.gradients = gradients;
     memset(pass.scratch.dkey, 0, rank * d * sizeof(float));
     memset(pass.scratch.dvalue, 0, rank * d_v * sizeof(float));
-    few_keys_backward(&attention, out, dout, gradients->query, view_of(pass.scratch.dkey, rank, d),
-                      view_of(pass.scratch.dvalue, rank, d_v), pass.scratch.attention);
+    few_keys_backward(&few, pass.saved.rows, out, dout,
+                      &(struct problem_gradients){.query = gradients->query,
+                                                  .key = view_of(pass.scratch.dkey, rank, d),
+                                                  .value = view_of(pass.scratch.dvalue, rank, d_v)},
+                      pass.scratch.attention);
     pool_run(problem->pool, unproject, &pass, parts_of(problem->shape.num_keys, KEYS));
 }
 

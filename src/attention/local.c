@@ -81,20 +81,14 @@ static size_t most_after(const void *options, const struct problem_shape *shape)
     return size_min(far, on_ring(options, shape) ? n / 2 : n);
 }
 
-static struct tile_attention_sizes sizes_of(const void *options, const struct problem_shape *shape)
+static struct tile_attention sizes_of(const void *options, const struct problem_shape *shape)
 {
     size_t s = block_size(options), block = tile_attention_block(s);
-    return (struct tile_attention_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
+    return (struct tile_attention){
         .block = block,
         /* Long blocks are cut into parts that may straddle two blocks and then see four. */
         .span = 3 * s + (s > block ? s : block),
-        .terms = is_relative(options) ? most_before(options, shape) + 1 + most_after(options, shape) : 0,
-        .precision = shape->precision,
-        .workers = shape->workers,
+        .num_terms = is_relative(options) ? most_before(options, shape) + 1 + most_after(options, shape) : 0,
     };
 }
 
@@ -146,29 +140,30 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
 {
     struct scratch scratch;
     struct arena arena = arena_on(block);
-    struct tile_attention_sizes sizes = sizes_of(options, shape);
-    size_t keys = 0;
+    const struct tile_attention sizes = sizes_of(options, shape);
+    size_t keys = 0, d = shape->head_dim, d_v = shape->value_dim,
+           returned = shape->ranks > 1 ? neighbour_rows(options, shape) : 0;
     if (goes_round(options, shape)) /* the upper bound: sizes never fall with n */
-        keys = sizes.num_keys = size_sum(shape->num_keys, 2 * block_size(options));
+        keys = size_sum(shape->num_keys, 2 * block_size(options));
     if (shape->ranks > 1)
-        keys = sizes.num_keys = size_sum(shape->num_keys, 2 * neighbour_rows(options, shape));
-    size_t forward_bytes = tile_attention_forward_size(&sizes),
-           backward_bytes = tile_attention_backward_size(&sizes);
-    size_t returned = shape->ranks > 1 ? neighbour_rows(options, shape) : 0;
-    scratch.terms = relative_terms_take(&arena, sizes.dim, most_before(options, shape), sizes.terms);
-    scratch.key = arena_take(&arena, size_product(keys, sizes.dim), sizeof(float));
-    scratch.value = arena_take(&arena, size_product(keys, sizes.value_dim), sizeof(float));
-    scratch.dkey = arena_take(&arena, size_product(keys, sizes.dim), sizeof(float));
-    scratch.dvalue = arena_take(&arena, size_product(keys, sizes.value_dim), sizeof(float));
-    scratch.returned =
-        arena_take(&arena, returned, size_product(size_max(sizes.dim, sizes.value_dim), sizeof(float)));
-    scratch.tiles = arena_take(&arena, forward_bytes > backward_bytes ? forward_bytes : backward_bytes, 1);
+        keys = size_sum(shape->num_keys, 2 * neighbour_rows(options, shape));
+    const struct problem_shape tiled =
+        shape_of_rows(shape, shape->num_queries, keys > 0 ? keys : shape->num_keys);
+    scratch.terms = relative_terms_take(&arena, d, most_before(options, shape), sizes.num_terms);
+    scratch.key = arena_take(&arena, size_product(keys, d), sizeof(float));
+    scratch.value = arena_take(&arena, size_product(keys, d_v), sizeof(float));
+    scratch.dkey = arena_take(&arena, size_product(keys, d), sizeof(float));
+    scratch.dvalue = arena_take(&arena, size_product(keys, d_v), sizeof(float));
+    scratch.returned = arena_take(&arena, returned, size_product(size_max(d, d_v), sizeof(float)));
+    scratch.tiles = arena_take(&arena, tile_attention_size(&tiled, &sizes), 1);
     scratch.bytes = arena.used;
     return scratch;
 }
 
-/* The terms of this problem, made from its parameters; NULL if it has none. */
-static const struct relative_terms *make_terms(const struct problem *problem, struct relative_terms *terms)
+/* The terms of this problem, made from its parameters; NULL if it has none. dparams: NULL forward, or not
+   wanted. */
+static const struct relative_terms *make_terms(const struct problem *problem, struct relative_terms *terms,
+                                               float *dparams)
 {
     size_t d = problem->shape.head_dim;
     if (!is_relative(problem->options))
@@ -177,6 +172,11 @@ static const struct relative_terms *make_terms(const struct problem *problem, st
     terms->content_bias = problem->params + content_bias_at(d);
     terms->position_bias = problem->params + position_bias_at(d);
     terms->weight = problem->params;
+    if (dparams != NULL) {
+        terms->dcontent_bias = dparams + content_bias_at(d);
+        terms->dposition_bias = dparams + position_bias_at(d);
+        terms->dweight = dparams;
+    }
     relative_terms_make(terms, problem->kernels);
     return terms;
 }
@@ -252,34 +252,32 @@ static void come_back(const struct kernels *kernels, struct view rows, const flo
         }
 }
 
-static struct tile_attention open(const struct problem *problem, struct scratch *scratch)
+/* The problem with the keys that tiles read, and what they need beside it. */
+struct tiled {
+    struct problem problem;
+    struct tile_attention attention;
+};
+
+static struct tiled open(const struct problem *problem, struct scratch *scratch, float *dparams)
 {
     struct arena saved = arena_on(problem->saved);
-    struct tile_attention attention = {
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes_of(problem->options, &problem->shape),
-        .sight = sight,
-        .argument = problem,
-        .terms = make_terms(problem, &scratch->terms),
-        .large = (problem->large || has_large_params(problem)) && !drops_weights(&problem->dropout),
-        .dropout = problem->dropout,
-        .query = problem->query,
-        .key = problem->key,
-        .value = problem->value,
-        .rows = softmax_rows_take(&saved, problem->shape.num_queries),
-    };
+    struct tiled tiled = {*problem, sizes_of(problem->options, &problem->shape)};
+    tiled.problem.large = (problem->large || has_large_params(problem)) && !drops_weights(&problem->dropout);
+    tiled.attention.sight = sight;
+    tiled.attention.argument = problem;
+    tiled.attention.terms = make_terms(problem, &scratch->terms, dparams);
+    tiled.attention.rows = softmax_rows_take(&saved, problem->shape.num_queries);
     if (!goes_round(problem->options, &problem->shape))
-        return attention;
-    size_t s = block_size(problem->options), keys = problem->shape.num_keys;
-    scratch->terms.keys_before = last_block(s, keys);
+        return tiled;
+    size_t s = block_size(problem->options), keys = problem->shape.num_keys, last = last_block(s, keys);
+    scratch->terms.keys_before = last;
     go_round(scratch->key, problem->key, s);
     go_round(scratch->value, problem->value, s);
-    attention.sizes.num_keys = keys + last_block(s, keys) + s;
-    attention.sight = sight_round;
-    attention.key = view_of(scratch->key, attention.sizes.num_keys, problem->key.cols);
-    attention.value = view_of(scratch->value, attention.sizes.num_keys, problem->value.cols);
-    return attention;
+    tiled.attention.sight = sight_round;
+    tiled.problem = problem_of_rows(&tiled.problem, problem->query,
+                                    view_of(scratch->key, keys + last + s, problem->key.cols),
+                                    view_of(scratch->value, keys + last + s, problem->value.cols));
+    return tiled;
 }
 
 /* ---- rows that ranks share ----------------------------------------------------------------------------- */
@@ -329,20 +327,20 @@ static void give_back(const struct problem *problem, struct view rows, const flo
     add(kernels, rows, 0, h, returned);
 }
 
-static struct tile_attention open_shared(const struct problem *problem, struct scratch *scratch)
+static struct tiled open_shared(const struct problem *problem, struct scratch *scratch, float *dparams)
 {
-    struct tile_attention attention = open(problem, scratch);
+    struct tiled tiled = open(problem, scratch, dparams);
     size_t h = neighbour_rows(problem->options, &problem->shape), keys = problem->shape.num_keys + 2 * h;
     scratch->terms.keys_before = h;
     gather(problem, problem->key, scratch->key);
     gather(problem, problem->value, scratch->value);
-    attention.sizes.num_keys = keys;
-    attention.sight = sight_shared;
-    attention.dropout.first_query = first_row(problem);
-    attention.dropout.first_key = first_row(problem) - h;
-    attention.key = view_of(scratch->key, keys, problem->key.cols);
-    attention.value = view_of(scratch->value, keys, problem->value.cols);
-    return attention;
+    tiled.attention.sight = sight_shared;
+    tiled.problem =
+        problem_of_rows(&tiled.problem, problem->query, view_of(scratch->key, keys, problem->key.cols),
+                        view_of(scratch->value, keys, problem->value.cols));
+    tiled.problem.dropout.first_query = first_row(problem);
+    tiled.problem.dropout.first_key = first_row(problem) - h;
+    return tiled;
 }
 
 static const char *refuse_shared(const void *options, const struct problem_shape *shape)
@@ -365,12 +363,6 @@ static const char *refuse(const void *options, const struct problem_shape *shape
     return NULL;
 }
 
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    return softmax_rows_size(shape->num_queries);
-}
-
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     return scratch_on(options, shape, NULL).bytes;
@@ -379,9 +371,9 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 static void forward(const struct problem *problem, struct view out)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct tile_attention attention =
-        problem->shape.ranks > 1 ? open_shared(problem, &scratch) : open(problem, &scratch);
-    tile_attention_forward(&attention, out, scratch.tiles);
+    struct tiled tiled =
+        problem->shape.ranks > 1 ? open_shared(problem, &scratch, NULL) : open(problem, &scratch, NULL);
+    tile_attention_forward(&tiled.problem, &tiled.attention, out, scratch.tiles);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
@@ -389,33 +381,24 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
     bool shared = problem->shape.ranks > 1;
-    struct tile_attention attention = shared ? open_shared(problem, &scratch) : open(problem, &scratch);
-    size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, keys = attention.sizes.num_keys;
+    struct tiled tiled = shared ? open_shared(problem, &scratch, gradients->params)
+                                : open(problem, &scratch, gradients->params);
+    size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, keys = tiled.problem.shape.num_keys;
     bool copies = shared || goes_round(problem->options, &problem->shape);
-    struct view dkey = gradients->key, dvalue = gradients->value;
+    struct problem_gradients to = *gradients;
     if (copies) {
         memset(scratch.dkey, 0, keys * d * sizeof(float));
         memset(scratch.dvalue, 0, keys * d_v * sizeof(float));
-        dkey = view_of(scratch.dkey, keys, d);
-        dvalue = view_of(scratch.dvalue, keys, d_v);
+        to.key = view_of(scratch.dkey, keys, d);
+        to.value = view_of(scratch.dvalue, keys, d_v);
     }
-    float *dparams = gradients->params;
-    bool learns = attention.terms != NULL && dparams != NULL;
-    tile_attention_backward(
-        &attention, out, dout,
-        &(struct attention_gradients){.query = gradients->query,
-                                      .key = dkey,
-                                      .value = dvalue,
-                                      .weight = learns ? dparams : NULL,
-                                      .content_bias = learns ? dparams + content_bias_at(d) : NULL,
-                                      .position_bias = learns ? dparams + position_bias_at(d) : NULL},
-        scratch.tiles);
+    tile_attention_backward(&tiled.problem, &tiled.attention, out, dout, &to, scratch.tiles);
     if (shared) {
         give_back(problem, gradients->key, scratch.dkey, scratch.returned);
         give_back(problem, gradients->value, scratch.dvalue, scratch.returned);
     } else if (copies) {
         size_t s = block_size(problem->options);
-        bool large = attention.large || softmax_rows_in_double(&attention.rows);
+        bool large = tiled.problem.large || softmax_rows_in_double(&tiled.attention.rows);
         come_back(problem->kernels, gradients->key, scratch.dkey, s, large);
         come_back(problem->kernels, gradients->value, scratch.dvalue, s, large);
     }
@@ -461,7 +444,8 @@ const struct mechanism mechanism_local = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
+    .host = {refuse, softmax_rows_size, scratch_size, forward, backward},
     .params = params,
-    .ranks = &(const struct implementation){refuse_shared, saved_size, scratch_size, forward, backward},
+    .ranks =
+        &(const struct implementation){refuse_shared, softmax_rows_size, scratch_size, forward, backward},
 };

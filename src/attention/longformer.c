@@ -10,8 +10,9 @@
    Cost: 2 n (W + 2 G) (d + d_v) operations and n (W + 2 G) exponentials forward, 2.5 times that backward;
    half the window's if causal. Nothing is random. Saved: two floats per query.
    SPDX-License-Identifier: Apache-2.0 */
-#include "attention/in_patterns.h"
+#include "attention/mechanism.h"
 #include "base/memory.h"
+#include "parts/patterns/pattern_attention.h"
 
 struct longformer_options {
     int64_t window, global_tokens; /* W, G */
@@ -30,10 +31,10 @@ static size_t global_tokens(const void *options, size_t rows)
 
 static struct pattern_sizes sizes_of(const void *options, const struct problem_shape *shape)
 {
-    struct pattern_sizes sizes = in_patterns_sizes(shape);
-    sizes.block = TILE_ATTENTION_BLOCK;
-    sizes.most_span = (shape->causal ? 1 : 2) * reach(options) + TILE_ATTENTION_BLOCK;
-    return sizes;
+    return (struct pattern_sizes){
+        .block = TILE_ATTENTION_BLOCK,
+        .most_span = (shape->causal ? 1 : 2) * reach(options) + TILE_ATTENTION_BLOCK,
+    };
 }
 
 /* The window of local query number `query`, among the keys that are not global. If there are both, as many
@@ -60,7 +61,7 @@ static struct pattern_attention open(const struct problem *problem, struct patte
 {
     struct arena saved = arena_on(problem->saved);
     struct pattern_sizes sizes = sizes_of(problem->options, &problem->shape);
-    size_t queries = sizes.num_queries, keys = sizes.num_keys,
+    size_t queries = problem->shape.num_queries, keys = problem->shape.num_keys,
            global_queries = global_tokens(problem->options, queries),
            global_keys = global_tokens(problem->options, keys);
     struct pattern_rows local = {global_queries, queries - global_queries, 1};
@@ -74,26 +75,20 @@ static struct pattern_attention open(const struct problem *problem, struct patte
                                      .keys = {0, keys, 1},
                                      .sight = problem->shape.causal ? past : NULL,
                                      .argument = problem};
-    return in_patterns_open(problem, &sizes, parts, PARTS, softmax_rows_take(&saved, queries));
-}
-
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    return softmax_rows_size(shape->num_queries);
+    return (struct pattern_attention){sizes, parts, PARTS, softmax_rows_take(&saved, queries)};
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     struct pattern_sizes sizes = sizes_of(options, shape);
-    return pattern_attention_size(&sizes);
+    return pattern_attention_size(shape, &sizes);
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
     struct pattern_part parts[PARTS];
     struct pattern_attention attention = open(problem, parts);
-    pattern_attention_forward(&attention, out, problem->scratch);
+    pattern_attention_forward(problem, &attention, out, problem->scratch);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
@@ -101,7 +96,7 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     struct pattern_part parts[PARTS];
     struct pattern_attention attention = open(problem, parts);
-    in_patterns_backward(&attention, out, dout, gradients, problem->scratch);
+    pattern_attention_backward(problem, &attention, out, dout, gradients, problem->scratch);
 }
 
 static const struct option_row options[] = {
@@ -140,5 +135,5 @@ const struct mechanism mechanism_longformer = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .host = {NULL, saved_size, scratch_size, forward, backward},
+    .host = {NULL, softmax_rows_size, scratch_size, forward, backward},
 };

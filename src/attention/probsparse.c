@@ -49,18 +49,7 @@ static size_t most_kept(const void *options, const struct problem_shape *shape)
     return shape->causal ? shape->num_queries : sparse_count(options, shape->num_queries);
 }
 
-static struct tile_attention_sizes sizes_of(const struct problem_shape *shape, size_t kept)
-{
-    return (struct tile_attention_sizes){
-        .num_queries = kept,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .block = TILE_ATTENTION_BLOCK,
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
-}
+static const struct tile_attention sizes = {.block = TILE_ATTENTION_BLOCK};
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
@@ -150,9 +139,11 @@ static size_t saved_size(const void *options, const struct problem_shape *shape)
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    struct tile_attention_sizes sizes = sizes_of(shape, most_kept(options, shape));
-    size_t forward = attending_on(options, shape, false, tile_attention_forward_size(&sizes), NULL).bytes,
-           backward = attending_on(options, shape, true, tile_attention_backward_size(&sizes), NULL).bytes;
+    const struct problem_shape kept = shape_of_rows(shape, most_kept(options, shape), shape->num_keys);
+    size_t forward =
+               attending_on(options, shape, false, tile_attention_forward_size(&kept, &sizes), NULL).bytes,
+           backward =
+               attending_on(options, shape, true, tile_attention_backward_size(&kept, &sizes), NULL).bytes;
     return size_max(size_max(forward, backward), measuring_on(options, shape, NULL, 0).bytes);
 }
 
@@ -310,19 +301,19 @@ static struct sight sight(const void *argument, size_t index)
     return (struct sight){0, problem_seen(kept->problem, kept->list[index])};
 }
 
-static struct tile_attention open(const struct problem *problem, const struct saved *saved,
-                                  const struct kept_queries *argument, const float *query)
+static struct problem kept_problem(const struct problem *problem, const struct saved *saved,
+                                   const float *query)
+{
+    return problem_of_rows(problem, view_of(query, *saved->kept, problem->shape.head_dim), problem->key,
+                           problem->value);
+}
+
+static struct tile_attention open(const struct saved *saved, const struct kept_queries *argument)
 {
     return (struct tile_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes_of(&problem->shape, *saved->kept),
-        .large = problem->large,
-        .sight = problem->shape.causal ? sight : NULL,
+        .block = TILE_ATTENTION_BLOCK,
+        .sight = argument->problem->shape.causal ? sight : NULL,
         .argument = argument,
-        .query = view_of(query, *saved->kept, problem->shape.head_dim),
-        .key = problem->key,
-        .value = problem->value,
         .rows = saved->rows,
     };
 }
@@ -425,9 +416,10 @@ static void forward(const struct problem *problem, struct view out)
     struct attending a = attending_on(problem->options, &problem->shape, false, 0, problem->scratch);
     find_kept(problem, &saved);
     const struct kept_queries kept = {problem, saved.list};
-    struct tile_attention attention = open(problem, &saved, &kept, a.query);
+    struct problem computed = kept_problem(problem, &saved, a.query);
+    struct tile_attention attention = open(&saved, &kept);
     gather(a.query, problem->query, &saved);
-    tile_attention_forward(&attention, view_of(a.out, *saved.kept, out.cols), a.tiles);
+    tile_attention_forward(&computed, &attention, view_of(a.out, *saved.kept, out.cols), a.tiles);
     take_means(problem, &a, out);
     scatter(out, a.out, &saved);
 }
@@ -438,17 +430,18 @@ static void backward(const struct problem *problem, struct view out, struct view
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
     struct attending a = attending_on(problem->options, &problem->shape, true, 0, problem->scratch);
     const struct kept_queries kept = {problem, saved.list};
-    struct tile_attention attention = open(problem, &saved, &kept, a.query);
+    struct problem computed = kept_problem(problem, &saved, a.query);
+    struct tile_attention attention = open(&saved, &kept);
     size_t count = *saved.kept, d = problem->shape.head_dim;
     gather(a.query, problem->query, &saved);
     gather(a.out, out, &saved);
     gather(a.dout, dout, &saved);
     gather(a.dquery, gradients->query, &saved);
-    tile_attention_backward(&attention, view_of(a.out, count, out.cols), view_of(a.dout, count, out.cols),
-                            &(struct attention_gradients){.query = view_of(a.dquery, count, d),
-                                                          .key = gradients->key,
-                                                          .value = gradients->value},
-                            a.tiles);
+    tile_attention_backward(
+        &computed, &attention, view_of(a.out, count, out.cols), view_of(a.dout, count, out.cols),
+        &(struct problem_gradients){
+            .query = view_of(a.dquery, count, d), .key = gradients->key, .value = gradients->value},
+        a.tiles);
     scatter(gradients->query, a.dquery, &saved);
     add_mean_gradient(problem, &saved, &a, dout, gradients->value);
 }

@@ -428,9 +428,9 @@ static void backward(const struct problem *problem, struct view out, struct view
     norm_queries(&(struct pass){.problem = problem, .key = scratch.key});
     memset(scratch.dkey, 0, n * d * sizeof(float));
     group_backward(&attention, out, dout,
-                   &(struct attention_gradients){.query = gradients->query,
-                                                 .key = view_of(scratch.dkey, n, d),
-                                                 .value = gradients->value},
+                   &(struct problem_gradients){.query = gradients->query,
+                                               .key = view_of(scratch.dkey, n, d),
+                                               .value = gradients->value},
                    scratch.rest);
     add_norm_gradient(problem, scratch.key, scratch.dkey, gradients->query);
 }

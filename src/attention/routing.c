@@ -380,7 +380,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     struct group_attention attention = open(problem, &saved);
     size_t places = attention.sizes.query_places;
     struct attending a = attending_on(problem->options, &problem->shape, true, 0, problem->scratch);
-    struct attention_gradients normed = {
+    struct problem_gradients normed = {
         .query = view_of(a.dquery, n_q, d), .key = view_of(a.dkey, n_k, d), .value = gradients->value};
     memset(a.dkey, 0, n_k * d * sizeof(float));
     if (problem->shape.causal) {

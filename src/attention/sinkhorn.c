@@ -136,29 +136,27 @@ struct scratch {
     size_t bytes;
 };
 
-static struct tile_attention_sizes sizes_of(const void *options, const struct problem_shape *shape)
+/* Keys that the tiles see. */
+static size_t sorted_keys(const void *options, size_t n)
 {
-    size_t b = block_size(options), block = tile_attention_block(b),
-           rows = rows_of_block(options, shape->num_keys);
-    return (struct tile_attention_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = size_product(2 * rows, blocks_of(options, shape->num_keys)),
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .block = block,
-        .span = 2 * (b + (b > block ? b : block)),
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
+    return size_product(2 * rows_of_block(options, n), blocks_of(options, n));
+}
+
+static struct tile_attention sizes_of(const void *options)
+{
+    size_t b = block_size(options), block = tile_attention_block(b);
+    return (struct tile_attention){.block = block, .span = 2 * (b + (b > block ? b : block))};
 }
 
 static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
 {
     struct scratch scratch;
     struct arena arena = arena_on(block);
-    struct tile_attention_sizes sizes = sizes_of(options, shape);
+    const struct tile_attention sizes = sizes_of(options);
+    const struct problem_shape sorted =
+        shape_of_rows(shape, shape->num_queries, sorted_keys(options, shape->num_keys));
     size_t blocks = blocks_of(options, shape->num_keys), d = shape->head_dim,
-           keys = size_product(sizes.num_keys, d), values = size_product(sizes.num_keys, shape->value_dim);
+           keys = size_product(sorted.num_keys, d), values = size_product(sorted.num_keys, shape->value_dim);
     scratch.key = arena_take(&arena, keys, sizeof(float));
     scratch.value = arena_take(&arena, values, sizeof(float));
     scratch.dkey = arena_take(&arena, keys, sizeof(float));
@@ -170,8 +168,7 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     scratch.sort = arena_take(&arena, size_product(blocks, blocks), sizeof(float));
     scratch.dsort = arena_take(&arena, size_product(blocks, blocks), sizeof(float));
     scratch.balance = arena_take(&arena, sinkhorn_balance_scratch(blocks), sizeof(float));
-    scratch.tiles = arena_take(
-        &arena, size_max(tile_attention_forward_size(&sizes), tile_attention_backward_size(&sizes)), 1);
+    scratch.tiles = arena_take(&arena, tile_attention_size(&sorted, &sizes), 1);
     scratch.bytes = arena.used;
     return scratch;
 }
@@ -332,22 +329,24 @@ static struct sight sight(const void *argument, size_t query)
     return (struct sight){2 * rows * own, (2 * own + 1) * rows + size_min(rows, n - own * b)};
 }
 
-static struct tile_attention open(const struct problem *problem, const struct saved *saved,
-                                  const struct scratch *scratch)
+/* With the sorted keys and values between its own. */
+static struct problem sorted_problem(const struct problem *problem, const struct scratch *scratch)
 {
-    struct tile_attention_sizes sizes = sizes_of(problem->options, &problem->shape);
-    return (struct tile_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes,
-        .sight = sight,
-        .argument = problem,
-        .dropout = problem->dropout,
-        .query = problem->query,
-        .key = view_of(scratch->key, sizes.num_keys, sizes.dim),
-        .value = view_of(scratch->value, sizes.num_keys, sizes.value_dim),
-        .rows = saved->rows,
-    };
+    size_t keys = sorted_keys(problem->options, problem->shape.num_keys);
+    struct problem sorted =
+        problem_of_rows(problem, problem->query, view_of(scratch->key, keys, problem->shape.head_dim),
+                        view_of(scratch->value, keys, problem->shape.value_dim));
+    sorted.large = false; /* see `range` */
+    return sorted;
+}
+
+static struct tile_attention open(const struct problem *problem, const struct saved *saved)
+{
+    struct tile_attention attention = sizes_of(problem->options);
+    attention.sight = sight;
+    attention.argument = problem;
+    attention.rows = saved->rows;
+    return attention;
 }
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
@@ -391,8 +390,9 @@ static void forward(const struct problem *problem, struct view out)
     run_scores(problem, &net, scratch.hidden, saved.scores);
     sinkhorn_balance_forward(&balance, scratch.sort, scratch.balance);
     sort_both(problem, &scratch);
-    struct tile_attention attention = open(problem, &saved, &scratch);
-    tile_attention_forward(&attention, out, scratch.tiles);
+    struct problem sorted = sorted_problem(problem, &scratch);
+    struct tile_attention attention = open(problem, &saved);
+    tile_attention_forward(&sorted, &attention, out, scratch.tiles);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
@@ -408,14 +408,15 @@ static void backward(const struct problem *problem, struct view out, struct view
     run_hidden(problem, &net, &scratch);
     sinkhorn_balance_again(&balance, scratch.sort);
     sort_both(problem, &scratch);
-    struct tile_attention attention = open(problem, &saved, &scratch);
-    size_t keys = attention.sizes.num_keys;
+    struct problem sorted = sorted_problem(problem, &scratch);
+    struct tile_attention attention = open(problem, &saved);
+    size_t keys = sorted.shape.num_keys;
     memset(scratch.dkey, 0, keys * d * sizeof(float));
     memset(scratch.dvalue, 0, keys * d_v * sizeof(float));
-    tile_attention_backward(&attention, out, dout,
-                            &(struct attention_gradients){.query = gradients->query,
-                                                          .key = view_of(scratch.dkey, keys, d),
-                                                          .value = view_of(scratch.dvalue, keys, d_v)},
+    tile_attention_backward(&sorted, &attention, out, dout,
+                            &(struct problem_gradients){.query = gradients->query,
+                                                        .key = view_of(scratch.dkey, keys, d),
+                                                        .value = view_of(scratch.dvalue, keys, d_v)},
                             scratch.tiles);
     struct sort_gradient gradient = {problem, &scratch};
     pool_run(problem->pool, sort_gradient_rows, &gradient, (balance.n + KERNELS_TILE - 1) / KERNELS_TILE);

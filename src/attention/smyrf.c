@@ -248,7 +248,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
     struct group_attention attention = open(problem, &saved);
     group_backward(&attention, out, dout,
-                   &(struct attention_gradients){
+                   &(struct problem_gradients){
                        .query = gradients->query, .key = gradients->key, .value = gradients->value},
                    problem->scratch);
 }

@@ -13,18 +13,7 @@
 #include "base/memory.h"
 #include "parts/tiles/tile_attention.h"
 
-static struct tile_attention_sizes sizes_of(const struct problem_shape *shape)
-{
-    return (struct tile_attention_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .block = TILE_ATTENTION_BLOCK,
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
-}
+static const struct tile_attention sizes = {.block = TILE_ATTENTION_BLOCK};
 
 /* The keys that a query of a causal problem sees. */
 static struct sight sight(const void *argument, size_t query)
@@ -36,49 +25,30 @@ static struct tile_attention open(const struct problem *problem)
 {
     struct arena saved = arena_on(problem->saved);
     return (struct tile_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes_of(&problem->shape),
-        .large = problem->large,
-        .dropout = problem->dropout,
+        .block = TILE_ATTENTION_BLOCK,
         .sight = problem->shape.causal ? sight : NULL,
         .argument = problem,
-        .query = problem->query,
-        .key = problem->key,
-        .value = problem->value,
         .rows = softmax_rows_take(&saved, problem->shape.num_queries),
     };
-}
-
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    return softmax_rows_size(shape->num_queries);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     (void)options;
-    struct tile_attention_sizes sizes = sizes_of(shape);
-    size_t forward_bytes = tile_attention_forward_size(&sizes),
-           backward_bytes = tile_attention_backward_size(&sizes);
-    return forward_bytes > backward_bytes ? forward_bytes : backward_bytes;
+    return tile_attention_size(shape, &sizes);
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
     struct tile_attention attention = open(problem);
-    tile_attention_forward(&attention, out, problem->scratch);
+    tile_attention_forward(problem, &attention, out, problem->scratch);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     struct tile_attention attention = open(problem);
-    tile_attention_backward(&attention, out, dout,
-                            &(struct attention_gradients){
-                                .query = gradients->query, .key = gradients->key, .value = gradients->value},
-                            problem->scratch);
+    tile_attention_backward(problem, &attention, out, dout, gradients, problem->scratch);
 }
 
 /* ---- rows that ranks share ----------------------------------------------------------------------------- */
@@ -111,8 +81,7 @@ static struct ring ring_on(const struct problem_shape *shape, bool backward, voi
 {
     struct arena arena = arena_on(block);
     struct ring ring = {.most = row_ranks_most(shape->ranks, shape->total_rows)};
-    struct tile_attention_sizes sizes = sizes_of(shape);
-    sizes.num_keys = ring.most;
+    const struct problem_shape step = shape_of_rows(shape, shape->num_queries, ring.most);
     ring.here = guests_on(&arena, shape, ring.most);
     ring.next = guests_on(&arena, shape, ring.most);
     if (backward) {
@@ -122,8 +91,10 @@ static struct ring ring_on(const struct problem_shape *shape, bool backward, voi
         ring.out = arena_take(&arena, shape->num_queries, size_product(shape->value_dim, sizeof(float)));
         ring.rows = softmax_rows_take(&arena, shape->num_queries);
     }
-    ring.scratch = arena_take(
-        &arena, backward ? tile_attention_backward_size(&sizes) : tile_attention_forward_size(&sizes), 1);
+    ring.scratch = arena_take(&arena,
+                              backward ? tile_attention_backward_size(&step, &sizes)
+                                       : tile_attention_forward_size(&step, &sizes),
+                              1);
     ring.bytes = arena.used;
     return ring;
 }
@@ -155,21 +126,23 @@ static size_t first_row(const struct problem *problem, int rank)
     return first;
 }
 
-/* What is computed with the keys that visit after `step` steps. A causal problem sees all keys of the ranks
-   before it, and none of those after it: false. */
-static bool ring_attention(const struct problem *problem, const struct ring *ring, size_t step,
-                           struct tile_attention *attention)
+/* The problem of the keys that visit after `step` steps. */
+static struct problem ring_problem(const struct problem *problem, const struct ring *ring, size_t step)
 {
     int owner = row_ranks_owner(problem->ranks, step);
     size_t n = row_ranks_rows(problem->ranks, owner, problem->shape.total_rows);
-    *attention = open(problem);
-    attention->dropout.first_query = first_row(problem, comm_rank(problem->ranks->comm));
-    attention->dropout.first_key = first_row(problem, owner);
-    attention->sight = step == 0 ? attention->sight : NULL;
-    attention->sizes.num_keys = n;
-    attention->key = view_of(ring->here.key, n, problem->shape.head_dim);
-    attention->value = view_of(ring->here.value, n, problem->shape.value_dim);
-    return !problem->shape.causal || owner <= comm_rank(problem->ranks->comm);
+    struct problem visit =
+        problem_of_rows(problem, problem->query, view_of(ring->here.key, n, problem->shape.head_dim),
+                        view_of(ring->here.value, n, problem->shape.value_dim));
+    visit.dropout.first_query = first_row(problem, comm_rank(problem->ranks->comm));
+    visit.dropout.first_key = first_row(problem, owner);
+    return visit;
+}
+
+/* A causal problem sees all keys of the ranks before it, and none of those after it. */
+static bool ring_sees(const struct problem *problem, size_t step)
+{
+    return !problem->shape.causal || row_ranks_owner(problem->ranks, step) <= comm_rank(problem->ranks->comm);
 }
 
 static void pass_on(struct row_ranks *ranks, struct guests *here, struct guests *next)
@@ -202,16 +175,17 @@ static void merge(const struct problem *problem, const struct softmax_rows *into
 static void ring_forward(const struct problem *problem, struct view out)
 {
     struct ring ring = ring_open(problem, false);
+    struct tile_attention attention = open(problem);
+    const struct softmax_rows kept = attention.rows;
     const struct view guest_out = view_of(ring.out, out.rows, out.cols);
     for (size_t step = 0; step < problem->shape.ranks; step++) {
-        struct tile_attention attention;
-        bool sees = ring_attention(problem, &ring, step, &attention);
-        const struct softmax_rows kept = attention.rows;
+        struct problem visit = ring_problem(problem, &ring, step);
         if (step == 0) {
-            tile_attention_forward(&attention, out, ring.scratch);
-        } else if (sees) {
+            tile_attention_forward(&visit, &attention, out, ring.scratch);
+            attention.sight = NULL;
             attention.rows = ring.rows;
-            tile_attention_forward(&attention, guest_out, ring.scratch);
+        } else if (ring_sees(problem, step)) {
+            tile_attention_forward(&visit, &attention, guest_out, ring.scratch);
             merge(problem, &kept, out, &ring);
         }
         if (step + 1 < problem->shape.ranks)
@@ -223,18 +197,19 @@ static void ring_backward(const struct problem *problem, struct view out, struct
                           const struct problem_gradients *gradients)
 {
     struct ring ring = ring_open(problem, true);
+    struct tile_attention attention = open(problem);
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim;
     memset(ring.gradient.key, 0, ring.gradient.bytes);
     for (size_t step = 0; step < problem->shape.ranks; step++) {
-        struct tile_attention attention;
-        bool sees = ring_attention(problem, &ring, step, &attention);
-        const struct attention_gradients to = {
+        struct problem visit = ring_problem(problem, &ring, step);
+        const struct problem_gradients to = {
             .query = gradients->query,
-            .key = view_of(ring.gradient.key, attention.sizes.num_keys, d),
-            .value = view_of(ring.gradient.value, attention.sizes.num_keys, d_v),
+            .key = view_of(ring.gradient.key, visit.shape.num_keys, d),
+            .value = view_of(ring.gradient.value, visit.shape.num_keys, d_v),
         };
-        if (sees)
-            tile_attention_backward(&attention, out, dout, &to, ring.scratch);
+        if (ring_sees(problem, step))
+            tile_attention_backward(&visit, &attention, out, dout, &to, ring.scratch);
+        attention.sight = NULL;
         pass_on(problem->ranks, &ring.gradient, &ring.next_gradient);
         if (step + 1 < problem->shape.ranks)
             pass_on(problem->ranks, &ring.here, &ring.next);
@@ -257,6 +232,7 @@ const struct mechanism mechanism_softmax = {
     .mixes = true,
     .drops_weights = true,
     .sees_mask = false,
-    .host = {NULL, saved_size, scratch_size, forward, backward},
-    .ranks = &(const struct implementation){NULL, saved_size, ring_scratch_size, ring_forward, ring_backward},
+    .host = {NULL, softmax_rows_size, scratch_size, forward, backward},
+    .ranks = &(const struct implementation){NULL, softmax_rows_size, ring_scratch_size, ring_forward,
+                                            ring_backward},
 };

@@ -16,8 +16,9 @@
    of it if causal, and 2.5 times that backward: O(n sqrt n) for s about sqrt n. Nothing is random. Saved: two
    floats per query.
    SPDX-License-Identifier: Apache-2.0 */
-#include "attention/in_patterns.h"
+#include "attention/mechanism.h"
 #include "base/memory.h"
+#include "parts/patterns/pattern_attention.h"
 
 enum pattern { PATTERN_FIXED, PATTERN_STRIDED };
 
@@ -63,11 +64,11 @@ static struct pattern_sizes sizes_of(const void *options, const struct problem_s
 {
     size_t s = block_size(options),
            block = is_strided(options) ? TILE_ATTENTION_BLOCK : tile_attention_block(s);
-    struct pattern_sizes sizes = in_patterns_sizes(shape);
-    sizes.block = block;
-    sizes.most_span = s + size_max(s, block);
-    sizes.most_listed = is_strided(options) ? 0 : summaries(options, shape, shape->num_keys);
-    return sizes;
+    return (struct pattern_sizes){
+        .block = block,
+        .most_span = s + size_max(s, block),
+        .most_listed = is_strided(options) ? 0 : summaries(options, shape, shape->num_keys),
+    };
 }
 
 static size_t most_parts(const void *options, const struct problem_shape *shape)
@@ -91,7 +92,7 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
     struct pattern_sizes sizes = sizes_of(options, shape);
     scratch.parts = arena_take(&arena, most_parts(options, shape), sizeof *scratch.parts);
     scratch.summary = arena_take(&arena, sizes.most_listed, sizeof *scratch.summary);
-    scratch.pattern = arena_take(&arena, pattern_attention_size(&sizes), 1);
+    scratch.pattern = arena_take(&arena, pattern_attention_size(shape, &sizes), 1);
     scratch.bytes = arena.used;
     return scratch;
 }
@@ -197,17 +198,13 @@ static size_t strided_parts(const struct problem *problem, struct scratch *scrat
 static struct pattern_attention open(const struct problem *problem, struct scratch *scratch)
 {
     struct arena saved = arena_on(problem->saved);
-    bool strided = is_strided(problem->options);
-    struct pattern_sizes sizes = sizes_of(problem->options, &problem->shape);
-    return in_patterns_open(problem, &sizes, scratch->parts,
-                            strided ? strided_parts(problem, scratch) : fixed_parts(problem, scratch),
-                            softmax_rows_take(&saved, problem->shape.num_queries));
-}
-
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    return softmax_rows_size(shape->num_queries);
+    return (struct pattern_attention){
+        .sizes = sizes_of(problem->options, &problem->shape),
+        .parts = scratch->parts,
+        .num_parts =
+            is_strided(problem->options) ? strided_parts(problem, scratch) : fixed_parts(problem, scratch),
+        .rows = softmax_rows_take(&saved, problem->shape.num_queries),
+    };
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
@@ -219,7 +216,7 @@ static void forward(const struct problem *problem, struct view out)
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
     struct pattern_attention attention = open(problem, &scratch);
-    pattern_attention_forward(&attention, out, scratch.pattern);
+    pattern_attention_forward(problem, &attention, out, scratch.pattern);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
@@ -227,7 +224,7 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     struct scratch scratch = scratch_on(problem->options, &problem->shape, problem->scratch);
     struct pattern_attention attention = open(problem, &scratch);
-    in_patterns_backward(&attention, out, dout, gradients, scratch.pattern);
+    pattern_attention_backward(problem, &attention, out, dout, gradients, scratch.pattern);
 }
 
 static const char *const patterns[] = {"fixed", "strided", NULL};
@@ -275,5 +272,5 @@ const struct mechanism mechanism_sparse = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .host = {NULL, saved_size, scratch_size, forward, backward},
+    .host = {NULL, softmax_rows_size, scratch_size, forward, backward},
 };

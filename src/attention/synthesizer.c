@@ -130,18 +130,15 @@ static struct columns columns_of(const void *options, const struct problem_shape
     return c;
 }
 
-static struct tile_attention_sizes sizes_of(const void *options, const struct problem_shape *shape)
+/* The shape of attention over the joint rows. */
+static struct problem_shape joint_shape(const void *options, const struct problem_shape *shape)
 {
-    return (struct tile_attention_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .dim = columns_of(options, shape).width,
-        .value_dim = shape->value_dim,
-        .block = TILE_ATTENTION_BLOCK,
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
+    struct problem_shape joint = *shape;
+    joint.head_dim = columns_of(options, shape).width;
+    return joint;
 }
+
+static const struct tile_attention sizes = {.block = TILE_ATTENTION_BLOCK};
 
 struct scratch {
     float *query, *dquery; /* (n_q, width) */
@@ -154,21 +151,14 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
 {
     struct scratch s;
     struct arena arena = arena_on(block);
-    struct tile_attention_sizes sizes = sizes_of(options, shape);
-    s.query = arena_take(&arena, size_product(shape->num_queries, sizes.dim), sizeof(float));
-    s.dquery = arena_take(&arena, size_product(shape->num_queries, sizes.dim), sizeof(float));
-    s.key = arena_take(&arena, size_product(shape->num_keys, sizes.dim), sizeof(float));
-    s.dkey = arena_take(&arena, size_product(shape->num_keys, sizes.dim), sizeof(float));
-    s.tiles = arena_take(
-        &arena, size_max(tile_attention_forward_size(&sizes), tile_attention_backward_size(&sizes)), 1);
+    const struct problem_shape joint = joint_shape(options, shape);
+    s.query = arena_take(&arena, size_product(shape->num_queries, joint.head_dim), sizeof(float));
+    s.dquery = arena_take(&arena, size_product(shape->num_queries, joint.head_dim), sizeof(float));
+    s.key = arena_take(&arena, size_product(shape->num_keys, joint.head_dim), sizeof(float));
+    s.dkey = arena_take(&arena, size_product(shape->num_keys, joint.head_dim), sizeof(float));
+    s.tiles = arena_take(&arena, tile_attention_size(&joint, &sizes), 1);
     s.bytes = arena.used;
     return s;
-}
-
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    return softmax_rows_size(shape->num_queries);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
@@ -295,51 +285,54 @@ static struct sight sight(const void *argument, size_t query)
     return (struct sight){0, problem_seen(argument, query)};
 }
 
-static struct tile_attention open(const struct problem *problem, const struct scratch *s)
+/* With the joint rows. */
+static struct problem joint_problem(const struct problem *problem, const struct scratch *s)
+{
+    size_t width = columns_of(problem->options, &problem->shape).width;
+    struct problem joint = problem_of_rows(problem, view_of(s->query, problem->shape.num_queries, width),
+                                           view_of(s->key, problem->shape.num_keys, width), problem->value);
+    joint.large = false; /* see `range` */
+    return joint;
+}
+
+static struct tile_attention open(const struct problem *problem, float *dparams)
 {
     struct arena saved = arena_on(problem->saved);
-    struct tile_attention_sizes sizes = sizes_of(problem->options, &problem->shape);
     return (struct tile_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes,
+        .block = TILE_ATTENTION_BLOCK,
         .sight = problem->shape.causal ? sight : NULL,
         .argument = problem,
         .bias = tensors_at(problem->options, &problem->shape, problem->params).pairs,
+        .dbias = tensors_at(problem->options, &problem->shape, dparams).pairs,
         .ld_bias = problem->shape.max_len,
-        .dropout = problem->dropout,
-        .query = view_of(s->query, sizes.num_queries, sizes.dim),
-        .key = view_of(s->key, sizes.num_keys, sizes.dim),
-        .value = problem->value,
-        .rows = softmax_rows_take(&saved, sizes.num_queries),
+        .rows = softmax_rows_take(&saved, problem->shape.num_queries),
     };
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
     struct scratch s = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct tile_attention attention = open(problem, &s);
+    struct problem joint = joint_problem(problem, &s);
+    struct tile_attention attention = open(problem, NULL);
     make_rows(problem, &s);
-    tile_attention_forward(&attention, out, s.tiles);
+    tile_attention_forward(&joint, &attention, out, s.tiles);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     struct scratch s = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct tile_attention attention = open(problem, &s);
-    size_t n_q = attention.sizes.num_queries, n_k = attention.sizes.num_keys, width = attention.sizes.dim;
+    struct problem joint = joint_problem(problem, &s);
+    struct tile_attention attention = open(problem, gradients->params);
+    size_t n_q = joint.shape.num_queries, n_k = joint.shape.num_keys, width = joint.shape.head_dim;
     make_rows(problem, &s);
     memset(s.dquery, 0, n_q * width * sizeof *s.dquery);
     memset(s.dkey, 0, n_k * width * sizeof *s.dkey);
-    tile_attention_backward(
-        &attention, out, dout,
-        &(struct attention_gradients){
-            .query = view_of(s.dquery, n_q, width),
-            .key = view_of(s.dkey, n_k, width),
-            .value = gradients->value,
-            .bias = tensors_at(problem->options, &problem->shape, gradients->params).pairs},
-        s.tiles);
+    tile_attention_backward(&joint, &attention, out, dout,
+                            &(struct problem_gradients){.query = view_of(s.dquery, n_q, width),
+                                                        .key = view_of(s.dkey, n_k, width),
+                                                        .value = gradients->value},
+                            s.tiles);
     rows_backward(problem, &s, gradients);
 }
 
@@ -381,6 +374,6 @@ const struct mechanism mechanism_synthesizer = {
     .range = {.bounded = true, .power = 2},
     .drops_weights = true,
     .competes = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
+    .host = {refuse, softmax_rows_size, scratch_size, forward, backward},
     .params = params,
 };

@@ -40,19 +40,6 @@ static size_t clusters_of(const void *options, const struct problem_shape *shape
     return clusters < shape->num_queries && top_of(options) < shape->num_keys ? clusters : 0;
 }
 
-static struct tile_attention_sizes exact_sizes(const struct problem_shape *shape)
-{
-    return (struct tile_attention_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .block = TILE_ATTENTION_BLOCK,
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
-}
-
 static struct hamming_clusters hamming_of(const struct problem_shape *shape, size_t clusters)
 {
     return (struct hamming_clusters){.workers = shape->workers,
@@ -77,7 +64,7 @@ static void take_scratch(struct clustered *c, const struct problem_shape *shape,
     size_t d = shape->head_dim, d_v = shape->value_dim, clusters = c->clusters,
            pairs = size_product(clusters, c->top);
     struct hamming_clusters hamming = hamming_of(shape, clusters);
-    struct tile_attention_sizes exact = exact_sizes(shape);
+    const struct tile_attention exact = {.block = TILE_ATTENTION_BLOCK};
     struct {
         float **array;
         size_t count;
@@ -99,8 +86,7 @@ static void take_scratch(struct clustered *c, const struct problem_shape *shape,
         *arrays[i].array = arena_take(&arena, arrays[i].count, sizeof(float));
     c->assigned = arena_take(&arena, clusters > 0 ? shape->num_queries : 0, sizeof(uint32_t));
     c->assigning = arena_take(&arena, hamming_scratch_size(&hamming), 1);
-    c->tiles = arena_take(
-        &arena, size_max(tile_attention_forward_size(&exact), tile_attention_backward_size(&exact)), 1);
+    c->tiles = arena_take(&arena, tile_attention_size(shape, &exact), 1);
     clustered_thread_take(&thread, shape, clusters > 0 ? c->top : 0);
     c->per_thread = whole_tiles(thread.used, MEMORY_ALIGNMENT);
     c->threads = arena_take(&arena, size_product(shape->workers, c->per_thread), 1);
@@ -240,17 +226,7 @@ static void answer_cluster(void *argument, size_t cluster, int worker)
 
 static struct tile_attention exact_attention(const struct clustered *c)
 {
-    const struct problem *p = c->problem;
-    return (struct tile_attention){
-        .kernels = p->kernels,
-        .pool = p->pool,
-        .sizes = exact_sizes(&p->shape),
-        .large = p->large,
-        .query = p->query,
-        .key = p->key,
-        .value = p->value,
-        .rows = c->saved.rows,
-    };
+    return (struct tile_attention){.block = TILE_ATTENTION_BLOCK, .rows = c->saved.rows};
 }
 
 static struct clustered open(const struct problem *problem)
@@ -270,7 +246,7 @@ static void forward(const struct problem *problem, struct view out)
     struct pass pass = {.c = open(problem), .out = out};
     if (pass.c.clusters == 0) {
         struct tile_attention exact = exact_attention(&pass.c);
-        tile_attention_forward(&exact, out, pass.c.tiles);
+        tile_attention_forward(problem, &exact, out, pass.c.tiles);
         return;
     }
     make_clusters(&pass.c);
@@ -365,11 +341,7 @@ static void backward(const struct problem *problem, struct view out, struct view
     struct pass pass = {.c = open(problem), .dout = dout, .gradients = gradients};
     if (pass.c.clusters == 0) {
         struct tile_attention exact = exact_attention(&pass.c);
-        tile_attention_backward(&exact, out, dout,
-                                &(struct attention_gradients){.query = gradients->query,
-                                                              .key = gradients->key,
-                                                              .value = gradients->value},
-                                pass.c.tiles);
+        tile_attention_backward(problem, &exact, out, dout, gradients, pass.c.tiles);
         return;
     }
     pool_run(problem->pool, weigh_again, &pass, parts_of(pass.c.clusters, CENTRES));

@@ -325,7 +325,7 @@ void lha_ranks_backward(const struct problem *problem, struct view out, struct v
     carry_keys(problem, &trade);
     group_places_backward(&owned, lha_columns(trade.queries.there, width, d, d_v), trade.owned_work);
     carry_slopes(problem, &trade, &from, &to);
-    struct attention_gradients down = {
+    struct problem_gradients down = {
         .query = gradients->query, .key = gradients->key, .value = gradients->value};
     if (grouped.norm) {
         down.query = view_of(trade.dquery, problem->shape.num_queries, d);

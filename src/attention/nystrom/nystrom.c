@@ -29,7 +29,7 @@ struct nystrom_options {
 };
 
 /* Landmarks on each side; 0: exact attention. */
-static size_t marks_of(const void *options, const struct problem_shape *shape)
+static size_t landmarks_of(const void *options, const struct problem_shape *shape)
 {
     size_t m = (size_t)((const struct nystrom_options *)options)->num_landmarks;
     return shape->num_queries > m && shape->num_keys > m ? m : 0;
@@ -40,7 +40,7 @@ static size_t marks_of(const void *options, const struct problem_shape *shape)
 struct saved {
     struct softmax_rows queries;   /* (n_q): of exact attention, or of F */
     struct softmax_rows landmarks; /* (m): of G */
-    float *met;                    /* (m, d_v): G V */
+    float *key_values;             /* (m, d_v): G V */
     size_t bytes;
 };
 
@@ -48,10 +48,10 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
 {
     struct saved saved;
     struct arena arena = arena_on(block);
-    size_t m = marks_of(options, shape);
+    size_t m = landmarks_of(options, shape);
     saved.queries = softmax_rows_take(&arena, shape->num_queries);
     saved.landmarks = softmax_rows_take(&arena, m);
-    saved.met = arena_take(&arena, size_product(m, shape->value_dim), sizeof(float));
+    saved.key_values = arena_take(&arena, size_product(m, shape->value_dim), sizeof(float));
     saved.bytes = arena.used;
     return saved;
 }
@@ -63,34 +63,10 @@ static size_t block_of(size_t queries)
     return size_max(size_min((queries + 11) / 12 * 6, TILE_ATTENTION_BLOCK), 6);
 }
 
-static struct tile_attention_sizes tile_sizes(const struct problem_shape *shape, size_t queries)
-{
-    return (struct tile_attention_sizes){
-        .num_queries = queries,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .block = block_of(queries),
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
-}
-
-static struct few_keys_sizes few_sizes(const struct problem_shape *shape, size_t m)
-{
-    return (struct few_keys_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = m,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
-        .precision = shape->precision,
-        .workers = shape->workers,
-    };
-}
-
 struct scratch {
     float *query, *key, *dquery, *dkey; /* (m, d): landmarks Q~ and K~ */
-    float *mixed, *dmixed, *dmet;       /* (m, d_v): Z G V, and gradients of it and of G V */
+    float *mixed, *dmixed;              /* (m, d_v): Z G V */
+    float *dkey_values;                 /* (m, d_v): of G V */
     float *weights, *dweights;          /* (m, m): A */
     float *dinverse;                    /* (m, m): of Z */
     float *delta;                       /* (m) */
@@ -101,24 +77,24 @@ struct scratch {
 
 static size_t tile_bytes(const struct problem_shape *shape, size_t queries)
 {
-    struct tile_attention_sizes sizes = tile_sizes(shape, queries);
-    return size_max(tile_attention_forward_size(&sizes), tile_attention_backward_size(&sizes));
+    const struct problem_shape tiled = shape_of_rows(shape, queries, shape->num_keys);
+    return tile_attention_size(&tiled, &(struct tile_attention){.block = block_of(queries)});
 }
 
 static struct scratch scratch_on(const void *options, const struct problem_shape *shape, void *block)
 {
     struct scratch s;
     struct arena arena = arena_on(block);
-    size_t m = marks_of(options, shape), rows = size_product(m, shape->head_dim),
+    size_t m = landmarks_of(options, shape), rows = size_product(m, shape->head_dim),
            values = size_product(m, shape->value_dim), squares = size_product(m, m);
-    struct few_keys_sizes few = few_sizes(shape, m);
+    const struct problem_shape few = shape_of_rows(shape, shape->num_queries, m);
     s.query = arena_take(&arena, rows, sizeof(float));
     s.key = arena_take(&arena, rows, sizeof(float));
     s.dquery = arena_take(&arena, rows, sizeof(float));
     s.dkey = arena_take(&arena, rows, sizeof(float));
     s.mixed = arena_take(&arena, values, sizeof(float));
     s.dmixed = arena_take(&arena, values, sizeof(float));
-    s.dmet = arena_take(&arena, values, sizeof(float));
+    s.dkey_values = arena_take(&arena, values, sizeof(float));
     s.weights = arena_take(&arena, squares, sizeof(float));
     s.dweights = arena_take(&arena, squares, sizeof(float));
     s.dinverse = arena_take(&arena, squares, sizeof(float));
@@ -144,35 +120,21 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 /* ---- parts of both directions -------------------------------------------------------------------------- */
 
 /* Attention of `queries` (all, or landmarks) to every key. */
-static struct tile_attention to_keys(const struct problem *problem, struct view query,
-                                     struct softmax_rows rows)
+static struct problem to_keys(const struct problem *problem, struct view query)
 {
-    return (struct tile_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = tile_sizes(&problem->shape, query.rows),
-        .large = problem->large,
-        .query = query,
-        .key = problem->key,
-        .value = problem->value,
-        .rows = rows,
-    };
+    return problem_of_rows(problem, query, problem->key, problem->value);
+}
+
+static struct tile_attention tiles_of(size_t queries, struct softmax_rows rows)
+{
+    return (struct tile_attention){.block = block_of(queries), .rows = rows};
 }
 
 /* Attention of all queries to the landmarks of keys, whose values are Z G V. */
-static struct few_keys to_landmarks(const struct problem *problem, const struct saved *saved,
-                                    const struct scratch *s, size_t m)
+static struct problem to_landmarks(const struct problem *problem, const struct scratch *s, size_t m)
 {
-    return (struct few_keys){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = few_sizes(&problem->shape, m),
-        .large = problem->large,
-        .query = problem->query,
-        .key = view_of(s->key, m, problem->shape.head_dim),
-        .value = view_of(s->mixed, m, problem->shape.value_dim),
-        .rows = saved->queries,
-    };
+    return problem_of_rows(problem, problem->query, view_of(s->key, m, problem->shape.head_dim),
+                           view_of(s->mixed, m, problem->shape.value_dim));
 }
 
 /* Scores of landmarks: in double if float32 could overflow. */
@@ -215,8 +177,8 @@ static void make_landmarks(const struct problem *problem, const struct scratch *
 static void mix(const struct problem *problem, const struct saved *saved, const struct scratch *s, size_t m)
 {
     size_t d_v = problem->shape.value_dim;
-    product(problem->kernels, s->mixed, d_v, s->inverse.result, m, false, saved->met, d_v, false, m, d_v, m,
-            false);
+    product(problem->kernels, s->mixed, d_v, s->inverse.result, m, false, saved->key_values, d_v, false, m,
+            d_v, m, false);
 }
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
@@ -231,21 +193,22 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 
 static void forward(const struct problem *problem, struct view out)
 {
-    size_t m = marks_of(problem->options, &problem->shape);
+    size_t m = landmarks_of(problem->options, &problem->shape);
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
     struct scratch s = scratch_on(problem->options, &problem->shape, problem->scratch);
     if (m == 0) {
-        struct tile_attention exact = to_keys(problem, problem->query, saved.queries);
-        tile_attention_forward(&exact, out, s.attention);
+        struct tile_attention exact = tiles_of(problem->shape.num_queries, saved.queries);
+        tile_attention_forward(problem, &exact, out, s.attention);
         return;
     }
     make_landmarks(problem, &s, m);
-    struct tile_attention meeting =
-        to_keys(problem, view_of(s.query, m, problem->shape.head_dim), saved.landmarks);
-    tile_attention_forward(&meeting, view_of(saved.met, m, problem->shape.value_dim), s.attention);
+    struct tile_attention tiles = tiles_of(m, saved.landmarks);
+    struct problem of_landmarks = to_keys(problem, view_of(s.query, m, problem->shape.head_dim));
+    tile_attention_forward(&of_landmarks, &tiles, view_of(saved.key_values, m, problem->shape.value_dim),
+                           s.attention);
     mix(problem, &saved, &s, m);
-    struct few_keys reading = to_landmarks(problem, &saved, &s, m);
-    few_keys_forward(&reading, out, s.attention);
+    struct problem few = to_landmarks(problem, &s, m);
+    few_keys_forward(&few, saved.queries, out, s.attention);
 }
 
 /* dQ~ and dK~ += their gradients through A. Overwrites dweights. */
@@ -263,15 +226,13 @@ static void backward(const struct problem *problem, struct view out, struct view
                      const struct problem_gradients *gradients)
 {
     const struct kernels *kernels = problem->kernels;
-    size_t m = marks_of(problem->options, &problem->shape), d = problem->shape.head_dim,
+    size_t m = landmarks_of(problem->options, &problem->shape), d = problem->shape.head_dim,
            d_v = problem->shape.value_dim;
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
     struct scratch s = scratch_on(problem->options, &problem->shape, problem->scratch);
-    struct attention_gradients of_keys = {
-        .query = gradients->query, .key = gradients->key, .value = gradients->value};
     if (m == 0) {
-        struct tile_attention exact = to_keys(problem, problem->query, saved.queries);
-        tile_attention_backward(&exact, out, dout, &of_keys, s.attention);
+        struct tile_attention exact = tiles_of(problem->shape.num_queries, saved.queries);
+        tile_attention_backward(problem, &exact, out, dout, gradients, s.attention);
         return;
     }
     make_landmarks(problem, &s, m);
@@ -281,16 +242,22 @@ static void backward(const struct problem *problem, struct view out, struct view
     memset(s.dmixed, 0, m * d_v * sizeof *s.dmixed);
     memset(s.dweights, 0, m * m * sizeof *s.dweights);
 
-    struct few_keys reading = to_landmarks(problem, &saved, &s, m);
-    few_keys_backward(&reading, out, dout, gradients->query, view_of(s.dkey, m, d), view_of(s.dmixed, m, d_v),
+    struct problem few = to_landmarks(problem, &s, m);
+    few_keys_backward(&few, saved.queries, out, dout,
+                      &(struct problem_gradients){.query = gradients->query,
+                                                  .key = view_of(s.dkey, m, d),
+                                                  .value = view_of(s.dmixed, m, d_v)},
                       s.attention);
-    product(kernels, s.dinverse, m, s.dmixed, d_v, false, saved.met, d_v, true, m, m, d_v, false);
-    product(kernels, s.dmet, d_v, s.inverse.result, m, true, s.dmixed, d_v, false, m, d_v, m, false);
+    product(kernels, s.dinverse, m, s.dmixed, d_v, false, saved.key_values, d_v, true, m, m, d_v, false);
+    product(kernels, s.dkey_values, d_v, s.inverse.result, m, true, s.dmixed, d_v, false, m, d_v, m, false);
 
-    struct tile_attention meeting = to_keys(problem, view_of(s.query, m, d), saved.landmarks);
-    of_keys.query = view_of(s.dquery, m, d);
-    tile_attention_backward(&meeting, view_of(saved.met, m, d_v), view_of(s.dmet, m, d_v), &of_keys,
-                            s.attention);
+    struct tile_attention tiles = tiles_of(m, saved.landmarks);
+    struct problem of_landmarks = to_keys(problem, view_of(s.query, m, d));
+    tile_attention_backward(
+        &of_landmarks, &tiles, view_of(saved.key_values, m, d_v), view_of(s.dkey_values, m, d_v),
+        &(struct problem_gradients){
+            .query = view_of(s.dquery, m, d), .key = gradients->key, .value = gradients->value},
+        s.attention);
     pseudo_inverse_backward(kernels, &s.inverse, s.weights, m, s.dinverse, s.dweights);
     weights_backward(problem, &s, m);
     segment_means_backward(kernels, gradients->query, m, s.dquery);

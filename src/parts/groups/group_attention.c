@@ -363,7 +363,7 @@ static void add_own_values(const struct group_attention *a, struct view dout, st
 }
 
 void group_backward(const struct group_attention *attention, struct view out, struct view dout,
-                    const struct attention_gradients *gradients, void *scratch)
+                    const struct problem_gradients *gradients, void *scratch)
 {
     if (group_backward_in_double(attention, dout, gradients, scratch))
         return;

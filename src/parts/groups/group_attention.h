@@ -24,7 +24,7 @@ size_t group_backward_size(const struct group_sizes *sizes);
 void group_forward(const struct group_attention *attention, struct view out, void *scratch);
 
 void group_backward(const struct group_attention *attention, struct view out, struct view dout,
-                    const struct attention_gradients *gradients, void *scratch);
+                    const struct problem_gradients *gradients, void *scratch);
 
 /* ---- the groups alone, for rows that others hold --------------------------------------------------------
    What happens in the groups, and what happens to rows (group_attention_rows.h), may have memory of their

@@ -17,7 +17,9 @@ static struct memory memory_on(const struct group_sizes *sizes, void *block)
     struct memory memory;
     struct arena arena = arena_on(block);
     memory.places = places_take(&arena, sizes->num_queries, sizes->query_places);
-    memory.rest = arena_take(&arena, double_attention_size(sizes->dim, sizes->value_dim, sizes->workers), 1);
+    const struct problem_shape shape = {
+        .head_dim = sizes->dim, .value_dim = sizes->value_dim, .workers = sizes->workers};
+    memory.rest = arena_take(&arena, double_attention_size(&shape), 1);
     memory.bytes = arena.used;
     return memory;
 }
@@ -72,21 +74,25 @@ static bool run_of_key(const void *argument, size_t query, size_t number, struct
     return number == 0;
 }
 
-static struct double_attention as_double(const struct group_attention *a, const struct memory *memory)
+static struct problem problem_of(const struct group_attention *a)
 {
     const struct group_sizes *sizes = &a->sizes;
-    return (struct double_attention){.kernels = a->kernels,
-                                     .pool = a->pool,
-                                     .workers = sizes->workers,
-                                     .num_queries = sizes->num_queries,
-                                     .num_keys = sizes->num_keys,
-                                     .dim = sizes->dim,
-                                     .value_dim = sizes->value_dim,
-                                     .most = size_sum(sizes->query_places, sizes->key_places),
-                                     .norm = sizes->norm,
-                                     .query = a->query,
-                                     .key = a->key,
-                                     .value = a->value,
+    return (struct problem){.kernels = a->kernels,
+                            .shape = {.num_queries = sizes->num_queries,
+                                      .num_keys = sizes->num_keys,
+                                      .head_dim = sizes->dim,
+                                      .value_dim = sizes->value_dim,
+                                      .workers = sizes->workers},
+                            .query = a->query,
+                            .key = a->key,
+                            .value = a->value,
+                            .pool = a->pool};
+}
+
+static struct double_attention as_double(const struct group_attention *a, const struct memory *memory)
+{
+    return (struct double_attention){.most = size_sum(a->sizes.query_places, a->sizes.key_places),
+                                     .norm = a->sizes.norm,
                                      .run = sight_is_by_token(a->sight) ? run_of_key : run_of_place,
                                      .argument = memory};
 }
@@ -100,25 +106,28 @@ bool group_forward_in_double(const struct group_attention *attention, struct vie
 {
     struct memory memory = memory_on(&attention->sizes, scratch);
     struct double_attention twin = as_double(attention, &memory);
-    bool overflows = attention->large && double_is_needed(&twin, NULL);
+    struct problem problem = problem_of(attention);
+    bool overflows = attention->large && double_is_needed(&problem, &twin, NULL);
     softmax_rows_mark(&attention->rows, overflows);
     if (!overflows)
         return false;
     memory.attention = attention;
     places_find(&memory.places, &attention->queries, attention->sizes.num_queries);
-    double_forward(&twin, out, memory.rest);
+    double_forward(&problem, &twin, out, memory.rest);
     return true;
 }
 
 bool group_backward_in_double(const struct group_attention *attention, struct view dout,
-                              const struct attention_gradients *gradients, void *scratch)
+                              const struct problem_gradients *gradients, void *scratch)
 {
     struct memory memory = memory_on(&attention->sizes, scratch);
     struct double_attention twin = as_double(attention, &memory);
-    if (!softmax_rows_in_double(&attention->rows) && !(attention->large && double_is_needed(&twin, &dout)))
+    struct problem problem = problem_of(attention);
+    if (!softmax_rows_in_double(&attention->rows) &&
+        !(attention->large && double_is_needed(&problem, &twin, &dout)))
         return false;
     memory.attention = attention;
     places_find(&memory.places, &attention->queries, attention->sizes.num_queries);
-    double_backward(&twin, dout, gradients, memory.rest);
+    double_backward(&problem, &twin, dout, gradients, memory.rest);
     return true;
 }

@@ -14,6 +14,6 @@ size_t group_in_double_size(const struct group_sizes *sizes);
    write nothing but the mark of softmax_rows.h. */
 bool group_forward_in_double(const struct group_attention *attention, struct view out, void *scratch);
 bool group_backward_in_double(const struct group_attention *attention, struct view dout,
-                              const struct attention_gradients *gradients, void *scratch);
+                              const struct problem_gradients *gradients, void *scratch);
 
 #endif

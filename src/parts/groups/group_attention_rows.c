@@ -168,7 +168,7 @@ static void add_all_places(const struct group_attention *a, const struct places 
     pool_run(a->pool, add_places, &gathering, units_of(rows.rows));
 }
 
-void group_rows_backward(const struct group_attention *attention, const struct attention_gradients *gradients,
+void group_rows_backward(const struct group_attention *attention, const struct problem_gradients *gradients,
                          void *scratch)
 {
     const struct group_sizes *sizes = &attention->sizes;

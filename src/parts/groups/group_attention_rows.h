@@ -58,7 +58,7 @@ struct group_slopes group_slopes(const struct group_sizes *sizes, void *scratch)
 void group_deltas(const struct group_attention *attention, struct view out, struct view dout, float *delta);
 
 /* Adds the gradients of all places to rows. */
-void group_rows_backward(const struct group_attention *attention, const struct attention_gradients *gradients,
+void group_rows_backward(const struct group_attention *attention, const struct problem_gradients *gradients,
                          void *scratch);
 
 #endif

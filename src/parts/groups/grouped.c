@@ -171,7 +171,7 @@ void grouped_forward(const struct grouped *b, struct view out)
 }
 
 void grouped_backward(const struct grouped *b, struct view out, struct view dout,
-                      const struct attention_gradients *gradients)
+                      const struct problem_gradients *gradients)
 {
     struct memory memory = backward_memory(b, 0);
     struct group_attention attention = attention_of(b);
@@ -179,7 +179,7 @@ void grouped_backward(const struct grouped *b, struct view out, struct view dout
         group_backward(&attention, out, dout, gradients, memory.rest);
         return;
     }
-    struct attention_gradients normed = *gradients;
+    struct problem_gradients normed = *gradients;
     normed.query = view_of(memory.dquery, b->num_queries, b->dim);
     normed.key = view_of(memory.dkey, b->num_keys, b->dim);
     memset(memory.dquery, 0, b->num_queries * b->dim * sizeof(float));

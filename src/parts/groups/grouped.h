@@ -125,6 +125,6 @@ enum group_sight grouped_sight(const struct grouped *grouped);
 
 void grouped_forward(const struct grouped *grouped, struct view out);
 void grouped_backward(const struct grouped *grouped, struct view out, struct view dout,
-                      const struct attention_gradients *gradients);
+                      const struct problem_gradients *gradients);
 
 #endif

@@ -5,122 +5,110 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "parts/tiles/tile_products.h"
 
-static size_t chunks_of(const struct few_keys_sizes *sizes)
+static const struct tile_attention all_keys = {.block = TILE_ATTENTION_BLOCK};
+
+static size_t chunks_of(const struct problem_shape *shape)
 {
-    return sizes->num_queries / FEW_KEYS_CHUNK + (sizes->num_queries % FEW_KEYS_CHUNK != 0);
+    return shape->num_queries / FEW_KEYS_CHUNK + (shape->num_queries % FEW_KEYS_CHUNK != 0);
 }
 
-static struct tile_attention_sizes chunk_sizes(const struct few_keys_sizes *sizes, size_t queries)
-{
-    return (struct tile_attention_sizes){
-        .num_queries = queries,
-        .num_keys = sizes->num_keys,
-        .dim = sizes->dim,
-        .value_dim = sizes->value_dim,
-        .block = TILE_ATTENTION_BLOCK,
-        .precision = sizes->precision,
-        .workers = 1,
-    };
-}
-
-struct scratch {
-    float *sums; /* (chunks, num_keys, dim + value_dim): dK, then dV, of each chunk */
+struct chunk_memory {
+    float *sums; /* (chunks, n_k, d + d_v): dK, then dV, of each chunk */
     unsigned char *threads;
     size_t per_thread, bytes;
 };
 
-static size_t sums_size(const struct few_keys_sizes *sizes)
+static size_t sums_size(const struct problem_shape *shape)
 {
-    return size_product(sizes->num_keys, size_sum(sizes->dim, sizes->value_dim));
+    return size_product(shape->num_keys, size_sum(shape->head_dim, shape->value_dim));
 }
 
-static struct scratch scratch_on(const struct few_keys_sizes *sizes, void *block)
+static struct chunk_memory memory_on(const struct problem_shape *shape, void *block)
 {
-    struct scratch s;
-    struct arena arena = arena_on(block), thread = arena_on(NULL);
-    struct tile_attention_sizes chunk = chunk_sizes(sizes, size_min(sizes->num_queries, FEW_KEYS_CHUNK));
-    arena_take(&thread, size_max(tile_attention_forward_size(&chunk), tile_attention_backward_size(&chunk)),
-               1);
-    s.per_thread = whole_tiles(thread.used, MEMORY_ALIGNMENT);
-    s.sums = arena_take(&arena, size_product(chunks_of(sizes), sums_size(sizes)), sizeof(float));
-    s.threads = arena_take(&arena, size_product(sizes->workers, s.per_thread), 1);
-    s.bytes = arena.used;
-    return s;
+    struct chunk_memory m;
+    struct arena arena = arena_on(block);
+    struct problem_shape chunk =
+        shape_of_rows(shape, size_min(shape->num_queries, FEW_KEYS_CHUNK), shape->num_keys);
+    chunk.workers = 1;
+    m.per_thread = whole_tiles(tile_attention_size(&chunk, &all_keys), MEMORY_ALIGNMENT);
+    m.sums = arena_take(&arena, size_product(chunks_of(shape), sums_size(shape)), sizeof(float));
+    m.threads = arena_take(&arena, size_product(shape->workers, m.per_thread), 1);
+    m.bytes = arena.used;
+    return m;
 }
 
-size_t few_keys_scratch_size(const struct few_keys_sizes *sizes)
+size_t few_keys_scratch_size(const struct problem_shape *shape)
 {
-    return scratch_on(sizes, NULL).bytes;
+    return memory_on(shape, NULL).bytes;
 }
 
-struct pass {
-    const struct few_keys *attention;
+struct chunk_pass {
+    const struct problem *problem;
+    struct softmax_rows rows;
     struct view out, dout, dquery;
-    struct scratch scratch;
+    struct chunk_memory memory;
 };
 
-static struct view part(struct view rows, size_t first, size_t count)
+/* One chunk. Its queries are numbered from 0. */
+struct chunk {
+    struct problem problem;
+    struct tile_attention attention;
+    size_t first, count;
+    void *scratch;
+};
+
+static struct view part(struct view rows, const struct chunk *chunk)
 {
-    rows.data = view_row(rows, first);
-    rows.rows = count;
+    rows.data = view_row(rows, chunk->first);
+    rows.rows = chunk->count;
     return rows;
 }
 
-/* A chunk's queries are numbered from 0. */
-static struct weight_dropout of_chunk(const struct weight_dropout *dropout, size_t first)
+static struct chunk chunk_of(const struct chunk_pass *pass, size_t index, int worker)
 {
-    struct weight_dropout own = *dropout;
-    own.first_query += first;
-    return own;
-}
-
-static struct tile_attention chunk_of(const struct few_keys *a, size_t first, size_t count)
-{
-    return (struct tile_attention){
-        .kernels = a->kernels,
-        .sizes = chunk_sizes(&a->sizes, count),
-        .large = a->large,
-        .dropout = of_chunk(&a->dropout, first),
-        .query = part(a->query, first, count),
-        .key = a->key,
-        .value = a->value,
-        .rows = {a->rows.max + first, a->rows.log_sum + first},
-    };
+    const struct problem *whole = pass->problem;
+    struct chunk chunk = {.attention = all_keys, .first = index * FEW_KEYS_CHUNK};
+    chunk.count = size_min(FEW_KEYS_CHUNK, whole->shape.num_queries - chunk.first);
+    chunk.problem = problem_of_rows(whole, part(whole->query, &chunk), whole->key, whole->value);
+    chunk.problem.shape.workers = 1;
+    chunk.problem.pool = NULL;
+    chunk.problem.dropout.first_query += chunk.first;
+    chunk.attention.rows.max = pass->rows.max + chunk.first;
+    chunk.attention.rows.log_sum = pass->rows.log_sum + chunk.first;
+    chunk.scratch = pass->memory.threads + (size_t)worker * pass->memory.per_thread;
+    return chunk;
 }
 
 static void forward_chunk(void *argument, size_t index, int worker)
 {
-    const struct pass *pass = argument;
-    size_t first = index * FEW_KEYS_CHUNK,
-           count = size_min(FEW_KEYS_CHUNK, pass->attention->sizes.num_queries - first);
-    struct tile_attention chunk = chunk_of(pass->attention, first, count);
-    tile_attention_forward(&chunk, part(pass->out, first, count),
-                           pass->scratch.threads + (size_t)worker * pass->scratch.per_thread);
+    const struct chunk_pass *pass = argument;
+    struct chunk chunk = chunk_of(pass, index, worker);
+    tile_attention_forward(&chunk.problem, &chunk.attention, part(pass->out, &chunk), chunk.scratch);
 }
 
 static void backward_chunk(void *argument, size_t index, int worker)
 {
-    const struct pass *pass = argument;
-    const struct few_keys_sizes *sizes = &pass->attention->sizes;
-    size_t first = index * FEW_KEYS_CHUNK, count = size_min(FEW_KEYS_CHUNK, sizes->num_queries - first);
-    struct tile_attention chunk = chunk_of(pass->attention, first, count);
-    float *dkey = pass->scratch.sums + index * sums_size(sizes),
-          *dvalue = dkey + sizes->num_keys * sizes->dim;
-    memset(dkey, 0, sums_size(sizes) * sizeof *dkey);
+    const struct chunk_pass *pass = argument;
+    const struct problem_shape *shape = &pass->problem->shape;
+    struct chunk chunk = chunk_of(pass, index, worker);
+    float *dkey = pass->memory.sums + index * sums_size(shape),
+          *dvalue = dkey + shape->num_keys * shape->head_dim;
+    memset(dkey, 0, sums_size(shape) * sizeof *dkey);
     tile_attention_backward(
-        &chunk, part(pass->out, first, count), part(pass->dout, first, count),
-        &(struct attention_gradients){.query = part(pass->dquery, first, count),
-                                      .key = view_of(dkey, sizes->num_keys, sizes->dim),
-                                      .value = view_of(dvalue, sizes->num_keys, sizes->value_dim)},
-        pass->scratch.threads + (size_t)worker * pass->scratch.per_thread);
+        &chunk.problem, &chunk.attention, part(pass->out, &chunk), part(pass->dout, &chunk),
+        &(struct problem_gradients){.query = part(pass->dquery, &chunk),
+                                    .key = view_of(dkey, shape->num_keys, shape->head_dim),
+                                    .value = view_of(dvalue, shape->num_keys, shape->value_dim)},
+        chunk.scratch);
 }
 
-void few_keys_forward(const struct few_keys *attention, struct view out, void *scratch)
+void few_keys_forward(const struct problem *problem, struct softmax_rows rows, struct view out, void *scratch)
 {
-    struct pass pass = {
-        .attention = attention, .out = out, .scratch = scratch_on(&attention->sizes, scratch)};
-    pool_run(attention->pool, forward_chunk, &pass, chunks_of(&attention->sizes));
+    struct chunk_pass pass = {
+        .problem = problem, .rows = rows, .out = out, .memory = memory_on(&problem->shape, scratch)};
+    pool_run(problem->pool, forward_chunk, &pass, chunks_of(&problem->shape));
 }
 
 /* rows += from, whose rows are adjacent. */
@@ -130,19 +118,20 @@ static void add(const struct kernels *kernels, struct view rows, const float *fr
         kernels->rows.axpy(view_row(rows, i), 1, from + i * rows.cols, rows.cols);
 }
 
-void few_keys_backward(const struct few_keys *attention, struct view out, struct view dout,
-                       struct view dquery, struct view dkey, struct view dvalue, void *scratch)
+void few_keys_backward(const struct problem *problem, struct softmax_rows rows, struct view out,
+                       struct view dout, const struct problem_gradients *gradients, void *scratch)
 {
-    const struct few_keys_sizes *sizes = &attention->sizes;
-    struct pass pass = {.attention = attention,
-                        .out = out,
-                        .dout = dout,
-                        .dquery = dquery,
-                        .scratch = scratch_on(sizes, scratch)};
-    pool_run(attention->pool, backward_chunk, &pass, chunks_of(sizes));
-    for (size_t i = 0; i < chunks_of(sizes); i++) {
-        const float *sums = pass.scratch.sums + i * sums_size(sizes);
-        add(attention->kernels, dkey, sums);
-        add(attention->kernels, dvalue, sums + sizes->num_keys * sizes->dim);
+    const struct problem_shape *shape = &problem->shape;
+    struct chunk_pass pass = {.problem = problem,
+                              .rows = rows,
+                              .out = out,
+                              .dout = dout,
+                              .dquery = gradients->query,
+                              .memory = memory_on(shape, scratch)};
+    pool_run(problem->pool, backward_chunk, &pass, chunks_of(shape));
+    for (size_t i = 0; i < chunks_of(shape); i++) {
+        const float *sums = pass.memory.sums + i * sums_size(shape);
+        add(problem->kernels, gradients->key, sums);
+        add(problem->kernels, gradients->value, sums + shape->num_keys * shape->head_dim);
     }
 }

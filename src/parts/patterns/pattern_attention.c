@@ -7,59 +7,47 @@
 #include <math.h>
 #include <string.h>
 
+#include "parts/tiles/double_attention.h"
+#include "parts/tiles/tile_products.h"
+
 enum {
     ROWS = 64, /* rows copied or merged per unit of work */
     AHEAD = 12 /* listed rows are prefetched this many rows ahead */
 };
 
-struct memory {
-    float *out;                         /* (num_queries, d_v): results of a part */
+struct part_memory {
+    float *out;                         /* (n_q, d_v): results of a part */
     struct softmax_rows rows;           /* of a part's queries */
     float *key, *value, *dkey, *dvalue; /* (most_listed, d or d_v) */
     void *tiles;
     size_t bytes;
 };
 
-static struct tile_attention_sizes tile_sizes(const struct pattern_sizes *sizes, size_t queries, size_t keys,
-                                              size_t span)
+static struct part_memory memory_on(const struct problem_shape *shape, const struct pattern_sizes *sizes,
+                                    void *block)
 {
-    return (struct tile_attention_sizes){
-        .num_queries = queries,
-        .num_keys = keys,
-        .dim = sizes->dim,
-        .value_dim = sizes->value_dim,
-        .block = sizes->block,
-        .span = span,
-        .precision = sizes->precision,
-        .workers = sizes->workers,
-    };
-}
-
-static struct memory memory_on(const struct pattern_sizes *sizes, void *block)
-{
-    struct memory memory;
+    struct part_memory memory;
     struct arena arena = arena_on(block);
-    size_t listed = sizes->most_listed, keys = size_max(sizes->num_keys, listed);
-    struct tile_attention_sizes wide = tile_sizes(sizes, sizes->num_queries, keys, 0),
-                                band = tile_sizes(sizes, sizes->num_queries, keys, sizes->most_span);
-    memory.out = arena_take(&arena, size_product(sizes->num_queries, sizes->value_dim), sizeof(float));
-    memory.rows = softmax_rows_take(&arena, sizes->num_queries);
-    memory.key = arena_take(&arena, size_product(listed, sizes->dim), sizeof(float));
-    memory.value = arena_take(&arena, size_product(listed, sizes->value_dim), sizeof(float));
-    memory.dkey = arena_take(&arena, size_product(listed, sizes->dim), sizeof(float));
-    memory.dvalue = arena_take(&arena, size_product(listed, sizes->value_dim), sizeof(float));
+    size_t listed = sizes->most_listed, d = shape->head_dim, d_v = shape->value_dim;
+    const struct problem_shape part =
+        shape_of_rows(shape, shape->num_queries, size_max(shape->num_keys, listed));
+    const struct tile_attention wide = {.block = sizes->block},
+                                band = {.block = sizes->block, .span = sizes->most_span};
+    memory.out = arena_take(&arena, size_product(shape->num_queries, d_v), sizeof(float));
+    memory.rows = softmax_rows_take(&arena, shape->num_queries);
+    memory.key = arena_take(&arena, size_product(listed, d), sizeof(float));
+    memory.value = arena_take(&arena, size_product(listed, d_v), sizeof(float));
+    memory.dkey = arena_take(&arena, size_product(listed, d), sizeof(float));
+    memory.dvalue = arena_take(&arena, size_product(listed, d_v), sizeof(float));
     memory.tiles = arena_take(
-        &arena,
-        size_max(tile_attention_forward_size(&wide),
-                 size_max(tile_attention_backward_size(&wide), tile_attention_backward_size(&band))),
-        1);
+        &arena, size_max(tile_attention_size(&part, &wide), tile_attention_backward_size(&part, &band)), 1);
     memory.bytes = arena.used;
     return memory;
 }
 
-size_t pattern_attention_size(const struct pattern_sizes *sizes)
+size_t pattern_attention_size(const struct problem_shape *shape, const struct pattern_sizes *sizes)
 {
-    return memory_on(sizes, NULL).bytes;
+    return memory_on(shape, sizes, NULL).bytes;
 }
 
 static struct view rows_of(struct view all, struct pattern_rows rows)
@@ -114,29 +102,48 @@ static bool is_empty(const struct pattern_part *part)
     return part->queries.count == 0 || part->keys.count == 0;
 }
 
-static struct tile_attention open_part(const struct pattern_attention *a, const struct pattern_part *part,
-                                       const struct memory *memory)
+/* A call of either direction. */
+struct pattern_pass {
+    const struct problem *problem;
+    const struct pattern_attention *attention;
+    struct part_memory memory;
+};
+
+static struct pattern_pass open(const struct problem *problem, const struct pattern_attention *attention,
+                                void *scratch)
 {
-    struct tile_attention tiles = {
-        .kernels = a->kernels,
-        .pool = a->pool,
-        .sizes = tile_sizes(&a->sizes, part->queries.count, part->keys.count, part->span),
+    return (struct pattern_pass){problem, attention, memory_on(&problem->shape, &attention->sizes, scratch)};
+}
+
+/* The problem of a part; copies the rows that it lists. */
+static struct problem part_problem(const struct pattern_pass *pass, const struct pattern_part *part)
+{
+    const struct problem *p = pass->problem;
+    struct view query = rows_of(p->query, part->queries), key, value;
+    if (part->list == NULL) {
+        key = rows_of(p->key, part->keys);
+        value = rows_of(p->value, part->keys);
+    } else {
+        copy_listed(p->pool, pass->memory.key, p->key, part);
+        copy_listed(p->pool, pass->memory.value, p->value, part);
+        key = view_of(pass->memory.key, part->keys.count, p->shape.head_dim);
+        value = view_of(pass->memory.value, part->keys.count, p->shape.value_dim);
+    }
+    struct problem own = problem_of_rows(p, query, key, value);
+    own.large = false; /* all parts run in double, or none */
+    own.dropout = weight_dropout_of_list(&p->dropout, (size_t)(part - pass->attention->parts));
+    return own;
+}
+
+static struct tile_attention part_attention(const struct pattern_pass *pass, const struct pattern_part *part)
+{
+    return (struct tile_attention){
+        .block = pass->attention->sizes.block,
+        .span = part->span,
         .sight = part->sight,
         .argument = part->argument,
-        .dropout = weight_dropout_of_list(&a->dropout, (size_t)(part - a->parts)),
-        .query = rows_of(a->query, part->queries),
-        .rows = memory->rows,
+        .rows = pass->memory.rows,
     };
-    if (part->list == NULL) {
-        tiles.key = rows_of(a->key, part->keys);
-        tiles.value = rows_of(a->value, part->keys);
-        return tiles;
-    }
-    copy_listed(a->pool, memory->key, a->key, part);
-    copy_listed(a->pool, memory->value, a->value, part);
-    tiles.key = view_of(memory->key, part->keys.count, a->sizes.dim);
-    tiles.value = view_of(memory->value, part->keys.count, a->sizes.value_dim);
-    return tiles;
 }
 
 /* ---- inputs that could overflow float32 ---------------------------------------------------------------- */
@@ -162,19 +169,9 @@ static bool keys_of_query(const void *argument, size_t query, size_t number, str
     return false;
 }
 
-static struct double_attention as_double(const struct pattern_attention *a)
+static struct double_attention as_double(const struct problem *problem, const struct pattern_attention *a)
 {
-    return (struct double_attention){.kernels = a->kernels,
-                                     .pool = a->pool,
-                                     .workers = a->sizes.workers,
-                                     .num_queries = a->sizes.num_queries,
-                                     .num_keys = a->sizes.num_keys,
-                                     .dim = a->sizes.dim,
-                                     .value_dim = a->sizes.value_dim,
-                                     .most = size_sum(a->sizes.num_queries, a->sizes.num_keys),
-                                     .query = a->query,
-                                     .key = a->key,
-                                     .value = a->value,
+    return (struct double_attention){.most = size_sum(problem->shape.num_queries, problem->shape.num_keys),
                                      .run = keys_of_query,
                                      .argument = a};
 }
@@ -182,8 +179,7 @@ static struct double_attention as_double(const struct pattern_attention *a)
 /* ---- forward ------------------------------------------------------------------------------------------- */
 
 struct merge {
-    const struct pattern_attention *attention;
-    const struct memory *memory;
+    const struct pattern_pass *pass;
     struct pattern_rows queries;
     struct view out;
 };
@@ -191,17 +187,17 @@ struct merge {
 /* out and its maximum and sum, merged with row `place` of the part's results. */
 static void merge_row(const struct merge *merge, size_t place)
 {
-    const struct pattern_attention *a = merge->attention;
-    const struct memory *memory = merge->memory;
-    size_t i = merge->queries.first + place * merge->queries.step, d_v = a->sizes.value_dim;
-    float scale = score_scale(a->sizes.dim), *max = &a->rows.max[i], *log_sum = &a->rows.log_sum[i],
-          most = fmaxf(*max, memory->rows.max[place]), before = expf(scale * (*max - most) + *log_sum),
-          more = expf(scale * (memory->rows.max[place] - most) + memory->rows.log_sum[place]),
+    const struct problem *p = merge->pass->problem;
+    const struct softmax_rows *rows = &merge->pass->attention->rows, *more_rows = &merge->pass->memory.rows;
+    size_t i = merge->queries.first + place * merge->queries.step, d_v = p->shape.value_dim;
+    float scale = score_scale(p->shape.head_dim), *max = &rows->max[i], *log_sum = &rows->log_sum[i],
+          most = fmaxf(*max, more_rows->max[place]), before = expf(scale * (*max - most) + *log_sum),
+          more = expf(scale * (more_rows->max[place] - most) + more_rows->log_sum[place]),
           total = before + more, share = before / total;
     *max = most;
     *log_sum = logf(total);
-    a->kernels->rows.scale(view_row(merge->out, i), d_v, &share, 1, d_v);
-    a->kernels->rows.axpy(view_row(merge->out, i), more / total, memory->out + place * d_v, d_v);
+    p->kernels->rows.scale(view_row(merge->out, i), d_v, &share, 1, d_v);
+    p->kernels->rows.axpy(view_row(merge->out, i), more / total, merge->pass->memory.out + place * d_v, d_v);
 }
 
 static void merge_some(void *argument, size_t index, int worker)
@@ -212,73 +208,80 @@ static void merge_some(void *argument, size_t index, int worker)
         merge_row(merge, i);
 }
 
-void pattern_attention_forward(const struct pattern_attention *a, struct view out, void *scratch)
+void pattern_attention_forward(const struct problem *problem, const struct pattern_attention *a,
+                               struct view out, void *scratch)
 {
-    struct memory memory = memory_on(&a->sizes, scratch);
-    struct double_attention twin = as_double(a);
-    assert(!drops_weights(&a->dropout) || !a->large);
-    bool overflows = a->large && double_is_needed(&twin, NULL);
+    struct pattern_pass pass = open(problem, a, scratch);
+    struct double_attention twin = as_double(problem, a);
+    size_t d_v = problem->shape.value_dim;
+    assert(!drops_weights(&problem->dropout) || !problem->large);
+    bool overflows = problem->large && double_is_needed(problem, &twin, NULL);
     softmax_rows_mark(&a->rows, overflows);
     if (overflows) {
-        double_forward(&twin, out, memory.tiles);
+        double_forward(problem, &twin, out, pass.memory.tiles);
         return;
     }
-    for (size_t i = 0; i < a->sizes.num_queries; i++) {
-        memset(view_row(out, i), 0, a->sizes.value_dim * sizeof(float));
+    for (size_t i = 0; i < problem->shape.num_queries; i++) {
+        memset(view_row(out, i), 0, d_v * sizeof(float));
         a->rows.max[i] = SOFTMAX_ROWS_LEAST;
         a->rows.log_sum[i] = 0;
     }
     for (const struct pattern_part *part = a->parts; part < a->parts + a->num_parts; part++) {
         if (is_empty(part))
             continue;
-        struct tile_attention tiles = open_part(a, part, &memory);
-        tile_attention_forward(&tiles, view_of(memory.out, part->queries.count, a->sizes.value_dim),
-                               memory.tiles);
-        struct merge merge = {a, &memory, part->queries, out};
-        pool_run(a->pool, merge_some, &merge, (part->queries.count + ROWS - 1) / ROWS);
+        struct problem own = part_problem(&pass, part);
+        struct tile_attention tiles = part_attention(&pass, part);
+        tile_attention_forward(&own, &tiles, view_of(pass.memory.out, part->queries.count, d_v),
+                               pass.memory.tiles);
+        struct merge merge = {&pass, part->queries, out};
+        pool_run(problem->pool, merge_some, &merge, (part->queries.count + ROWS - 1) / ROWS);
     }
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------ */
 
-static void part_backward(const struct pattern_attention *a, const struct pattern_part *part,
-                          const struct memory *memory, struct view out, struct view dout,
-                          const struct attention_gradients *gradients)
+static void part_backward(const struct pattern_pass *pass, const struct pattern_part *part, struct view out,
+                          struct view dout, const struct problem_gradients *gradients)
 {
-    struct tile_attention tiles = open_part(a, part, memory);
-    size_t d = a->sizes.dim, d_v = a->sizes.value_dim, keys = part->keys.count;
+    const struct kernels *kernels = pass->problem->kernels;
+    const struct softmax_rows *rows = &pass->attention->rows;
+    const struct part_memory *memory = &pass->memory;
+    struct problem own = part_problem(pass, part);
+    struct tile_attention tiles = part_attention(pass, part);
+    size_t d = own.shape.head_dim, d_v = own.shape.value_dim, keys = part->keys.count;
     for (size_t i = 0; i < part->queries.count; i++) {
-        memory->rows.max[i] = a->rows.max[part->queries.first + i * part->queries.step];
-        memory->rows.log_sum[i] = a->rows.log_sum[part->queries.first + i * part->queries.step];
+        memory->rows.max[i] = rows->max[part->queries.first + i * part->queries.step];
+        memory->rows.log_sum[i] = rows->log_sum[part->queries.first + i * part->queries.step];
     }
-    struct attention_gradients own = {.query = rows_of(gradients->query, part->queries)};
+    struct problem_gradients to = {.query = rows_of(gradients->query, part->queries)};
     if (part->list == NULL) {
-        own.key = rows_of(gradients->key, part->keys);
-        own.value = rows_of(gradients->value, part->keys);
+        to.key = rows_of(gradients->key, part->keys);
+        to.value = rows_of(gradients->value, part->keys);
     } else {
         memset(memory->dkey, 0, keys * d * sizeof(float));
         memset(memory->dvalue, 0, keys * d_v * sizeof(float));
-        own.key = view_of(memory->dkey, keys, d);
-        own.value = view_of(memory->dvalue, keys, d_v);
+        to.key = view_of(memory->dkey, keys, d);
+        to.value = view_of(memory->dvalue, keys, d_v);
     }
-    tile_attention_backward(&tiles, rows_of(out, part->queries), rows_of(dout, part->queries), &own,
+    tile_attention_backward(&own, &tiles, rows_of(out, part->queries), rows_of(dout, part->queries), &to,
                             memory->tiles);
     if (part->list != NULL) {
-        add_listed(a->kernels, gradients->key, memory->dkey, part);
-        add_listed(a->kernels, gradients->value, memory->dvalue, part);
+        add_listed(kernels, gradients->key, memory->dkey, part);
+        add_listed(kernels, gradients->value, memory->dvalue, part);
     }
 }
 
-void pattern_attention_backward(const struct pattern_attention *a, struct view out, struct view dout,
-                                const struct attention_gradients *gradients, void *scratch)
+void pattern_attention_backward(const struct problem *problem, const struct pattern_attention *a,
+                                struct view out, struct view dout, const struct problem_gradients *gradients,
+                                void *scratch)
 {
-    struct memory memory = memory_on(&a->sizes, scratch);
-    struct double_attention twin = as_double(a);
-    if (softmax_rows_in_double(&a->rows) || (a->large && double_is_needed(&twin, &dout))) {
-        double_backward(&twin, dout, gradients, memory.tiles);
+    struct pattern_pass pass = open(problem, a, scratch);
+    struct double_attention twin = as_double(problem, a);
+    if (softmax_rows_in_double(&a->rows) || (problem->large && double_is_needed(problem, &twin, &dout))) {
+        double_backward(problem, &twin, dout, gradients, pass.memory.tiles);
         return;
     }
     for (const struct pattern_part *part = a->parts; part < a->parts + a->num_parts; part++)
         if (!is_empty(part))
-            part_backward(a, part, &memory, out, dout, gradients);
+            part_backward(&pass, part, out, dout, gradients);
 }

@@ -12,9 +12,6 @@
 #ifndef PARTS_PATTERN_ATTENTION_H
 #define PARTS_PATTERN_ATTENTION_H
 
-#include "base/pool.h"
-#include "parts/rows/view.h"
-#include "parts/tiles/softmax_rows.h"
 #include "parts/tiles/tile_attention.h"
 
 /* Rows first, first + step, ...: count of them; step >= 1. */
@@ -28,39 +25,34 @@ struct pattern_part {
     /* As in tile_attention.h, queries and keys numbered within the part. NULL: every query sees all keys. */
     struct sight (*sight)(const void *argument, size_t query);
     const void *argument;
-    size_t span; /* as in tile_attention_sizes */
+    size_t span; /* as in struct tile_attention */
 };
 
-/* The memory depends on these. It never falls as a size grows. */
+/* The memory depends on the shape and these. It never falls as a size grows. */
 struct pattern_sizes {
-    size_t num_queries, num_keys, dim, value_dim;
     size_t block; /* queries at a time, at most TILE_ATTENTION_BLOCK; they share the range that any sees */
     size_t most_span;   /* largest span of a part */
     size_t most_listed; /* longest list of a part */
-    enum precision precision;
-    size_t workers;
 };
 
+/* What a pattern adds to the problem. With dropout, a pair has a draw in each part. */
 struct pattern_attention {
-    const struct kernels *kernels;
-    struct pool *pool; /* NULL: none */
     struct pattern_sizes sizes;
     const struct pattern_part *parts; /* (num_parts); those without queries or keys are skipped */
     size_t num_parts;
-    bool large;                    /* as in tile_attention.h */
-    struct weight_dropout dropout; /* of the weights; a pair has a draw in each part. Not with `large` */
-    struct view query, key, value;
-    struct softmax_rows rows; /* (num_queries): forward writes, backward reads */
+    struct softmax_rows rows; /* (n_q): forward writes, backward reads */
 };
 
 /* Bytes of the scratch, for either direction. */
-size_t pattern_attention_size(const struct pattern_sizes *sizes);
+size_t pattern_attention_size(const struct problem_shape *shape, const struct pattern_sizes *sizes);
 
-/* Writes out (num_queries, value_dim): 0 for a query in no pair. */
-void pattern_attention_forward(const struct pattern_attention *attention, struct view out, void *scratch);
+/* Writes out (n_q, d_v): 0 for a query in no pair. */
+void pattern_attention_forward(const struct problem *problem, const struct pattern_attention *attention,
+                               struct view out, void *scratch);
 
-/* Adds to the gradients. A query in no pair has none. */
-void pattern_attention_backward(const struct pattern_attention *attention, struct view out, struct view dout,
-                                const struct attention_gradients *gradients, void *scratch);
+/* Adds to the gradients of query, key and value. A query in no pair has none. */
+void pattern_attention_backward(const struct problem *problem, const struct pattern_attention *attention,
+                                struct view out, struct view dout, const struct problem_gradients *gradients,
+                                void *scratch);
 
 #endif

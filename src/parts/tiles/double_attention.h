@@ -8,9 +8,8 @@
 #ifndef PARTS_DOUBLE_ATTENTION_H
 #define PARTS_DOUBLE_ATTENTION_H
 
-#include "base/pool.h"
+#include "parts/problem/problem.h"
 #include "parts/rows/bounded.h"
-#include "parts/rows/view.h"
 #include "parts/tiles/relative_terms.h"
 
 /* A head's rows whose squares sum to less need no check: with fewer than 2^32 rows, no product of three or
@@ -24,14 +23,9 @@ struct key_run {
 };
 
 struct double_attention {
-    const struct kernels *kernels;
-    struct pool *pool; /* NULL: none */
-    size_t workers;
-    size_t num_queries, num_keys, dim, value_dim;
     size_t most; /* upper bound of the keys that a query meets, with repetitions; and of the queries that a
                     key meets */
     bool norm;   /* queries and keys are normed, as in plain_norm.h */
-    struct view query, key, value;
     /* The keys that a query meets, run by run: number 0, 1, ... until it returns false. A key that comes
        twice counts twice. */
     bool (*run)(const void *argument, size_t query, size_t number, struct key_run *run);
@@ -42,21 +36,19 @@ struct double_attention {
 /* true if a product or a sum of tiles could overflow: in backward with this dout or, if dout is NULL, in
    forward or in a backward whose dout needs no check. A pass over the rows. false for rows that have
    infinity or NaN. */
-bool double_is_needed(const struct double_attention *attention, const struct view *dout);
+bool double_is_needed(const struct problem *problem, const struct double_attention *attention,
+                      const struct view *dout);
 
 /* Bytes of the scratch, for either direction. */
-size_t double_attention_size(size_t dim, size_t value_dim, size_t workers);
+size_t double_attention_size(const struct problem_shape *shape);
 
-/* Writes out (num_queries, value_dim): 0 for a query that meets nothing. */
-void double_forward(const struct double_attention *attention, struct view out, void *scratch);
+/* Writes out (n_q, d_v): 0 for a query that meets nothing. */
+void double_forward(const struct problem *problem, const struct double_attention *attention, struct view out,
+                    void *scratch);
 
-/* Gradients to add to. With `norm`, those of query and key are gradients of the normed rows. */
-struct attention_gradients {
-    struct view query, key, value;
-    float *weight, *content_bias, *position_bias; /* of relative terms; NULL: not wanted */
-    float *bias; /* of tile_attention's bias, with its stride; NULL: not wanted */
-};
-void double_backward(const struct double_attention *attention, struct view dout,
-                     const struct attention_gradients *gradients, void *scratch);
+/* Adds to the gradients of query, key and value, and to those of the terms. With `norm`, those of query and
+   key are gradients of the normed rows. */
+void double_backward(const struct problem *problem, const struct double_attention *attention,
+                     struct view dout, const struct problem_gradients *gradients, void *scratch);
 
 #endif

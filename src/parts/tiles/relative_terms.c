@@ -47,11 +47,11 @@ void relative_terms_make(const struct relative_terms *terms, const struct kernel
 }
 
 void relative_terms_make_backward(const struct relative_terms *terms, const struct kernels *kernels,
-                                  float *dweight, const float *drows)
+                                  const float *drows)
 {
     size_t d = terms->dim;
     for (size_t t = 0; t < terms->count; t += ROWS)
-        kernels->tiles.product(dweight, d, terms->sinusoids + t * RELATIVE_WIDTH, 1, RELATIVE_WIDTH,
+        kernels->tiles.product(terms->dweight, d, terms->sinusoids + t * RELATIVE_WIDTH, 1, RELATIVE_WIDTH,
                                drows + t * d, d, RELATIVE_WIDTH, d, size_min(ROWS, terms->count - t), true);
 }
 

@@ -16,8 +16,9 @@ enum {
 };
 
 struct relative_terms {
-    const float *content_bias, *position_bias; /* u, v (dim) */
-    const float *weight;                       /* W (RELATIVE_WIDTH, dim) */
+    const float *content_bias, *position_bias;       /* u, v (dim) */
+    const float *weight;                             /* W (RELATIVE_WIDTH, dim) */
+    float *dcontent_bias, *dposition_bias, *dweight; /* backward adds to these; dweight NULL: not wanted */
     size_t dim;
     size_t most, count; /* row t is r of i - j = most - t: later keys, later rows */
     size_t keys_before; /* number of keys before position 0; 0 unless keys wrap around */
@@ -35,7 +36,7 @@ struct relative_terms relative_terms_take(struct arena *arena, size_t dim, size_
 void relative_terms_make(const struct relative_terms *terms, const struct kernels *kernels);
 /* dweight += from drows (count, dim). */
 void relative_terms_make_backward(const struct relative_terms *terms, const struct kernels *kernels,
-                                  float *dweight, const float *drows);
+                                  const float *drows);
 
 /* The sinusoids (RELATIVE_WIDTH) of the distance from query to key, which must be among the terms. */
 const float *relative_terms_sinusoids(const struct relative_terms *terms, size_t query, size_t key);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/memory.h"
+#include "parts/problem/problem.h"
 
 /* The maximum of no products: finite, so that a tile of unseen keys leaves a query unchanged. */
 #define SOFTMAX_ROWS_LEAST (-FLT_MAX)
@@ -39,11 +40,12 @@ static inline struct softmax_rows softmax_rows_take(struct arena *arena, size_t 
     return rows;
 }
 
-/* Bytes of the two arrays. */
-static inline size_t softmax_rows_size(size_t queries)
+/* Bytes of the two arrays: saved_size of a mechanism that keeps nothing else. */
+static inline size_t softmax_rows_size(const void *options, const struct problem_shape *shape)
 {
+    (void)options;
     struct arena arena = arena_on(NULL);
-    softmax_rows_take(&arena, queries);
+    softmax_rows_take(&arena, shape->num_queries);
     return arena.used;
 }
 

@@ -19,10 +19,7 @@
 #ifndef PARTS_TILE_ATTENTION_H
 #define PARTS_TILE_ATTENTION_H
 
-#include "base/pool.h"
-#include "parts/problem/weight_dropout.h"
-#include "parts/rows/view.h"
-#include "parts/tiles/double_attention.h"
+#include "parts/problem/problem.h"
 #include "parts/tiles/relative_terms.h"
 #include "parts/tiles/softmax_rows.h"
 
@@ -36,52 +33,52 @@ static inline size_t tile_attention_block(size_t s)
     return s > most ? (s + parts - 1) / parts : most / s * s;
 }
 
-/* The memory depends on these. */
-struct tile_attention_sizes {
-    size_t num_queries, num_keys, dim, value_dim;
-    size_t block; /* queries at a time; they share the range that any of them sees */
-    size_t span; /* maximum keys that a block sees, if that is known to be few; 0: any number. A value that is
-                    too small only costs backward its threads */
-    size_t terms; /* relative_terms.count; 0: none. With span. */
-    enum precision precision;
-    size_t workers;
-};
-
 /* The keys first .. end - 1; none if first = end. */
 struct sight {
     size_t first, end;
 };
 
+/* What tiles need beyond the problem. If problem.large, forward and backward each check whether float32 could
+   overflow, and run in double if it could (double_attention.h); `large` may differ between them. */
 struct tile_attention {
-    const struct kernels *kernels;
-    struct pool *pool; /* NULL: none */
-    struct tile_attention_sizes sizes;
+    /* The memory depends on the shape and on these three. */
+    size_t block; /* queries at a time; they share the range that any of them sees */
+    size_t span; /* maximum keys that a block sees, if that is known to be few; 0: any number. A value that is
+                    too small only costs backward its threads */
+    size_t num_terms; /* relative_terms.count; 0: none. With span. */
+
     /* The keys that query i sees. Neither end falls as i grows. NULL: every query sees every key. */
     struct sight (*sight)(const void *argument, size_t query);
     const void *argument;
     const struct relative_terms *terms; /* NULL: none */
-    /* (num_queries, num_keys), rows ld_bias floats apart, added to s_ij; NULL: none. Not with `large`. */
+    /* (n_q, n_k), rows ld_bias floats apart, added to s_ij; NULL: none. Not with problem.large. */
     const float *bias;
+    float *dbias; /* backward: +=, laid out as bias; NULL: not wanted */
     size_t ld_bias;
-    /* Inputs may be large enough for float32 to overflow: forward and backward each check, and run in double
-       if it could (double_attention.h). Backward may have another value than forward. */
-    bool large;
-    struct weight_dropout dropout; /* of the weights. Not with `large` */
-    struct view query, key, value;
-    /* (num_queries): forward writes, backward reads. A query that sees nothing has SOFTMAX_ROWS_LEAST
-       and 0. */
+    /* (n_q): forward writes, backward reads. A query that sees nothing has SOFTMAX_ROWS_LEAST and 0. */
     struct softmax_rows rows;
 };
 
-/* Bytes of the scratch of each direction. */
-size_t tile_attention_forward_size(const struct tile_attention_sizes *sizes);
-size_t tile_attention_backward_size(const struct tile_attention_sizes *sizes);
+/* Bytes of the scratch of each direction, and of either. */
+size_t tile_attention_forward_size(const struct problem_shape *shape, const struct tile_attention *attention);
+size_t tile_attention_backward_size(const struct problem_shape *shape,
+                                    const struct tile_attention *attention);
 
-/* Writes out (num_queries, value_dim): 0 for a query that sees nothing. */
-void tile_attention_forward(const struct tile_attention *attention, struct view out, void *scratch);
+static inline size_t tile_attention_size(const struct problem_shape *shape,
+                                         const struct tile_attention *attention)
+{
+    return size_max(tile_attention_forward_size(shape, attention),
+                    tile_attention_backward_size(shape, attention));
+}
 
-/* A query that sees nothing has no gradient. */
-void tile_attention_backward(const struct tile_attention *attention, struct view out, struct view dout,
-                             const struct attention_gradients *gradients, void *scratch);
+/* Writes out (n_q, d_v): 0 for a query that sees nothing. */
+void tile_attention_forward(const struct problem *problem, const struct tile_attention *attention,
+                            struct view out, void *scratch);
+
+/* Adds to the gradients of query, key and value, and to those of the terms and the bias. A query that sees
+   nothing has no gradient. */
+void tile_attention_backward(const struct problem *problem, const struct tile_attention *attention,
+                             struct view out, struct view dout, const struct problem_gradients *gradients,
+                             void *scratch);
 
 #endif

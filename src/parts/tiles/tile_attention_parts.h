@@ -8,6 +8,7 @@
 
 #include "parts/tiles/double_attention.h"
 #include "parts/tiles/tile_attention.h"
+#include "parts/tiles/tile_products.h"
 
 /* Measured on Zen 5 at n 4096, d 64, as a share of peak: tiles of 64 x 64 in groups half as large reach 71 %
    forward and 79 % backward, these 76 % and 83 %. Products are computed six rows at a time on every
@@ -45,32 +46,49 @@ static inline void add_rows(const struct kernels *kernels, struct view rows, siz
         kernels->rows.axpy(view_row(rows, first + i), 1, from + i * rows.cols, rows.cols);
 }
 
+/* One call of either direction. */
+struct tile_pass {
+    const struct problem *problem;
+    const struct tile_attention *attention;
+    struct view out;
+    void *scratch;
+    struct sight seeing; /* the queries that see a key */
+    /* forward */
+    size_t group, groups; /* queries of a group, and how many groups there are */
+    /* backward */
+    struct view dout;
+    const struct problem_gradients *gradients;
+    size_t first_group; /* first key of the groups in flight (grid) or of the even or odd groups (band) */
+    size_t num_blocks;  /* blocks of queries */
+};
+
 /* ---- which keys are seen ------------------------------------------------------------------------------- */
 
-static inline struct sight sight_of(const struct tile_attention *a, size_t query)
+static inline struct sight sight_of(const struct tile_pass *pass, size_t query)
 {
-    return a->sight == NULL ? (struct sight){0, a->sizes.num_keys} : a->sight(a->argument, query);
+    const struct tile_attention *a = pass->attention;
+    return a->sight == NULL ? (struct sight){0, pass->problem->shape.num_keys} : a->sight(a->argument, query);
 }
 
 /* The part of the tile of at most `cols` keys at `tile` that any of queries first .. first + rows - 1 sees,
    relative to the tile and starting at a whole vector. */
-static inline struct sight seen_of_tile(const struct tile_attention *a, size_t first, size_t rows,
-                                        size_t tile, size_t cols)
+static inline struct sight seen_of_tile(const struct tile_pass *pass, size_t first, size_t rows, size_t tile,
+                                        size_t cols)
 {
-    size_t begin = sight_of(a, first).first, end = sight_of(a, first + rows - 1).end;
+    size_t begin = sight_of(pass, first).first, end = sight_of(pass, first + rows - 1).end;
     struct sight seen = {begin > tile ? (begin - tile) / ALIGNED * ALIGNED : 0,
                          end > tile ? size_min(cols, end - tile) : 0};
     return seen.first < seen.end ? seen : (struct sight){0, 0};
 }
 
 /* Sets unseen scores (rows, cols) of queries first .. and keys key .. to -inf. */
-static inline void hide_unseen(const struct tile_attention *a, float *scores, size_t first, size_t rows,
+static inline void hide_unseen(const struct tile_pass *pass, float *scores, size_t first, size_t rows,
                                size_t key, size_t cols)
 {
-    if (sight_of(a, first + rows - 1).first <= key && sight_of(a, first).end >= key + cols)
+    if (sight_of(pass, first + rows - 1).first <= key && sight_of(pass, first).end >= key + cols)
         return;
     for (size_t i = 0; i < rows; i++) {
-        struct sight sight = sight_of(a, first + i);
+        struct sight sight = sight_of(pass, first + i);
         size_t begin = size_min(sight.first > key ? sight.first - key : 0, cols);
         size_t end = sight.end > key ? size_min(sight.end - key, cols) : 0;
         for (size_t j = 0; j < begin; j++)
@@ -89,25 +107,36 @@ static inline void add_scaled(const struct kernels *kernels, float *to, size_t l
 }
 
 /* Products and terms are divided by sqrt(d) later, so the bias of a tile of scores is multiplied by it. */
-static inline void add_pair_bias(const struct tile_attention *a, float *scores, size_t first, size_t rows,
+static inline void add_pair_bias(const struct tile_pass *pass, float *scores, size_t first, size_t rows,
                                  size_t key, size_t cols)
 {
+    const struct tile_attention *a = pass->attention;
     if (a->bias != NULL)
-        add_scaled(a->kernels, scores, TILE, 1 / score_scale(a->sizes.dim),
+        add_scaled(pass->problem->kernels, scores, TILE, 1 / score_scale(pass->problem->shape.head_dim),
                    a->bias + first * a->ld_bias + key, a->ld_bias, rows, cols);
 }
 
-/* The queries that see a key; all other queries have output 0 and no gradient. */
-static inline struct sight seeing(const struct tile_attention *a)
+static inline bool sees_nothing(const struct tile_pass *pass, size_t query)
 {
-    struct sight queries = {0, a->sizes.num_queries}, one;
-    for (; queries.first < queries.end; queries.first++)
-        if (one = sight_of(a, queries.first), one.first < one.end)
-            break;
-    for (; queries.first < queries.end; queries.end--)
-        if (one = sight_of(a, queries.end - 1), one.first < one.end)
-            break;
-    return queries;
+    struct sight sight = sight_of(pass, query);
+    return sight.first >= sight.end;
+}
+
+/* A pass, and the queries that see a key; all other queries have output 0 and no gradient. */
+static inline struct tile_pass tile_pass_open(const struct problem *problem,
+                                              const struct tile_attention *attention, struct view out,
+                                              void *scratch)
+{
+    struct tile_pass pass = {.problem = problem,
+                             .attention = attention,
+                             .out = out,
+                             .scratch = scratch,
+                             .seeing = {0, problem->shape.num_queries}};
+    while (pass.seeing.first < pass.seeing.end && sees_nothing(&pass, pass.seeing.first))
+        pass.seeing.first++;
+    while (pass.seeing.first < pass.seeing.end && sees_nothing(&pass, pass.seeing.end - 1))
+        pass.seeing.end--;
+    return pass;
 }
 
 static inline bool seen_run(const void *argument, size_t query, size_t number, struct key_run *run)
@@ -117,34 +146,24 @@ static inline bool seen_run(const void *argument, size_t query, size_t number, s
     return number == 0;
 }
 
-/* The same problem for double_attention.h. */
-static inline struct double_attention as_double(const struct tile_attention *a)
+/* The same attention for double_attention.h. */
+static inline struct double_attention as_double(const struct tile_pass *pass)
 {
-    const struct tile_attention_sizes *sizes = &a->sizes;
-    return (struct double_attention){.kernels = a->kernels,
-                                     .pool = a->pool,
-                                     .workers = sizes->workers,
-                                     .num_queries = sizes->num_queries,
-                                     .num_keys = sizes->num_keys,
-                                     .dim = sizes->dim,
-                                     .value_dim = sizes->value_dim,
-                                     .most = size_sum(sizes->num_queries, sizes->num_keys),
-                                     .query = a->query,
-                                     .key = a->key,
-                                     .value = a->value,
+    const struct problem_shape *shape = &pass->problem->shape;
+    return (struct double_attention){.most = size_sum(shape->num_queries, shape->num_keys),
                                      .run = seen_run,
-                                     .argument = a,
-                                     .terms = a->terms};
+                                     .argument = pass,
+                                     .terms = pass->attention->terms};
 }
 
 /* Memory of one thread for every product here: rows of TILE, BLOCK or STRIP; columns and depth of these or of
    a width. */
-static inline struct tile_products take_products(const struct tile_attention_sizes *sizes,
-                                                 struct arena *arena)
+static inline struct tile_products take_products(const struct problem_shape *shape,
+                                                 const struct tile_attention *attention, struct arena *arena)
 {
-    size_t rows = sizes->terms > 0 ? STRIP : TILE,
-           wide = size_max(size_max(sizes->dim, sizes->value_dim), rows);
-    return tile_products_take(arena, sizes->precision, rows, wide, wide);
+    size_t rows = attention->num_terms > 0 ? STRIP : TILE,
+           wide = size_max(size_max(shape->head_dim, shape->value_dim), rows);
+    return tile_products_take(arena, shape->precision, rows, wide, wide);
 }
 
 #endif

@@ -179,9 +179,9 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     scratch = guard_floats(backward);
     memset(scratch, 0xff, 4 * backward);
     group_backward(&a, result, given,
-                   &(struct attention_gradients){.query = {dquery, N_Q, D, LD, DTYPE_FLOAT32},
-                                                 .key = {dkey, n_k, D, LD, DTYPE_FLOAT32},
-                                                 .value = {dvalue, n_k, D_V, LD, DTYPE_FLOAT32}},
+                   &(struct problem_gradients){.query = {dquery, N_Q, D, LD, DTYPE_FLOAT32},
+                                               .key = {dkey, n_k, D, LD, DTYPE_FLOAT32},
+                                               .value = {dvalue, n_k, D_V, LD, DTYPE_FLOAT32}},
                    scratch);
     guard_free(scratch, backward);
     assert_int_equal(softmax_rows_in_double(&a.rows), exponent != 0);

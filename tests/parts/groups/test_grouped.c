@@ -119,7 +119,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         for (size_t i = 0; i < MOST * LD; i++)
             gradients[a][i] = 0.5f;
     grouped_backward(&b, result, dout,
-                     &(struct attention_gradients){
+                     &(struct problem_gradients){
                          .query = {gradients[0], v->n_q, D, LD, DTYPE_FLOAT32},
                          .key = {gradients[1], v->n_k, D, LD, DTYPE_FLOAT32},
                          .value = {gradients[2], v->n_k, D_V, LD, DTYPE_FLOAT32},

@@ -59,20 +59,26 @@ static void check_shape(const struct kernels *kernels, struct pool *pool, size_t
     struct view query = normals(1, n_q, d), key = normals(2, n_k, d), value = normals(3, n_k, d_v),
                 dout = normals(4, n_q, d_v), out = constants(NAN, n_q, d_v), dquery = constants(0.5f, n_q, d),
                 dkey = constants(0.5f, n_k, d), dvalue = constants(0.5f, n_k, d_v);
-    struct few_keys attention = {.kernels = kernels,
-                                 .pool = pool,
-                                 .sizes = {n_q, n_k, d, d_v, PRECISION_FLOAT32, (size_t)pool_threads(pool)},
-                                 .query = query,
-                                 .key = key,
-                                 .value = value};
-    size_t bytes = few_keys_scratch_size(&attention.sizes);
-    struct arena rows = arena_on(guard_floats(softmax_rows_size(n_q) / 4));
+    const struct problem problem = {.kernels = kernels,
+                                    .pool = pool,
+                                    .shape = {.num_queries = n_q,
+                                              .num_keys = n_k,
+                                              .head_dim = d,
+                                              .value_dim = d_v,
+                                              .workers = (size_t)pool_threads(pool)},
+                                    .query = query,
+                                    .key = key,
+                                    .value = value};
+    size_t bytes = few_keys_scratch_size(&problem.shape),
+           kept = softmax_rows_size(NULL, &problem.shape) / sizeof(float);
+    struct arena arena = arena_on(guard_floats(kept));
     float *scratch = guard_floats(bytes / 4 + 1);
     memset(scratch, 0xff, bytes);
-    attention.rows = softmax_rows_take(&rows, n_q);
-    few_keys_forward(&attention, out, scratch);
+    struct softmax_rows rows = softmax_rows_take(&arena, n_q);
+    few_keys_forward(&problem, rows, out, scratch);
     memset(scratch, 0xff, bytes);
-    few_keys_backward(&attention, out, dout, dquery, dkey, dvalue, scratch);
+    few_keys_backward(&problem, rows, out, dout,
+                      &(struct problem_gradients){.query = dquery, .key = dkey, .value = dvalue}, scratch);
 
     struct oracle_softmax o = oracle_softmax_new(n_q, n_k, d, d_v);
     to_double(o.query, query);
@@ -86,7 +92,7 @@ static void check_shape(const struct kernels *kernels, struct pool *pool, size_t
     check_view(dvalue, o.dvalue, o.dvalue_bound, 0.5, "dvalue");
     oracle_softmax_free(&o);
     guard_free(scratch, bytes / 4 + 1);
-    guard_free((float *)rows.block, softmax_rows_size(n_q) / 4);
+    guard_free((float *)arena.block, kept);
     struct view all[] = {query, key, value, dout, out, dquery, dkey, dvalue};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         view_free(all[i]);

@@ -125,40 +125,40 @@ static void check(int exponent, int threads)
         float *max = guard_floats(N_Q), *log_sum = guard_floats(N_Q), *out = guard_floats(N_Q * D_V),
               *dquery = guard_floats(N_Q * D), *dkey = guard_floats(N_K * D),
               *dvalue = guard_floats(N_K * D_V);
-        struct pattern_attention a = {
+        const struct problem problem = {
             .kernels = *kernels,
             .pool = pool,
-            .sizes = {.num_queries = N_Q,
+            .shape = {.num_queries = N_Q,
                       .num_keys = N_K,
-                      .dim = D,
+                      .head_dim = D,
                       .value_dim = D_V,
-                      .block = 96,
-                      .most_span = 40 + 96,
-                      .most_listed = LISTED,
                       .workers = (size_t)threads},
-            .parts = parts,
-            .num_parts = num_parts,
             .large = exponent > 0,
             .query = view_of(query, N_Q, D),
             .key = view_of(key, N_K, D),
             .value = view_of(value, N_K, D_V),
+        };
+        const struct pattern_attention a = {
+            .sizes = {.block = 96, .most_span = 40 + 96, .most_listed = LISTED},
+            .parts = parts,
+            .num_parts = num_parts,
             .rows = {max, log_sum},
         };
-        size_t floats = pattern_attention_size(&a.sizes) / sizeof(float);
+        size_t floats = pattern_attention_size(&problem.shape, &a.sizes) / sizeof(float);
         float *scratch = guard_floats(floats);
         memset(scratch, 0xff, floats * sizeof(float));
         memset(out, 0xff, N_Q * D_V * sizeof(float));
         memset(max, 0xff, N_Q * sizeof(float));
         memset(log_sum, 0xff, N_Q * sizeof(float));
-        pattern_attention_forward(&a, view_of(out, N_Q, D_V), scratch);
+        pattern_attention_forward(&problem, &a, view_of(out, N_Q, D_V), scratch);
         memset(scratch, 0xff, floats * sizeof(float));
         memset(dquery, 0, N_Q * D * sizeof(float));
         memset(dkey, 0, N_K * D * sizeof(float));
         memset(dvalue, 0, N_K * D_V * sizeof(float));
-        pattern_attention_backward(&a, view_of(out, N_Q, D_V), view_of(dout, N_Q, D_V),
-                                   &(struct attention_gradients){.query = view_of(dquery, N_Q, D),
-                                                                 .key = view_of(dkey, N_K, D),
-                                                                 .value = view_of(dvalue, N_K, D_V)},
+        pattern_attention_backward(&problem, &a, view_of(out, N_Q, D_V), view_of(dout, N_Q, D_V),
+                                   &(struct problem_gradients){.query = view_of(dquery, N_Q, D),
+                                                               .key = view_of(dkey, N_K, D),
+                                                               .value = view_of(dvalue, N_K, D_V)},
                                    scratch);
         check_array(out, o.out, o.out_bound, N_Q * D_V, "out");
         check_array(dquery, o.dquery, o.dquery_bound, N_Q * D, "dquery");
@@ -199,13 +199,14 @@ static void large_numbers_are_computed_in_double(void **state)
 static void sizes_never_fall(void **state)
 {
     (void)state;
-    struct pattern_sizes sizes = {.dim = 7, .value_dim = 9, .block = 96, .workers = 2};
-    size_t *const grows[] = {&sizes.num_queries, &sizes.num_keys, &sizes.most_span, &sizes.most_listed,
-                             &sizes.workers};
-    size_t last = pattern_attention_size(&sizes);
+    struct pattern_sizes sizes = {.block = 96};
+    struct problem_shape shape = {.head_dim = 7, .value_dim = 9, .workers = 2};
+    size_t *const grows[] = {&shape.num_queries, &shape.num_keys, &sizes.most_span, &sizes.most_listed,
+                             &shape.workers};
+    size_t last = pattern_attention_size(&shape, &sizes);
     for (size_t step = 1; step < 200; step++) {
         *grows[step % 5] += step % 5 == 4 ? 1 : 37 * step;
-        size_t now = pattern_attention_size(&sizes);
+        size_t now = pattern_attention_size(&shape, &sizes);
         assert_true(now >= last);
         last = now;
     }

@@ -58,31 +58,34 @@ static struct arrays *arrays_new(void)
     return a;
 }
 
-static struct double_attention attention_of(const struct arrays *a, struct pool *pool)
+static struct problem problem_of(const struct arrays *a, struct pool *pool)
 {
-    return (struct double_attention){.kernels = kernels_all()[0],
-                                     .pool = pool,
-                                     .workers = pool == NULL ? 1 : (size_t)pool_threads(pool),
-                                     .num_queries = N_Q,
-                                     .num_keys = N_K,
-                                     .dim = D,
-                                     .value_dim = D_V,
-                                     .most = N_Q + N_K,
-                                     .query = view_of(a->query, N_Q, D),
-                                     .key = view_of(a->key, N_K, D),
-                                     .value = view_of(a->value, N_K, D_V),
-                                     .run = run,
-                                     .argument = &a->runs};
+    return (struct problem){.kernels = kernels_all()[0],
+                            .pool = pool,
+                            .shape = {.num_queries = N_Q,
+                                      .num_keys = N_K,
+                                      .head_dim = D,
+                                      .value_dim = D_V,
+                                      .workers = pool == NULL ? 1 : (size_t)pool_threads(pool)},
+                            .query = view_of(a->query, N_Q, D),
+                            .key = view_of(a->key, N_K, D),
+                            .value = view_of(a->value, N_K, D_V)};
+}
+
+static struct double_attention attention_of(const struct arrays *a)
+{
+    return (struct double_attention){.most = N_Q + N_K, .run = run, .argument = &a->runs};
 }
 
 static void run_both(struct arrays *a, struct pool *pool, float start)
 {
-    struct double_attention attention = attention_of(a, pool);
-    size_t floats = double_attention_size(D, D_V, attention.workers) / sizeof(float);
+    struct problem problem = problem_of(a, pool);
+    struct double_attention attention = attention_of(a);
+    size_t floats = double_attention_size(&problem.shape) / sizeof(float);
     float *scratch = guard_floats(floats);
     memset(scratch, 0xff, floats * sizeof *scratch);
     memset(a->out, 0xff, sizeof a->out);
-    double_forward(&attention, view_of(a->out, N_Q, D_V), scratch);
+    double_forward(&problem, &attention, view_of(a->out, N_Q, D_V), scratch);
     memset(scratch, 0xff, floats * sizeof *scratch);
     for (size_t i = 0; i < N_Q * D; i++)
         a->dquery[i] = start;
@@ -90,10 +93,10 @@ static void run_both(struct arrays *a, struct pool *pool, float start)
         a->dkey[i] = start;
     for (size_t i = 0; i < N_K * D_V; i++)
         a->dvalue[i] = start;
-    double_backward(&attention, view_of(a->dout, N_Q, D_V),
-                    &(struct attention_gradients){.query = view_of(a->dquery, N_Q, D),
-                                                  .key = view_of(a->dkey, N_K, D),
-                                                  .value = view_of(a->dvalue, N_K, D_V)},
+    double_backward(&problem, &attention, view_of(a->dout, N_Q, D_V),
+                    &(struct problem_gradients){.query = view_of(a->dquery, N_Q, D),
+                                                .key = view_of(a->dkey, N_K, D),
+                                                .value = view_of(a->dvalue, N_K, D_V)},
                     scratch);
     guard_free(scratch, floats);
 }
@@ -204,10 +207,11 @@ static void nothing_becomes_infinite(void **state)
 
 static bool is_needed(struct arrays *a, bool norm, bool backward)
 {
-    struct double_attention attention = attention_of(a, NULL);
+    struct problem problem = problem_of(a, NULL);
+    struct double_attention attention = attention_of(a);
     struct view dout = view_of(a->dout, N_Q, D_V);
     attention.norm = norm;
-    return double_is_needed(&attention, backward ? &dout : NULL);
+    return double_is_needed(&problem, &attention, backward ? &dout : NULL);
 }
 
 static void it_is_needed_where_float32_overflows(void **state)
@@ -244,12 +248,13 @@ static bool all_keys(const void *argument, size_t query, size_t number, struct k
 }
 
 /* The sum of dout out, for finite differences. */
-static double loss_of(const struct double_attention *attention, const float *dout, void *scratch)
+static double loss_of(const struct problem *problem, const struct double_attention *attention,
+                      const float *dout, void *scratch)
 {
     float out[N_K * D_V];
     double sum = 0;
-    double_forward(attention, view_of(out, N_Q, D_V), scratch);
-    for (size_t i = 0; i < attention->num_queries * D_V; i++)
+    double_forward(problem, attention, view_of(out, N_Q, D_V), scratch);
+    for (size_t i = 0; i < problem->shape.num_queries * D_V; i++)
         sum += (double)out[i] * (double)dout[i];
     return sum;
 }
@@ -275,7 +280,10 @@ static void terms_are_the_definition(void **state)
         size_t most = ring > 0 ? N / 2 : N - 1, count = ring > 0 ? N : 2 * N - 1, n = N;
         relative_terms_take(&arena, D, most, count);
         void *block = aligned_alloc(64, (arena.used + 63) / 64 * 64),
-             *scratch = aligned_alloc(64, (double_attention_size(D, D_V, 1) + 63) / 64 * 64);
+             *scratch = aligned_alloc(64, (double_attention_size(&(struct problem_shape){
+                                               .head_dim = D, .value_dim = D_V, .workers = 1}) +
+                                           63) /
+                                              64 * 64);
         arena = arena_on(block);
         struct relative_terms terms = relative_terms_take(&arena, D, most, count);
         terms.weight = params;
@@ -283,12 +291,13 @@ static void terms_are_the_definition(void **state)
         terms.position_bias = terms.content_bias + D;
         terms.ring = ring;
         relative_terms_make(&terms, kernels_all()[0]);
-        struct double_attention attention = attention_of(a, NULL);
-        attention.num_queries = attention.num_keys = N;
+        struct problem problem = problem_of(a, NULL);
+        struct double_attention attention = attention_of(a);
+        problem.shape.num_queries = problem.shape.num_keys = N;
         attention.run = all_keys;
         attention.argument = &n;
         attention.terms = &terms;
-        double_forward(&attention, view_of(a->out, N_Q, D_V), scratch);
+        double_forward(&problem, &attention, view_of(a->out, N_Q, D_V), scratch);
         for (size_t i = 0; i < N; i++) {
             double sum = 0, want[D_V] = {0};
             for (size_t j = 0; j < N; j++) {
@@ -310,13 +319,13 @@ static void terms_are_the_definition(void **state)
             for (size_t c = 0; c < D_V; c++)
                 check_near((double)a->out[i * D_V + c], want[c] / sum, 1e-5, "out");
         }
-        double_backward(&attention, view_of(a->dout, N_Q, D_V),
-                        &(struct attention_gradients){.query = view_of(a->dquery, N_Q, D),
-                                                      .key = view_of(a->dkey, N_K, D),
-                                                      .value = view_of(a->dvalue, N_K, D_V),
-                                                      .weight = dparams,
-                                                      .content_bias = dparams + RELATIVE_WIDTH * D,
-                                                      .position_bias = dparams + (RELATIVE_WIDTH + 1) * D},
+        terms.dweight = dparams;
+        terms.dcontent_bias = dparams + RELATIVE_WIDTH * D;
+        terms.dposition_bias = terms.dcontent_bias + D;
+        double_backward(&problem, &attention, view_of(a->dout, N_Q, D_V),
+                        &(struct problem_gradients){.query = view_of(a->dquery, N_Q, D),
+                                                    .key = view_of(a->dkey, N_K, D),
+                                                    .value = view_of(a->dvalue, N_K, D_V)},
                         scratch);
         float *inputs[] = {params, a->query, a->key}, *gradients[] = {dparams, a->dquery, a->dkey};
         size_t counts[] = {PARAMS, N * D, N * D};
@@ -324,9 +333,9 @@ static void terms_are_the_definition(void **state)
             for (size_t i = 0; i < counts[k]; i++) {
                 float before = inputs[k][i];
                 inputs[k][i] = before + 0x1p-7f;
-                double want = loss_of(&attention, a->dout, scratch), step = (double)inputs[k][i];
+                double want = loss_of(&problem, &attention, a->dout, scratch), step = (double)inputs[k][i];
                 inputs[k][i] = before - 0x1p-7f;
-                want -= loss_of(&attention, a->dout, scratch);
+                want -= loss_of(&problem, &attention, a->dout, scratch);
                 step -= (double)inputs[k][i];
                 inputs[k][i] = before;
                 /* out is a sum of 55 numbers of about 1, rounded to 2^-24; the third derivative is below
@@ -334,14 +343,14 @@ static void terms_are_the_definition(void **state)
                 check_near((double)gradients[k][i], want / step, 55 * 0x1p-24 * 4 / step + 30 * 0x1p-14 / 6,
                            "gradient");
             }
-        /* Not requested: not written. */
-        double_backward(&attention, view_of(a->dout, N_Q, D_V),
-                        &(struct attention_gradients){.query = view_of(a->dquery, N_Q, D),
-                                                      .key = view_of(a->dkey, N_K, D),
-                                                      .value = view_of(a->dvalue, N_K, D_V)},
+        terms.dweight = terms.dcontent_bias = terms.dposition_bias = NULL; /* not written */
+        double_backward(&problem, &attention, view_of(a->dout, N_Q, D_V),
+                        &(struct problem_gradients){.query = view_of(a->dquery, N_Q, D),
+                                                    .key = view_of(a->dkey, N_K, D),
+                                                    .value = view_of(a->dvalue, N_K, D_V)},
                         scratch);
         params[0] = 1e30f;
-        assert_true(double_is_needed(&attention, NULL));
+        assert_true(double_is_needed(&problem, &attention, NULL));
         free(block);
         free(scratch);
         free(a);

@@ -61,7 +61,8 @@ static void check_made(const struct kernels *kernels, size_t d, size_t most, siz
     float *drows = normals(4, count * d), *dweight = guard_floats(RELATIVE_WIDTH * d);
     for (size_t i = 0; i < RELATIVE_WIDTH * d; i++)
         dweight[i] = 0.5f;
-    relative_terms_make_backward(&made.terms, kernels, dweight, drows);
+    made.terms.dweight = dweight;
+    relative_terms_make_backward(&made.terms, kernels, drows);
     for (size_t c = 0; c < d; c++) {
         for (size_t t = 0; t < count; t++) {
             double want = 0, bound = 0;

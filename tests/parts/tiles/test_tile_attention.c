@@ -6,7 +6,7 @@
    left unchanged; groups run in parallel although the span is too small; the output of queries amid the
    others that see nothing not written, their sum 0 inverted; the bias read from the start of a tile, or its
    gradient not multiplied by sqrt(d).
-   Covers: tile_attention_backward.c.
+   Covers: tile_attention_forward.c, tile_attention_backward.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/tiles/tile_attention.h"
 
@@ -147,31 +147,32 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
         float *max = guard_floats(n_q), *log_sum = guard_floats(n_q), *out = guard_floats(n_q * d_v),
               *dquery = guard_floats(n_q * d), *dkey = guard_floats(n_k * d),
               *dvalue = guard_floats(n_k * d_v);
-        struct tile_attention a = {.kernels = *kernels,
-                                   .pool = pool,
-                                   .sizes = {.num_queries = n_q,
-                                             .num_keys = n_k,
-                                             .dim = d,
-                                             .value_dim = d_v,
-                                             .block = shape->block,
-                                             .span = span == SPAN_NONE     ? 0
-                                                     : span == SPAN_WIDEST ? widest(sights, n_q)
-                                                                           : 1,
-                                             .workers = (size_t)threads},
-                                   .sight = sight,
-                                   .argument = sights,
-                                   .bias = biased ? bias : NULL,
-                                   .ld_bias = n_k,
-                                   .query = view_of(query, n_q, d),
-                                   .key = view_of(key, n_k, d),
-                                   .value = view_of(value, n_k, d_v),
-                                   .rows = {max, log_sum}};
-        size_t forward = tile_attention_forward_size(&a.sizes) / sizeof(float),
-               backward = tile_attention_backward_size(&a.sizes) / sizeof(float);
+        const struct problem problem = {.kernels = *kernels,
+                                        .pool = pool,
+                                        .shape = {.num_queries = n_q,
+                                                  .num_keys = n_k,
+                                                  .head_dim = d,
+                                                  .value_dim = d_v,
+                                                  .workers = (size_t)threads},
+                                        .query = view_of(query, n_q, d),
+                                        .key = view_of(key, n_k, d),
+                                        .value = view_of(value, n_k, d_v)};
+        const struct tile_attention a = {.block = shape->block,
+                                         .span = span == SPAN_NONE     ? 0
+                                                 : span == SPAN_WIDEST ? widest(sights, n_q)
+                                                                       : 1,
+                                         .sight = sight,
+                                         .argument = sights,
+                                         .bias = biased ? bias : NULL,
+                                         .dbias = biased ? dbias : NULL,
+                                         .ld_bias = n_k,
+                                         .rows = {max, log_sum}};
+        size_t forward = tile_attention_forward_size(&problem.shape, &a) / sizeof(float),
+               backward = tile_attention_backward_size(&problem.shape, &a) / sizeof(float);
         float *scratch = guard_floats(forward);
         memset(scratch, 0xff, forward * sizeof(float));
         memset(out, 0xff, n_q * d_v * sizeof(float));
-        tile_attention_forward(&a, view_of(out, n_q, d_v), scratch);
+        tile_attention_forward(&problem, &a, view_of(out, n_q, d_v), scratch);
         guard_free(scratch, forward);
         scratch = guard_floats(backward);
         memset(scratch, 0xff, backward * sizeof(float));
@@ -182,11 +183,10 @@ static void check(const struct shape *shape, uint64_t seed, enum span span, int 
             dbias[i] = 0.5f;
         caller = pthread_self();
         asked_elsewhere = false;
-        tile_attention_backward(&a, view_of(out, n_q, d_v), view_of(dout, n_q, d_v),
-                                &(struct attention_gradients){.query = view_of(dquery, n_q, d),
-                                                              .key = view_of(dkey, n_k, d),
-                                                              .value = view_of(dvalue, n_k, d_v),
-                                                              .bias = biased ? dbias : NULL},
+        tile_attention_backward(&problem, &a, view_of(out, n_q, d_v), view_of(dout, n_q, d_v),
+                                &(struct problem_gradients){.query = view_of(dquery, n_q, d),
+                                                            .key = view_of(dkey, n_k, d),
+                                                            .value = view_of(dvalue, n_k, d_v)},
                                 scratch);
         /* Groups run in parallel would add to the same queries. */
         assert_true(span != SPAN_TOO_SMALL || !asked_elsewhere);
