@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compares two builds bit for bit: same_bits.py BUILD OTHER. For changes that must not change results.
+"""Compares two builds bit for bit: same_bits.py BUILD OTHER [MECHANISM ...]. For changes that must not change results.
 
-Outputs and gradients of every mechanism on several shapes, masks and precisions; parameters and logs of short trainings
-of tasks that make their own data, with mechanisms, mixed heads, a decoder and own losses. Learned parameters are drawn
-from the seed. What both builds refuse with the same message counts as equal. Two minutes on two cores.
+Outputs and gradients of every mechanism, or of those named, on several shapes, masks and precisions, and in chunks;
+parameters and logs of short trainings of tasks that make their own data, with mechanisms and, without names, mixed heads,
+a decoder and own losses. Learned parameters are drawn from the seed. What both builds refuse with the same message counts
+as equal. Two minutes on two cores.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -116,6 +117,9 @@ class Comparison:
             print(f"differs: {name}: exit codes {results[0][0]} and {results[1][0]}, files {sorted(others)[:6]}"
                   f"{'' if logs[0] == logs[1] else ', losses'}\n  {results[0][1].strip()[-200:]}\n"
                   f"  {results[1][1].strip()[-200:]}", flush=True)
+            for side in self.sides:
+                for path in others:
+                    (side.folder / path).unlink(missing_ok=True)  # or later calls would differ by them
         elif results[0][0] == 0:
             self.equal += 1
         else:
@@ -123,15 +127,16 @@ class Comparison:
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) < 3:
         sys.exit(__doc__)
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
-        sides = [Side(build, folder / name) for name, build in zip("ab", sys.argv[1:])]
+        sides = [Side(build, folder / name) for name, build in zip("ab", sys.argv[1:3])]
         compare = Comparison(sides)
         texts(folder)
         known = json.loads(subprocess.run([sides[0].tool, "info", "--json"], capture_output=True, check=True).stdout)
-        mechanisms = [mechanism["name"] for mechanism in known["mechanisms"]]
+        names = sys.argv[3:]
+        mechanisms = names or [mechanism["name"] for mechanism in known["mechanisms"]]
         gradients = ["--grad-dir", "d", "--grad-out", "../g.npy"]
         for number, (batch, heads, queries, keys, width, values, causal, mask, more) in enumerate(SHAPES):
             for name, rows, cols in (("q", queries, width), ("k", keys, width), ("v", keys, values), ("g", queries, values)):
@@ -144,7 +149,8 @@ def main():
                 words += ["--q", "../q.npy", "--k", "../k.npy", "--v", "../v.npy"]
                 compare(f"{mechanism}, shape {number}", *words, *gradients)
                 compare(f"{mechanism}, shape {number}, forward", *words)
-        for task, options in TRAININGS + [("needle", ["--attention", name]) for name in mechanisms]:
+                compare(f"{mechanism}, shape {number}, chunks", *words, "--chunk", "37")
+        for task, options in ([] if names else TRAININGS) + [("needle", ["--attention", name]) for name in mechanisms]:
             data = {"lm": "../lm", "text": "../text", "forecast": "../table.csv"}.get(task, "../" + task)
             if task in ("needle", "listops") and not (folder / task).exists():
                 subprocess.run([sides[0].tool, "data", task, "--out", task, "--train", "40", "--valid", "12", "--test", "8",

@@ -80,7 +80,7 @@ size_t feature_state_scratch_size(const void *options, const struct problem_shap
     return scratch_on(options, shape, attention, NULL).bytes;
 }
 
-/* A problem that meets a state. */
+/* A problem and the state that it is added to or reads. */
 struct pass {
     const struct problem *problem;
     const struct feature_map *map;
