@@ -53,8 +53,8 @@ struct own_loss_facet {
 
 struct inspection; /* parts/inspect/inspected.h */
 
-/* Groups of tokens: their number and their quality. `inspect` is called after forward, with scratch_size
-   bytes of scratch. */
+/* Groups of tokens: their number and their quality. `inspect` is called after forward. A problem that is
+   inspected has scratch_size bytes of scratch, for the other functions of the mechanism too. */
 struct inspection_facet {
     size_t (*num_groups)(const void *options);
     size_t (*scratch_size)(const void *options, const struct problem_shape *shape);

@@ -5,68 +5,54 @@
    per query. Cost: (n_q + n_k) B normals, then 2 (d + d_v) operations per pair in a group, about 2 / B of
    all pairs.
    SPDX-License-Identifier: Apache-2.0 */
-#include "attention/in_groups.h"
+#include "attention/mechanism.h"
 #include "base/random.h"
+#include "parts/inspect/inspection.h"
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
+static size_t scorer_size(const void *options, const struct problem_shape *shape)
 {
-    return in_groups_refuse(options, shape);
+    (void)options;
+    (void)shape;
+    return 0;
 }
 
-static size_t saved_size(const void *options, const struct problem_shape *shape)
+static const void *open_scorer(const struct problem *problem, void *memory)
 {
-    struct grouped grouped = in_groups(options, shape);
-    return grouped_saved_size(&grouped);
+    (void)memory;
+    return problem;
 }
 
-static size_t scratch_size(const void *options, const struct problem_shape *shape)
-{
-    struct grouped grouped = in_groups(options, shape);
-    return grouped_scratch_size(&grouped);
-}
-
-static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
+static void score(const void *argument, enum group_side side, size_t first, size_t count, float *z,
                   int worker)
 {
     (void)worker;
     const struct problem *problem = argument;
-    size_t groups = in_groups_count(problem->options);
+    size_t groups = grouping_count(problem->options);
     random_normals(random_key(problem->random_key, RANDOM_GROUPS, side), first * groups, z, count * groups);
 }
 
-static struct grouped open_grouped(const struct problem *problem)
+static const struct score_source source = {scorer_size, open_scorer, score};
+
+/* ---- slots --------------------------------------------------------------------------------------------- */
+
+static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    struct grouped grouped = in_groups_open(problem->options, problem);
-    grouped.score = score;
-    grouped.argument = problem;
-    grouped.scratch = problem->scratch;
-    return grouped;
+    return grouping_scratch_size(options, shape, &source);
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
-    struct grouped grouped = open_grouped(problem);
-    grouped_forward(&grouped, out);
-}
-
-static void backward(const struct problem *problem, struct view out, struct view dout,
-                     const struct problem_gradients *gradients)
-{
-    struct grouped grouped = in_groups_open(problem->options, problem);
-    grouped.scratch = problem->scratch;
-    in_groups_backward(&grouped, out, dout, gradients);
+    grouping_forward(problem, &source, out);
 }
 
 static size_t inspect_size(const void *options, const struct problem_shape *shape)
 {
-    struct grouped grouped = in_groups(options, shape);
-    return in_groups_inspect_size(&grouped, scratch_size(options, shape));
+    return inspection_scratch_size(options, shape, &source);
 }
 
 static void inspect(const struct problem *problem, struct inspection *inspection)
 {
-    struct grouped grouped = open_grouped(problem);
-    in_groups_inspect(&grouped, problem, scratch_size(problem->options, &problem->shape), inspection);
+    inspection_inspect(problem, &source, inspection);
 }
 
 static const struct option_row options[] = {GROUPING_ROWS, {.name = NULL}};
@@ -87,6 +73,6 @@ const struct mechanism mechanism_random = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
-    .inspection = &(const struct inspection_facet){in_groups_count, inspect_size, inspect},
+    .host = {grouping_refuse, grouping_saved_size, scratch_size, forward, grouping_backward},
+    .inspection = &(const struct inspection_facet){grouping_count, inspect_size, inspect},
 };

@@ -89,21 +89,22 @@ static void bound_lists(const void *options, size_t n, bool causal, size_t *grou
     }
 }
 
+/* Of the tokens, which are queries and keys. */
+static struct problem_shape shape_of_tokens(const struct problem_shape *shape)
+{
+    size_t n = size_max(shape->num_queries, shape->num_keys);
+    return shape_of_rows(shape, n, n);
+}
+
 static struct group_sizes sizes_of(const void *options, const struct problem_shape *shape)
 {
     size_t n = size_max(shape->num_queries, shape->num_keys), rounds = rounds_of(options), groups, keys;
     bound_lists(options, n, shape->causal, &groups, &keys);
     return (struct group_sizes){
-        .num_queries = n,
-        .num_keys = n,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
         .query_places = size_product(rounds, n),
         .key_places = size_product(rounds, keys),
         .longest_query = chunk_of(options),
         .longest_key = size_min(size_product(2, chunk_of(options)), n),
-        .precision = shape->precision,
-        .workers = shape->workers,
     };
 }
 
@@ -120,12 +121,12 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     struct saved saved;
     struct arena arena = arena_on(block);
     struct group_sizes sizes = sizes_of(options, shape);
-    size_t groups, keys;
-    bound_lists(options, sizes.num_keys, shape->causal, &groups, &keys);
+    size_t groups, keys, n = shape_of_tokens(shape).num_keys;
+    bound_lists(options, n, shape->causal, &groups, &keys);
     groups = size_product(groups, rounds_of(options));
     saved.queries = members_take(&arena, groups, sizes.query_places);
     saved.keys = members_take(&arena, groups, sizes.key_places);
-    saved.rows = softmax_rows_take(&arena, sizes.num_queries);
+    saved.rows = softmax_rows_take(&arena, n);
     saved.bytes = arena.used;
     return saved;
 }
@@ -136,13 +137,14 @@ struct scratch {
     size_t bytes;
 };
 
-static struct scratch scratch_on(const struct group_sizes *sizes, size_t rest, bool backward, void *block)
+static struct scratch scratch_on(const struct problem_shape *shape, size_t rest, bool backward, void *block)
 {
     struct scratch scratch = {0};
     struct arena arena = arena_on(block);
-    scratch.key = arena_take(&arena, size_product(sizes->num_keys, sizes->dim), sizeof(float));
+    size_t numbers = size_product(shape_of_tokens(shape).num_keys, shape->head_dim);
+    scratch.key = arena_take(&arena, numbers, sizeof(float));
     if (backward)
-        scratch.dkey = arena_take(&arena, size_product(sizes->num_keys, sizes->dim), sizeof(float));
+        scratch.dkey = arena_take(&arena, numbers, sizeof(float));
     scratch.rest = arena_take(&arena, rest, 1);
     scratch.bytes = arena.used;
     return scratch;
@@ -189,9 +191,10 @@ static size_t saved_size(const void *options, const struct problem_shape *shape)
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     struct group_sizes sizes = sizes_of(options, shape);
-    size_t forward = size_max(group_forward_size(&sizes), hashing_on(options, shape, NULL, 0).bytes);
-    return size_max(scratch_on(&sizes, forward, false, NULL).bytes,
-                    scratch_on(&sizes, group_backward_size(&sizes), true, NULL).bytes);
+    struct problem_shape tokens = shape_of_tokens(shape);
+    size_t forward = size_max(group_forward_size(&tokens, &sizes), hashing_on(options, shape, NULL, 0).bytes);
+    return size_max(scratch_on(shape, forward, false, NULL).bytes,
+                    scratch_on(shape, group_backward_size(&tokens, &sizes), true, NULL).bytes);
 }
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
@@ -387,51 +390,49 @@ static void find_chunks(struct pass *pass, const struct saved *saved)
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static struct group_attention open(const struct problem *problem, const struct saved *saved, const float *key)
+static struct group_lists lists_of(const struct problem *problem, const struct saved *saved)
 {
-    return (struct group_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
+    return (struct group_lists){
         .sizes = sizes_of(problem->options, &problem->shape),
         .sight = problem->shape.causal ? SIGHT_EARLIER : SIGHT_OTHERS,
-        .large = problem->large,
-        .dropout = problem->dropout,
-        .query = problem->query,
-        .key = view_of(key, problem->query.rows, problem->query.cols),
-        .value = problem->value,
         .queries = saved->queries,
         .keys = saved->keys,
         .rows = saved->rows,
     };
 }
 
+/* Queries attend to normed queries. */
+static struct problem with_keys(const struct problem *problem, const float *key)
+{
+    return problem_of_rows(problem, problem->query, view_of(key, problem->query.rows, problem->query.cols),
+                           problem->value);
+}
+
 static void forward(const struct problem *problem, struct view out)
 {
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
-    struct group_sizes sizes = sizes_of(problem->options, &problem->shape);
-    struct scratch scratch = scratch_on(&sizes, 0, false, problem->scratch);
-    struct group_attention attention = open(problem, &saved, scratch.key);
+    struct scratch scratch = scratch_on(&problem->shape, 0, false, problem->scratch);
+    struct group_lists lists = lists_of(problem, &saved);
+    struct problem attending = with_keys(problem, scratch.key);
     struct pass pass = {problem, scratch.key, scratch.rest};
     norm_queries(&pass);
     find_chunks(&pass, &saved);
-    group_forward(&attention, out, scratch.rest);
+    group_forward(&attending, &lists, out, scratch.rest);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
-    struct group_sizes sizes = sizes_of(problem->options, &problem->shape);
-    struct scratch scratch = scratch_on(&sizes, 0, true, problem->scratch);
-    struct group_attention attention = open(problem, &saved, scratch.key);
+    struct scratch scratch = scratch_on(&problem->shape, 0, true, problem->scratch);
+    struct group_lists lists = lists_of(problem, &saved);
+    struct problem attending = with_keys(problem, scratch.key);
+    struct problem_gradients normed = *gradients;
     size_t n = problem->query.rows, d = problem->query.cols;
     norm_queries(&(struct pass){.problem = problem, .key = scratch.key});
     memset(scratch.dkey, 0, n * d * sizeof(float));
-    group_backward(&attention, out, dout,
-                   &(struct problem_gradients){.query = gradients->query,
-                                               .key = view_of(scratch.dkey, n, d),
-                                               .value = gradients->value},
-                   scratch.rest);
+    normed.key = view_of(scratch.dkey, n, d);
+    group_backward(&attending, &lists, out, dout, &normed, scratch.rest);
     add_norm_gradient(problem, scratch.key, scratch.dkey, gradients->query);
 }
 

@@ -52,22 +52,21 @@ static size_t places_of(const void *options, const struct problem_shape *shape, 
 }
 
 /* Unless causal, group_attention gets a query per place, so that clusters are not merged into one softmax. */
+static struct problem_shape shape_of_places(const void *options, const struct problem_shape *shape)
+{
+    return shape_of_rows(shape, places_of(options, shape, shape->num_queries), shape->num_keys);
+}
+
 static struct group_sizes sizes_of(const void *options, const struct problem_shape *shape)
 {
     struct capacity each = capacity(options);
     size_t places = places_of(options, shape, shape->num_queries);
     return (struct group_sizes){
-        .num_queries = places,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
         .query_places = places,
         .key_places = places_of(options, shape, shape->num_keys),
         .longest_query = places,
         .longest_key = shape->causal ? shape->num_keys : capacity_of(&each, shape->num_keys),
-        .precision = shape->precision,
         .norm = true,
-        .workers = shape->workers,
     };
 }
 
@@ -94,7 +93,8 @@ static struct saved saved_on(const void *options, const struct problem_shape *sh
     if (shape->causal)
         saved.members[KEYS] = saved.members[QUERIES];
     else
-        saved.attended = arena_take(&arena, size_product(sizes.query_places, sizes.value_dim), sizeof(float));
+        saved.attended =
+            arena_take(&arena, size_product(sizes.query_places, shape->value_dim), sizeof(float));
     saved.rows = softmax_rows_take(&arena, sizes.query_places);
     saved.bytes = arena.used;
     return saved;
@@ -180,8 +180,9 @@ static size_t saved_size(const void *options, const struct problem_shape *shape)
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     struct group_sizes sizes = sizes_of(options, shape);
-    size_t forward = attending_on(options, shape, false, group_forward_size(&sizes), NULL).bytes,
-           backward = attending_on(options, shape, true, group_backward_size(&sizes), NULL).bytes;
+    struct problem_shape places = shape_of_places(options, shape);
+    size_t forward = attending_on(options, shape, false, group_forward_size(&places, &sizes), NULL).bytes,
+           backward = attending_on(options, shape, true, group_backward_size(&places, &sizes), NULL).bytes;
     return size_max(size_max(forward, backward), routing_on(options, shape, NULL, 0).bytes);
 }
 
@@ -286,38 +287,30 @@ static void route(struct pass *pass)
 
 /* ---- attention ----------------------------------------------------------------------------------------- */
 
-static struct group_attention open(const struct problem *problem, const struct saved *saved)
+static struct group_lists lists_of(const struct problem *problem, const struct saved *saved)
 {
-    return (struct group_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
+    return (struct group_lists){
         .sizes = sizes_of(problem->options, &problem->shape),
         .sight = problem->shape.causal ? SIGHT_WINDOW : SIGHT_ALL,
         .window = capacity(problem->options),
-        .large = problem->large,
-        .dropout = problem->dropout,
-        .query = problem->query,
-        .key = problem->key,
-        .value = problem->value,
         .queries = saved->members[QUERIES],
         .keys = saved->members[KEYS],
         .rows = saved->rows,
     };
 }
 
-/* Replaces the queries of the attention by one per place. */
-static void take_places(const struct problem *problem, const struct saved *saved,
-                        const struct attending *attending, struct group_attention *attention)
+/* The problem with a query per place; so are then the lists. */
+static struct problem take_places(const struct problem *problem, const struct attending *attending,
+                                  struct group_lists *lists)
 {
-    size_t places = attention->sizes.query_places, d = problem->shape.head_dim;
-    const uint32_t *list = saved->members[QUERIES].list;
-    places_find(&attending->places, &saved->members[QUERIES], problem->shape.num_queries);
+    size_t places = lists->sizes.query_places, d = problem->shape.head_dim;
+    places_find(&attending->places, &lists->queries, problem->shape.num_queries);
     for (size_t p = 0; p < places; p++) {
         attending->each[p] = (uint32_t)p;
-        memcpy(attending->query + p * d, view_row(problem->query, list[p]), d * sizeof(float));
+        memcpy(attending->query + p * d, view_row(problem->query, lists->queries.list[p]), d * sizeof(float));
     }
-    attention->query = view_of(attending->query, places, d);
-    attention->queries.list = attending->each;
+    lists->queries.list = attending->each;
+    return problem_of_rows(problem, view_of(attending->query, places, d), problem->key, problem->value);
 }
 
 static size_t clusters_of(const struct places *places, size_t query)
@@ -329,16 +322,16 @@ static void forward(const struct problem *problem, struct view out)
 {
     struct pass pass = {.problem = problem,
                         .saved = saved_on(problem->options, &problem->shape, problem->saved)};
-    struct group_attention attention = open(problem, &pass.saved);
+    struct group_lists lists = lists_of(problem, &pass.saved);
     struct attending attending = attending_on(problem->options, &problem->shape, false, 0, problem->scratch);
     route(&pass);
     if (problem->shape.causal) {
-        group_forward(&attention, out, attending.rest);
+        group_forward(problem, &lists, out, attending.rest);
         return;
     }
     size_t d_v = problem->shape.value_dim;
-    take_places(problem, &pass.saved, &attending, &attention);
-    group_forward(&attention, view_of(pass.saved.attended, attention.sizes.query_places, d_v),
+    const struct problem placed = take_places(problem, &attending, &lists);
+    group_forward(&placed, &lists, view_of(pass.saved.attended, placed.shape.num_queries, d_v),
                   attending.rest);
     for (size_t i = 0; i < out.rows; i++) {
         size_t count = clusters_of(&attending.places, i);
@@ -377,21 +370,22 @@ static void backward(const struct problem *problem, struct view out, struct view
 {
     size_t d = problem->shape.head_dim, n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
-    struct group_attention attention = open(problem, &saved);
-    size_t places = attention.sizes.query_places;
+    struct group_lists lists = lists_of(problem, &saved);
+    size_t places = lists.sizes.query_places;
     struct attending a = attending_on(problem->options, &problem->shape, true, 0, problem->scratch);
-    struct problem_gradients normed = {
-        .query = view_of(a.dquery, n_q, d), .key = view_of(a.dkey, n_k, d), .value = gradients->value};
+    struct problem_gradients normed = *gradients;
+    normed.query = view_of(a.dquery, n_q, d);
+    normed.key = view_of(a.dkey, n_k, d);
     memset(a.dkey, 0, n_k * d * sizeof(float));
     if (problem->shape.causal) {
         memset(a.dquery, 0, n_q * d * sizeof(float));
-        group_backward(&attention, out, dout, &normed, a.rest);
+        group_backward(problem, &lists, out, dout, &normed, a.rest);
     } else {
-        take_places(problem, &saved, &a, &attention);
+        const struct problem placed = take_places(problem, &a, &lists);
         spread(&a, dout);
         memset(a.dplaces, 0, places * d * sizeof(float));
         normed.query = view_of(a.dplaces, places, d);
-        group_backward(&attention, view_of(saved.attended, places, dout.cols),
+        group_backward(&placed, &lists, view_of(saved.attended, places, dout.cols),
                        view_of(a.dattended, places, dout.cols), &normed, a.rest);
         collect(&a, n_q, d);
     }

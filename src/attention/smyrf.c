@@ -23,6 +23,7 @@
 #include "base/random.h"
 #include "parts/groups/group_attention.h"
 #include "parts/groups/score_order.h"
+#include "parts/rows/bounded.h"
 
 struct smyrf_options {
     int64_t cluster_size, rounds;
@@ -46,16 +47,10 @@ static struct group_sizes sizes_of(const void *options, const struct problem_sha
 {
     size_t rounds = rounds_of(options), size = (size_t)((const struct smyrf_options *)options)->cluster_size;
     return (struct group_sizes){
-        .num_queries = shape->num_queries,
-        .num_keys = shape->num_keys,
-        .dim = shape->head_dim,
-        .value_dim = shape->value_dim,
         .query_places = size_product(rounds, shape->num_queries),
         .key_places = size_product(rounds, shape->num_keys),
         .longest_query = shape->num_queries,
         .longest_key = size_min(size, shape->num_keys),
-        .precision = shape->precision,
-        .workers = shape->workers,
     };
 }
 
@@ -120,7 +115,7 @@ static size_t saved_size(const void *options, const struct problem_shape *shape)
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
     struct group_sizes sizes = sizes_of(options, shape);
-    size_t attention = size_max(group_forward_size(&sizes), group_backward_size(&sizes));
+    size_t attention = size_max(group_forward_size(shape, &sizes), group_backward_size(shape, &sizes));
     return size_max(attention, scratch_on(options, shape, NULL, 0).bytes);
 }
 
@@ -216,18 +211,11 @@ static void find_clusters(const struct problem *problem, const struct saved *sav
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static struct group_attention open(const struct problem *problem, const struct saved *saved)
+static struct group_lists lists_of(const struct problem *problem, const struct saved *saved)
 {
-    return (struct group_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
+    return (struct group_lists){
         .sizes = sizes_of(problem->options, &problem->shape),
         .sight = SIGHT_ALL,
-        .large = problem->large,
-        .dropout = problem->dropout,
-        .query = problem->query,
-        .key = problem->key,
-        .value = problem->value,
         .queries = saved->members[QUERIES],
         .keys = saved->members[KEYS],
         .rows = saved->rows,
@@ -237,20 +225,17 @@ static struct group_attention open(const struct problem *problem, const struct s
 static void forward(const struct problem *problem, struct view out)
 {
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
-    struct group_attention attention = open(problem, &saved);
+    struct group_lists lists = lists_of(problem, &saved);
     find_clusters(problem, &saved);
-    group_forward(&attention, out, problem->scratch);
+    group_forward(problem, &lists, out, problem->scratch);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,
                      const struct problem_gradients *gradients)
 {
     struct saved saved = saved_on(problem->options, &problem->shape, problem->saved);
-    struct group_attention attention = open(problem, &saved);
-    group_backward(&attention, out, dout,
-                   &(struct problem_gradients){
-                       .query = gradients->query, .key = gradients->key, .value = gradients->value},
-                   problem->scratch);
+    struct group_lists lists = lists_of(problem, &saved);
+    group_backward(problem, &lists, out, dout, gradients, problem->scratch);
 }
 
 static const struct option_row options[] = {

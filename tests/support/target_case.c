@@ -141,32 +141,38 @@ static void close_slot(void *argument, size_t slot)
     taken->open[slot] = 0;
 }
 
-void target_case_run(const struct target_case *c, struct utility *u)
+void target_case_run(const struct target_case *c, const struct kernels *kernels, struct pool *pool,
+                     struct utility *u)
 {
-    struct taken taken = {.c = c, .workers = u->workers};
-    u->num_queries = c->n[0];
-    u->num_keys = c->n[1];
-    u->dim = c->dim;
+    const struct problem problem = {.kernels =
+                                        kernels != NULL ? kernels : kernels_named(NULL, &(const char *){0}),
+                                    .shape = {.num_queries = c->n[0],
+                                              .num_keys = c->n[1],
+                                              .head_dim = c->dim,
+                                              .workers = (size_t)pool_threads(pool)},
+                                    .query = {c->rows[0], c->n[0], c->dim, c->ld, DTYPE_FLOAT32},
+                                    .key = {c->rows[1], c->n[1], c->dim, c->ld, DTYPE_FLOAT32},
+                                    .pool = pool};
+    struct taken taken = {.c = c, .workers = problem.shape.workers};
     u->num_groups = c->groups;
-    u->query = (struct view){c->rows[0], c->n[0], c->dim, c->ld, DTYPE_FLOAT32};
-    u->key = (struct view){c->rows[1], c->n[1], c->dim, c->ld, DTYPE_FLOAT32};
     u->query_homes = (struct homes){c->start[0], c->group[0]};
     u->key_homes = (struct homes){c->start[1], c->group[1]};
     u->take = take;
     u->close = close_slot;
     u->argument = &taken;
-    size_t floats = utility_size(u) / sizeof(float);
+    size_t floats = utility_size(&problem.shape, u) / sizeof(float);
     float *scratch = guard_floats(floats);
     memset(scratch, 0xff, floats * sizeof *scratch);
-    utility_targets(u, scratch);
+    utility_targets(&problem, u, scratch);
     guard_free(scratch, floats);
     assert_int_equal(taken.passed[0], c->end - c->first);
     assert_int_equal(taken.passed[1], c->n[1]);
 }
 
-void target_case_check(const struct target_case *c, struct utility *u, double bound, const char *what)
+void target_case_check(const struct target_case *c, const struct kernels *kernels, struct utility *u,
+                       double bound, const char *what)
 {
-    target_case_run(c, u);
+    target_case_run(c, kernels, NULL, u);
     for (size_t s = 0; s < 2; s++)
         check_near_all(c->given[s], c->want[s], c->n[s] * c->groups, bound, what);
 }

@@ -32,9 +32,11 @@ double target_case_dot(const struct target_case *c, size_t i, size_t j);
 void target_case_want(const struct target_case *c, const double *a, const double *of_keys);
 
 /* Sets the operands in u, runs it in scratch that ends at an unmapped page, and checks the calls of `take`
-   and `close`. */
-void target_case_run(const struct target_case *c, struct utility *u);
-/* The same, and compares. */
-void target_case_check(const struct target_case *c, struct utility *u, double bound, const char *what);
+   and `close`. kernels NULL: the best; pool NULL: one thread. */
+void target_case_run(const struct target_case *c, const struct kernels *kernels, struct pool *pool,
+                     struct utility *u);
+/* The same on one thread, and compares. */
+void target_case_check(const struct target_case *c, const struct kernels *kernels, struct utility *u,
+                       double bound, const char *what);
 
 #endif

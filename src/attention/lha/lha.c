@@ -23,60 +23,29 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "parts/features/random_features.h"
-
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    return in_groups_refuse(options, shape);
-}
-
-static size_t saved_size(const void *options, const struct problem_shape *shape)
-{
-    struct grouped grouped = in_groups(options, shape);
-    return grouped_saved_size(&grouped);
-}
+#include "parts/inspect/inspection.h"
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
 {
-    struct grouped grouped = in_groups(options, shape);
-    size_t attention = grouped_scratch_size(&grouped), loss = lha_loss_size(options, shape);
-    return lha_scratch_on(options, shape, attention > loss ? attention : loss, NULL).bytes;
-}
-
-/* ---- forward and backward ------------------------------------------------------------------------------ */
-
-/* With the score function; its memory is in the scratch. */
-static struct grouped open_grouped(const struct problem *problem, struct lha_scratch *scratch,
-                                   struct lha_scorer *scorer)
-{
-    struct grouped grouped = in_groups_open(problem->options, problem);
-    *scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch);
-    *scorer = (struct lha_scorer){.problem = problem,
-                                  .scratch = scratch,
-                                  .hashes = lha_open_hashes(problem, scratch),
-                                  .joint = grouped.joint,
-                                  .query = problem->query,
-                                  .key = problem->key};
-    grouped.score = lha_score;
-    grouped.argument = scorer;
-    grouped.scratch = scratch->rest;
-    return grouped;
+    return size_max(grouping_scratch_size(options, shape, &lha_scores), lha_loss_size(options, shape));
 }
 
 static void forward(const struct problem *problem, struct view out)
 {
-    struct lha_scratch scratch;
-    struct lha_scorer scorer;
-    struct grouped grouped = open_grouped(problem, &scratch, &scorer);
-    grouped_forward(&grouped, out);
+    grouping_forward(problem, &lha_scores, out);
 }
 
-static void backward(const struct problem *problem, struct view out, struct view dout,
-                     const struct problem_gradients *gradients)
+static size_t inspect_size(const void *options, const struct problem_shape *shape)
 {
-    struct grouped grouped = in_groups_open(problem->options, problem);
-    grouped.scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch).rest;
-    in_groups_backward(&grouped, out, dout, gradients);
+    return size_max(inspection_scratch_size(options, shape, &lha_scores), lha_loss_size(options, shape));
 }
+
+static void inspect(const struct problem *problem, struct inspection *inspection)
+{
+    inspection_inspect(problem, &lha_scores, inspection);
+}
+
+/* ---- the loss and its features ------------------------------------------------------------------------- */
 
 static double loss_share(const void *options)
 {
@@ -104,22 +73,6 @@ static void prepare(const struct preparation *preparation)
         features_draw(preparation->kernels, preparation->pool, lha_directions(lha), preparation->head_dim,
                       random_key(preparation->call_key, RANDOM_FEATURES, 0), preparation->shared,
                       preparation->scratch);
-}
-
-/* ---- inspection ---------------------------------------------------------------------------------------- */
-
-static size_t inspect_size(const void *options, const struct problem_shape *shape)
-{
-    struct grouped grouped = in_groups(options, shape);
-    return in_groups_inspect_size(&grouped, scratch_size(options, shape));
-}
-
-static void inspect(const struct problem *problem, struct inspection *inspection)
-{
-    struct lha_scratch scratch;
-    struct lha_scorer scorer;
-    struct grouped grouped = open_grouped(problem, &scratch, &scorer);
-    in_groups_inspect(&grouped, problem, scratch_size(problem->options, &problem->shape), inspection);
 }
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
@@ -240,11 +193,11 @@ const struct mechanism mechanism_lha = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
+    .host = {grouping_refuse, grouping_saved_size, scratch_size, forward, grouping_backward},
     .params = params,
     .preparation = &(const struct preparation_facet){shared_size, prepare_scratch_size, prepare},
     .own_loss = &(const struct own_loss_facet){lha_loss, loss_share},
-    .inspection = &(const struct inspection_facet){in_groups_count, inspect_size, inspect},
+    .inspection = &(const struct inspection_facet){grouping_count, inspect_size, inspect},
     .ranks = &(const struct implementation){lha_ranks_refuse, lha_ranks_saved_size, lha_ranks_scratch_size,
                                             lha_ranks_forward, lha_ranks_backward},
 };

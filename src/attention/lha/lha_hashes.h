@@ -5,7 +5,8 @@
 #ifndef ATTENTION_LHA_HASHES_H
 #define ATTENTION_LHA_HASHES_H
 
-#include "attention/in_groups.h"
+#include "attention/mechanism.h"
+#include "parts/groups/grouping.h"
 #include "parts/groups/hash_function.h"
 
 enum lha_hash { HASH_BY_MODE, HASH_LINEAR, HASH_SHARED, HASH_MLP };
@@ -29,7 +30,7 @@ size_t lha_width(const struct lha_options *options);
 /* Groups of all rounds: the columns of the scores. */
 static inline size_t lha_groups(const struct lha_options *options)
 {
-    return in_groups_count(&options->grouping);
+    return grouping_count(&options->grouping);
 }
 
 static inline size_t lha_rounds(const struct lha_options *options)
@@ -37,40 +38,22 @@ static inline size_t lha_rounds(const struct lha_options *options)
     return (size_t)options->grouping.rounds;
 }
 
-struct lha_scratch {
-    float *effective;                     /* (2, d, B): mixed kernels of queries and keys, with hash shared */
-    float *hidden;                        /* (workers, SCORE_ROWS, width) */
-    size_t effective_count, hidden_count; /* per side, per worker */
-    void *rest;                           /* memory of grouped, or of the loss */
-    size_t bytes;
-};
-
-/* Scratch with `rest` bytes for grouped or the loss. */
-struct lha_scratch lha_scratch_on(const struct lha_options *options, const struct problem_shape *shape,
-                                  size_t rest, void *block);
-
-struct lha_hashes {
-    struct hash_function query, key;
-};
-
-/* With the parameters of the problem; shared kernels are mixed in the scratch. */
-struct lha_hashes lha_open_hashes(const struct problem *problem, const struct lha_scratch *scratch);
-
+/* The hashes of a problem, and the rows that they score. */
 struct lha_scorer {
     const struct problem *problem;
-    const struct lha_scratch *scratch;
-    struct lha_hashes hashes;
+    struct hash_function query_hash, key_hash;
     bool joint;
-    struct view query, key; /* the rows it scores: those of the problem, or a sample */
+    struct view query, key; /* those of the problem, or a sample */
+    float *hidden;          /* (workers, SCORE_ROWS, width) */
+    size_t hidden_count;    /* per worker */
 };
 
-static inline const float *lha_row(struct view rows, size_t i)
-{
-    return view_row(rows, i);
-}
+/* Where the scores of lha come from. */
+extern const struct score_source lha_scores;
 
-/* The function for grouped.score; its argument is a scorer. */
-void lha_score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
-               int worker);
+/* Its functions. Shared kernels are mixed in the memory. */
+size_t lha_scorer_size(const void *options, const struct problem_shape *shape);
+const void *lha_scorer_open(const struct problem *problem, void *memory);
+void lha_score(const void *scorer, enum group_side side, size_t first, size_t count, float *z, int worker);
 
 #endif

@@ -1,4 +1,4 @@
-/* See the header.
+/* Candidates of the ranks, and the choice among them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_lists.h"
 
@@ -56,7 +56,7 @@ struct lha_lists lha_lists_on(const struct grouped *grouped, const struct proble
     lists.picks = arena_take(&arena, size_product(lists.workers, capacity), sizeof *lists.picks);
     lists.out = arena_take(&arena, ranks, sizeof *lists.out);
     lists.in = arena_take(&arena, ranks, sizeof *lists.in);
-    lists.work = arena_take(&arena, grouped_whole_size(grouped), 1);
+    lists.work = arena_take(&arena, grouped_whole_size(shape, grouped), 1);
     lists.bytes = arena.used;
     return lists;
 }
@@ -64,46 +64,46 @@ struct lha_lists lha_lists_on(const struct grouped *grouped, const struct proble
 static void sum_over_ranks(void *argument, float *x, size_t n)
 {
     const struct lha_lists *lists = argument;
-    row_ranks_sum(lists->ranks, lists->pool, x, n, lists->sum_scratch);
+    row_ranks_sum(lists->problem->ranks, lists->problem->pool, x, n, lists->sum_scratch);
 }
 
 void lha_lists_open(struct lha_lists *lists, const struct problem *problem)
 {
-    lists->ranks = problem->ranks;
-    lists->pool = problem->pool;
+    lists->problem = problem;
     lists->across = (struct grouped_across){problem->shape.total_rows, sum_over_ranks, lists};
 }
 
 static size_t first_token(const struct lha_lists *lists)
 {
     size_t first, end;
-    comm_span(lists->ranks->comm, lists->across.total, &first, &end);
+    comm_span(lists->problem->ranks->comm, lists->across.total, &first, &end);
     return first;
 }
 
 /* The choices of this rank's rows, among those of all. */
-static void choose(const struct lha_lists *lists, const struct grouped *grouped, enum grouped_side side,
+static void choose(const struct lha_lists *lists, const struct grouped *grouped, enum group_side side,
                    bool whole)
 {
     size_t rounds = grouped->rounds;
     const struct grouped_found found = {.choice = lists->choice + first_token(lists) * rounds};
-    grouped_find(grouped, side, whole, &found, lists->work);
-    row_ranks_gather(lists->ranks, lists->choice, lists->across.total * rounds * sizeof *lists->choice,
-                     rounds * sizeof *lists->choice);
+    grouped_find(lists->problem, grouped, side, whole, &found, lists->work);
+    row_ranks_gather(lists->problem->ranks, lists->choice,
+                     lists->across.total * rounds * sizeof *lists->choice, rounds * sizeof *lists->choice);
 }
 
-bool lha_lists_choose(const struct lha_lists *lists, const struct grouped *grouped, enum grouped_side side)
+bool lha_lists_choose(const struct lha_lists *lists, const struct grouped *grouped, enum group_side side)
 {
     choose(lists, grouped, side, true);
-    return lists->ranks->status == HASHATTN_OK;
+    return lists->problem->ranks->status == HASHATTN_OK;
 }
 
 /* Sends the best tokens of this rank to the owners of the lists; once for tokens, once for scores, which are
    numbers of 4 bytes both. */
 static void trade(const struct lha_lists *lists, const struct grouped *grouped, void *from, void *to)
 {
-    size_t ranks = row_ranks_count(lists->ranks), rank = (size_t)comm_rank(lists->ranks->comm), first,
-           total = lists->across.total, own = candidates_of(grouped, ranks, rank, total),
+    size_t ranks = row_ranks_count(lists->problem->ranks),
+           rank = (size_t)comm_rank(lists->problem->ranks->comm), first, total = lists->across.total,
+           own = candidates_of(grouped, ranks, rank, total),
            owned = owned_lists(grouped, ranks, rank, &first);
     char *at = to;
     for (size_t r = 0; r < ranks; r++) {
@@ -114,7 +114,7 @@ static void trade(const struct lha_lists *lists, const struct grouped *grouped, 
         lists->in[r] = (struct row_piece){at, size};
         at += size;
     }
-    row_ranks_exchange(lists->ranks, lists->out, lists->in);
+    row_ranks_exchange(lists->problem->ranks, lists->out, lists->in);
 }
 
 struct picking {
@@ -131,7 +131,7 @@ static void pick_list(void *argument, size_t index, int worker)
     const struct picking *picking = argument;
     const struct lha_lists *lists = picking->lists;
     const struct grouped *grouped = picking->grouped;
-    size_t ranks = row_ranks_count(lists->ranks), total = lists->across.total,
+    size_t ranks = row_ranks_count(lists->problem->ranks), total = lists->across.total,
            all = all_candidates(grouped, ranks, total), capacity = lha_lists_capacity(grouped, total);
     uint32_t *tokens = lists->list_tokens + (size_t)worker * all,
              *picks = lists->picks + (size_t)worker * capacity;
@@ -143,46 +143,46 @@ static void pick_list(void *argument, size_t index, int worker)
         at += count;
         block += picking->owned * count;
     }
-    topk_select(grouped->kernels, scores, all, capacity, picks);
+    topk_select(lists->problem->kernels, scores, all, capacity, picks);
     uint32_t *list = picking->members->list + (picking->first + index) * capacity;
     for (size_t i = 0; i < capacity; i++)
         list[i] = tokens[picks[i]];
 }
 
-static void pick(const struct lha_lists *lists, const struct grouped *grouped, enum grouped_side side,
+static void pick(const struct lha_lists *lists, const struct grouped *grouped, enum group_side side,
                  bool whole, const struct members *members)
 {
-    size_t ranks = row_ranks_count(lists->ranks), rank = (size_t)comm_rank(lists->ranks->comm),
-           total = lists->across.total, capacity = lha_lists_capacity(grouped, total),
-           num_lists = grouped_lists(grouped);
+    size_t ranks = row_ranks_count(lists->problem->ranks),
+           rank = (size_t)comm_rank(lists->problem->ranks->comm), total = lists->across.total,
+           capacity = lha_lists_capacity(grouped, total), num_lists = grouped_lists(grouped);
     const struct grouped_found found = {.tokens = lists->tokens,
                                         .scores = lists->scores,
                                         .count = candidates_of(grouped, ranks, rank, total)};
-    grouped_find(grouped, side, whole, &found, lists->work);
+    grouped_find(lists->problem, grouped, side, whole, &found, lists->work);
     for (size_t i = 0; i < num_lists * found.count; i++)
         lists->tokens[i] += (uint32_t)first_token(lists);
     trade(lists, grouped, lists->tokens, lists->come_tokens);
     trade(lists, grouped, lists->scores, lists->come_scores);
     struct picking picking = {lists, grouped, members, 0, 0};
     picking.owned = owned_lists(grouped, ranks, rank, &picking.first);
-    pool_run(lists->pool, pick_list, &picking, picking.owned);
-    row_ranks_gather(lists->ranks, members->list, num_lists * capacity * sizeof *members->list,
+    pool_run(lists->problem->pool, pick_list, &picking, picking.owned);
+    row_ranks_gather(lists->problem->ranks, members->list, num_lists * capacity * sizeof *members->list,
                      capacity * sizeof *members->list);
     for (size_t l = 0; l <= num_lists; l++)
         members->start[l] = (uint32_t)(l * capacity);
 }
 
-bool lha_lists_agree(const struct lha_lists *lists, const struct grouped *grouped, enum grouped_side side,
+bool lha_lists_agree(const struct lha_lists *lists, const struct grouped *grouped, enum group_side side,
                      bool whole, const struct members *members)
 {
     if (grouped->by_token && !whole) {
         choose(lists, grouped, side, false);
-        if (lists->ranks->status == HASHATTN_OK)
+        if (lists->problem->ranks->status == HASHATTN_OK)
             members_by_token(members, lists->choice, lists->across.total, grouped->rounds);
     } else {
         pick(lists, grouped, side, whole, members);
     }
-    return lists->ranks->status == HASHATTN_OK;
+    return lists->problem->ranks->status == HASHATTN_OK;
 }
 
 struct lha_lists_saved lha_lists_saved_on(const struct grouped *grouped, const struct problem_shape *shape,

@@ -12,11 +12,11 @@
 #ifndef ATTENTION_LHA_LISTS_H
 #define ATTENTION_LHA_LISTS_H
 
-#include "attention/in_groups.h"
+#include "attention/mechanism.h"
+#include "parts/groups/grouping.h"
 
 struct lha_lists {
-    struct row_ranks *ranks;
-    struct pool *pool;
+    const struct problem *problem;
     struct grouped_across across; /* for grouped */
     /* scratch */
     void *sum_scratch;          /* of sums of up to most_summed floats */
@@ -34,10 +34,10 @@ struct lha_lists {
     size_t bytes;
 };
 
-/* Takes the memory. grouped: of this rank's rows. most_summed: the most floats that are summed at once. */
+/* Takes the memory. most_summed: the most floats that are summed at once. */
 struct lha_lists lha_lists_on(const struct grouped *grouped, const struct problem_shape *shape,
                               size_t most_summed, void *block);
-/* To be used with problem->ranks from here on; the struct must stay where it is. */
+/* Of this problem from here on; the struct must stay where it is. */
 void lha_lists_open(struct lha_lists *lists, const struct problem *problem);
 
 /* The capacity of a group in the whole sequence. */
@@ -45,10 +45,10 @@ size_t lha_lists_capacity(const struct grouped *grouped, size_t total);
 
 /* The lists of a side, (places of the whole sequence), as grouped_members, or with `whole` grouped_whole,
    would make them. Returns `false` after a failure of the ranks: then the lists are not to be used. */
-bool lha_lists_agree(const struct lha_lists *lists, const struct grouped *grouped, enum grouped_side side,
+bool lha_lists_agree(const struct lha_lists *lists, const struct grouped *grouped, enum group_side side,
                      bool whole, const struct members *members);
 /* lists->choice becomes the choice of grouped_whole for the whole sequence. */
-bool lha_lists_choose(const struct lha_lists *lists, const struct grouped *grouped, enum grouped_side side);
+bool lha_lists_choose(const struct lha_lists *lists, const struct grouped *grouped, enum group_side side);
 
 /* What forward over shared rows leaves for backward and the loss: the lists, and numbers of softmax. */
 struct lha_lists_saved {

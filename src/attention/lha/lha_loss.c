@@ -11,8 +11,8 @@
 #include "parts/targets/row_sample.h"
 #include "parts/targets/utility.h"
 
-/* Scratch of the loss, in addition to the kernels and the hidden units of lha_scratch. */
 struct loss_scratch {
+    void *scorer;
     float *query, *key; /* (n, d) each: normed rows, with mode released; no queries if sampled */
     void *norm;         /* (workers, plain_norm_size) */
     struct homes query_homes, key_homes;
@@ -26,7 +26,7 @@ struct loss_scratch {
     struct lha_lists ranks_lists; /* with ranks */
     float *largest;               /* with ranks: (ranks, S or 2) */
     struct row_piece *out, *in;   /* with ranks: (ranks) each */
-    float *dhash;                 /* gradient of effective kernels, with hash shared */
+    float *dhash;                 /* gradient of mixed kernels, with hash shared */
     void *work;                   /* for the scores of find_homes, then for the targets */
     unsigned char *slots;         /* (workers, slot_bytes) */
     size_t slot_bytes, bytes;
@@ -95,19 +95,22 @@ static size_t rows_of_all(const struct problem_shape *shape, size_t here)
 /* Stands for what is set when the ranks are known. */
 static const struct utility_across some_across;
 
+/* The rows that targets are computed from. */
+static struct problem_shape shape_of_targets(const struct lha_options *options,
+                                             const struct problem_shape *shape)
+{
+    size_t queries = lha_by_features(options) ? shape->num_queries : rows_of_all(shape, shape->num_queries);
+    return shape_of_rows(shape, targets_of_queries(options, queries), shape->num_keys);
+}
+
 /* The fields that its size depends on. */
 static struct utility utility_of(const struct lha_options *options, const struct problem_shape *shape)
 {
     bool released = options->grouping.mode == MODE_RELEASED;
-    size_t queries = lha_by_features(options) ? shape->num_queries : rows_of_all(shape, shape->num_queries);
-    return (struct utility){.num_queries = targets_of_queries(options, queries),
-                            .across = shape->ranks > 1 ? &some_across : NULL,
-                            .num_keys = shape->num_keys,
-                            .dim = shape->head_dim,
+    return (struct utility){.across = shape->ranks > 1 ? &some_across : NULL,
                             .num_groups = lha_groups(options),
                             .num_features = lha_by_features(options) ? (size_t)options->num_features : 0,
                             .both_signs = options->both_signs != 0,
-                            .workers = shape->workers,
                             .swapped = released,
                             .twice_scaled = released};
 }
@@ -124,9 +127,11 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     struct loss_scratch scratch = {0};
     struct arena arena = arena_on(block);
     struct utility utility = utility_of(options, shape);
-    struct grouped grouped = in_groups(&options->grouping, shape);
+    const struct problem_shape targets_shape = shape_of_targets(options, shape);
+    struct grouped grouped = grouping_of(&options->grouping, shape);
     size_t n_q = shape->num_queries, n_k = shape->num_keys, d = shape->head_dim;
     size_t all_q = rows_of_all(shape, n_q), all_k = rows_of_all(shape, n_k), most = size_max(all_q, all_k);
+    scratch.scorer = arena_take(&arena, lha_scorer_size(options, shape), 1);
     if (options->grouping.mode == MODE_RELEASED) {
         scratch.query = arena_take(&arena, is_sampled(options) ? 0 : size_product(n_q, d), sizeof(float));
         scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
@@ -135,7 +140,7 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     scratch.query_homes = homes_take(&arena, all_q, most_homes(&grouped, all_q));
     scratch.key_homes = homes_take(&arena, all_k, most_homes(&grouped, all_k));
     if (is_sampled(options)) {
-        size_t samples = utility.num_queries;
+        size_t samples = targets_shape.num_queries;
         scratch.sample = arena_take(&arena, samples, sizeof *scratch.sample);
         scratch.weights = arena_take(&arena, samples, sizeof *scratch.weights);
         scratch.attending = arena_take(&arena, size_product(samples, d), sizeof(float));
@@ -151,17 +156,17 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
     scratch.slot_bytes = loss_slot_on(options, d, NULL).bytes;
     scratch.slots = arena_take(&arena, shape->workers, scratch.slot_bytes);
     if (shape->ranks > 1) {
-        size_t summed = lha_by_features(options) ? utility.num_features : utility.num_queries;
+        size_t summed = lha_by_features(options) ? utility.num_features : targets_shape.num_queries;
         scratch.ranks_lists = lha_lists_on(&grouped, shape, size_product(summed, lha_groups(options)), NULL);
         scratch.ranks_lists = lha_lists_on(&grouped, shape, size_product(summed, lha_groups(options)),
                                            arena_take(&arena, scratch.ranks_lists.bytes, 1));
-        scratch.largest =
-            arena_take(&arena, shape->ranks, size_product(size_max(utility.num_queries, 2), sizeof(float)));
+        scratch.largest = arena_take(&arena, shape->ranks,
+                                     size_product(size_max(targets_shape.num_queries, 2), sizeof(float)));
         scratch.out = arena_take(&arena, shape->ranks, sizeof *scratch.out);
         scratch.in = arena_take(&arena, shape->ranks, sizeof *scratch.in);
     }
-    size_t whole = grouped_whole_size(&grouped), targets = utility_size(&utility);
-    scratch.work = arena_take(&arena, whole > targets ? whole : targets, 1);
+    size_t whole = grouped_whole_size(shape, &grouped), targets = utility_size(&targets_shape, &utility);
+    scratch.work = arena_take(&arena, size_max(whole, targets), 1);
     scratch.bytes = arena.used;
     return scratch;
 }
@@ -192,8 +197,8 @@ static void hash_gradient(const struct hash_function *hash, const struct loss_sl
 {
     size_t matrix = hash_first_count(hash->dim, hash->width, hash->num_groups);
     if (hash->width > 0)
-        hash_hidden(hash, lha_row(rows, first), rows.stride, count, hidden);
-    hash_backward(hash, lha_row(rows, first), rows.stride, count, own->dz, hidden, own->dhidden, to,
+        hash_hidden(hash, view_row(rows, first), rows.stride, count, hidden);
+    hash_backward(hash, view_row(rows, first), rows.stride, count, own->dz, hidden, own->dhidden, to,
                   to + matrix);
 }
 
@@ -223,12 +228,12 @@ static void take_targets(void *argument, enum utility_side side, size_t first, s
     *own.total += sum / n;
     if (loss->dhash == NULL)
         return;
-    float *hidden = scorer->scratch->hidden + slot * scorer->scratch->hidden_count,
+    float *hidden = scorer->hidden + slot * scorer->hidden_count,
           *dkey_hash = own.dhash + hashes_count(options, problem->shape.head_dim) / 2;
     if (queries || joint)
-        hash_gradient(&scorer->hashes.query, &own, hidden, scorer->query, first, count, own.dhash);
+        hash_gradient(&scorer->query_hash, &own, hidden, scorer->query, first, count, own.dhash);
     if (!queries || joint)
-        hash_gradient(&scorer->hashes.key, &own, hidden, scorer->key, first, count, dkey_hash);
+        hash_gradient(&scorer->key_hash, &own, hidden, scorer->key, first, count, dkey_hash);
 }
 
 static void open_slot(const struct loss *loss, size_t slot)
@@ -256,9 +261,9 @@ static void close_slot(void *argument, size_t slot)
    (paper). Causal problems also use groups chosen over the whole sequence: if each token counted for the
    group that it chose itself, putting all tokens into one group would be a fixed point. Only the targets of
    the hashes look ahead here. */
-static void find_homes(const struct grouped *grouped, const struct loss_scratch *scratch,
-                       enum grouped_side side, const struct members *taken, const struct homes *homes,
-                       size_t n, bool released)
+static void find_homes(const struct problem *problem, const struct grouped *grouped,
+                       const struct loss_scratch *scratch, enum group_side side, const struct members *taken,
+                       const struct homes *homes, size_t n, bool released)
 {
     if (released && !grouped->by_token) {
         homes_by_lists(homes, taken, n);
@@ -272,8 +277,8 @@ static void find_homes(const struct grouped *grouped, const struct loss_scratch 
             homes_by_choice(homes, lists->choice, n, grouped->rounds);
         return;
     }
-    grouped_whole(grouped, side, released ? &scratch->lists : NULL, released ? NULL : scratch->choice,
-                  scratch->work);
+    grouped_whole(problem, grouped, side, released ? &scratch->lists : NULL,
+                  released ? NULL : scratch->choice, scratch->work);
     if (released)
         homes_by_lists(homes, &scratch->lists, n);
     else
@@ -333,11 +338,13 @@ static void share_sample(const struct problem *problem, const struct loss_scratc
 }
 
 /* Replaces the queries by the sample that has targets: their rows for attention and for the hashes, and
-   their groups. With ranks: the former of all queries, the latter of those that are here. */
-static void take_sample(const struct problem *problem, const struct loss_scratch *own,
-                        struct utility *utility, struct lha_scorer *sample, struct utility_across *across)
+   their groups. With ranks: the former of all queries, the latter of those that are here. Returns the rows
+   that attend. */
+static struct view take_sample(const struct problem *problem, const struct loss_scratch *own, size_t count,
+                               struct utility *utility, struct lha_scorer *sample,
+                               struct utility_across *across)
 {
-    size_t d = problem->shape.head_dim, count = utility->num_queries, row = 0, end_row, first, end;
+    size_t d = problem->shape.head_dim, row = 0, end_row, first, end;
     size_t total = rows_of_all(&problem->shape, problem->shape.num_queries);
     row_sample_draw(random_key(problem->random_key, RANDOM_TARGETS, 0), total, count, own->sample,
                     own->weights);
@@ -357,12 +364,12 @@ static void take_sample(const struct problem *problem, const struct loss_scratch
         share_sample(problem, own, count);
     across->first = first;
     across->end = end;
-    utility->query = view_of(own->attending, count, d);
     utility->query_homes = own->sample_homes;
     utility->query_weights = own->weights;
     sample->query = view_of(own->hashed, count, d);
     if (sample->joint)
         sample->key = view_of(own->paired, count, d);
+    return view_of(own->attending, count, d);
 }
 
 /* What utility_across calls: sums and maxima over the ranks. */
@@ -375,7 +382,7 @@ static void sum_targets(void *argument, float *x, size_t n)
 static void largest_targets(void *argument, float *x, size_t n)
 {
     const struct loss_scratch *own = argument;
-    row_ranks_largest(own->ranks_lists.ranks, x, n, own->largest);
+    row_ranks_largest(own->ranks_lists.problem->ranks, x, n, own->largest);
 }
 
 /* The groups of this rank's rows. */
@@ -400,16 +407,16 @@ static void find_all_homes(const struct problem *problem, const struct grouped *
         struct lha_lists_saved saved = lha_lists_saved_on(grouped, shape, problem->saved);
         queries = saved.queries, keys = saved.keys;
     } else {
-        struct grouped_saved saved = grouped_saved(grouped);
+        struct grouped_saved saved = grouped_saved_on(shape, grouped, problem->saved);
         queries = saved.queries, keys = saved.keys;
     }
-    find_homes(grouped, own, SIDE_QUERIES, &queries, &own->query_homes,
+    find_homes(problem, grouped, own, SIDE_QUERIES, &queries, &own->query_homes,
                rows_of_all(shape, shape->num_queries), released);
     if (grouped->joint)
         own->key_homes = own->query_homes;
     else
-        find_homes(grouped, own, SIDE_KEYS, &keys, &own->key_homes, rows_of_all(shape, shape->num_keys),
-                   released);
+        find_homes(problem, grouped, own, SIDE_KEYS, &keys, &own->key_homes,
+                   rows_of_all(shape, shape->num_keys), released);
 }
 
 static bool ranks_failed(const struct problem *problem)
@@ -421,26 +428,20 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
 {
     const struct lha_options *options = problem->options;
     const struct problem_shape *shape = &problem->shape;
-    struct lha_scratch scratch = lha_scratch_on(options, shape, 0, problem->scratch);
-    struct loss_scratch own = loss_scratch_on(options, shape, scratch.rest);
-    struct grouped grouped = in_groups_open(&options->grouping, problem);
-    struct lha_scorer scorer = {.problem = problem,
-                                .scratch = &scratch,
-                                .hashes = lha_open_hashes(problem, &scratch),
-                                .joint = grouped.joint,
-                                .query = problem->query,
-                                .key = problem->key};
-    struct lha_scorer sample = scorer;
+    struct loss_scratch own = loss_scratch_on(options, shape, problem->scratch);
+    const struct lha_scorer *scorer = lha_scorer_open(problem, own.scorer);
+    struct lha_scorer sample = *scorer;
+    struct grouped grouped = grouping_of(&options->grouping, shape);
     struct utility utility = utility_of(options, shape);
     struct utility_across across = {.sum = sum_targets, .largest = largest_targets, .argument = &own};
-    struct loss loss = {.scorer = &scorer,
+    size_t samples = shape_of_targets(options, shape).num_queries;
+    struct loss loss = {.scorer = scorer,
                         .sample = &sample,
                         .scratch = &own,
-                        .num_queries = is_sampled(options) ? utility.num_queries
-                                                           : rows_of_all(shape, shape->num_queries),
+                        .num_queries = is_sampled(options) ? samples : rows_of_all(shape, shape->num_queries),
                         .num_keys = rows_of_all(shape, shape->num_keys)};
     grouped.score = lha_score;
-    grouped.argument = &scorer;
+    grouped.scorer = scorer;
     if (shape->ranks > 1) {
         lha_lists_open(&own.ranks_lists, problem);
         grouped.across = &own.ranks_lists.across;
@@ -451,15 +452,13 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
     find_all_homes(problem, &grouped, &own);
     if (ranks_failed(problem))
         return 0;
-    utility.kernels = problem->kernels;
-    utility.pool = problem->pool;
-    if (!is_sampled(options))
-        utility.query = attending(problem, &own, problem->query, own.query);
-    utility.key = attending(problem, &own, problem->key, own.key);
+    struct view query = is_sampled(options) ? problem->query
+                                            : attending(problem, &own, problem->query, own.query),
+                key = attending(problem, &own, problem->key, own.key);
     utility.query_homes = is_sampled(options) ? own.query_homes : homes_here(problem, own.query_homes);
     utility.key_homes = homes_here(problem, own.key_homes);
     if (is_sampled(options))
-        take_sample(problem, &own, &utility, &sample, &across);
+        query = take_sample(problem, &own, samples, &utility, &sample, &across);
     utility.directions = problem->shared;
     utility.take = take_targets;
     utility.close = close_slot;
@@ -471,7 +470,8 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
         loss.dhash = own.dhash;
         memset(own.dhash, 0, hashes_count(options, shape->head_dim) * sizeof(float));
     }
-    utility_targets(&utility, own.work);
+    const struct problem targets = problem_of_rows(problem, query, key, problem->value);
+    utility_targets(&targets, &utility, own.work);
     if (gradients->params != NULL && lha_hash_kind(options) == HASH_SHARED)
         share_gradients(problem, &own, gradients->params);
     return loss.total;

@@ -20,7 +20,7 @@ bool lha_by_features(const struct lha_options *options);
 /* The directions of these features. */
 size_t lha_directions(const struct lha_options *options);
 
-/* Bytes in addition to those of lha_scratch_on. */
+/* Bytes of its scratch. */
 size_t lha_loss_size(const struct lha_options *options, const struct problem_shape *shape);
 
 /* `compute` of own_loss_facet. */

@@ -7,6 +7,7 @@
 
 #include "attention/lha/lha_loss.h"
 #include "attention/lha/lha_trade.h"
+#include "parts/groups/group_attention.h"
 #include "parts/groups/group_attention_rows.h"
 #include "parts/rows/plain_norm.h"
 
@@ -18,7 +19,7 @@ static size_t all_places(const struct grouped *grouped, const struct problem_sha
 
 size_t lha_ranks_saved_size(const void *options, const struct problem_shape *shape)
 {
-    struct grouped grouped = in_groups(options, shape);
+    struct grouped grouped = grouping_of(options, shape);
     return lha_lists_saved_on(&grouped, shape, NULL).bytes;
 }
 
@@ -35,33 +36,19 @@ struct trade {
     size_t bytes;
 };
 
-/* Sizes for `rows` queries and keys, of which there are so many places. */
+/* Sizes of groups with so many places. */
 static struct group_sizes sizes_of(const struct grouped *grouped, const struct problem_shape *shape,
-                                   size_t query_rows, size_t key_rows, size_t query_places, size_t key_places)
+                                   size_t query_places, size_t key_places)
 {
     size_t total = shape->total_rows;
     size_t longest = grouped->by_token ? total : lha_lists_capacity(grouped, total);
-    return (struct group_sizes){.num_queries = query_rows,
-                                .num_keys = key_rows,
-                                .dim = grouped->dim,
-                                .value_dim = grouped->value_dim,
-                                .query_places = query_places,
-                                .key_places = key_places,
-                                .longest_query = longest,
-                                .longest_key = longest,
-                                .precision = grouped->precision,
-                                .norm = grouped->norm,
-                                .workers = grouped->workers};
+    return (struct group_sizes){query_places, key_places, longest, longest, grouped->norm};
 }
 
 /* Memory of rows only: no group is computed. */
-static struct group_sizes sizes_of_rows(const struct grouped *grouped, const struct problem_shape *shape,
-                                        size_t query_places, size_t key_places)
+static struct group_sizes sizes_of_rows(size_t query_places, size_t key_places, bool norm)
 {
-    struct group_sizes sizes =
-        sizes_of(grouped, shape, shape->num_queries, shape->num_keys, query_places, key_places);
-    sizes.longest_query = sizes.longest_key = 0;
-    return sizes;
+    return (struct group_sizes){query_places, key_places, 0, 0, norm};
 }
 
 static struct trade trade_on(const struct grouped *grouped, const struct problem_shape *shape, bool backward,
@@ -71,8 +58,9 @@ static struct trade trade_on(const struct grouped *grouped, const struct problem
     struct arena arena = arena_on(block);
     size_t d = shape->head_dim, d_v = shape->value_dim, places = all_places(grouped, shape),
            lists = grouped_lists(grouped);
-    struct group_sizes owned = sizes_of(grouped, shape, places, places, places, places),
-                       own = sizes_of_rows(grouped, shape, places, places);
+    struct problem_shape of_places = shape_of_rows(shape, places, places);
+    struct group_sizes owned = sizes_of(grouped, shape, places, places),
+                       own = sizes_of_rows(places, places, grouped->norm);
     /* Queries bring dout and three numbers in backward; in forward, d_v + 2 floats return for each. */
     size_t wide = backward ? size_sum(size_sum(d, d_v), 3) : size_max(d, size_sum(d_v, 2));
     trade.queries = lha_side_take(&arena, lists, places, shape->ranks, wide);
@@ -87,21 +75,41 @@ static struct trade trade_on(const struct grouped *grouped, const struct problem
         trade.dkey = arena_take(&arena, size_product(shape->num_keys, d), sizeof(float));
         trade.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
-    trade.owned_work =
-        arena_take(&arena, backward ? group_backward_size(&owned) : group_forward_size(&owned), 1);
-    trade.own_work = arena_take(&arena, backward ? group_backward_size(&own) : group_forward_size(&own), 1);
+    trade.owned_work = arena_take(
+        &arena, backward ? group_backward_size(&of_places, &owned) : group_forward_size(&of_places, &owned),
+        1);
+    trade.own_work =
+        arena_take(&arena, backward ? group_backward_size(shape, &own) : group_forward_size(shape, &own), 1);
     trade.bytes = arena.used;
     return trade;
 }
 
+/* Memory that makes the lists. */
+struct agreement {
+    void *scorer;
+    struct lha_lists lists;
+    size_t bytes;
+};
+
+static struct agreement agreement_on(const void *options, const struct problem_shape *shape, void *block)
+{
+    struct agreement agreement;
+    struct arena arena = arena_on(block);
+    struct grouped grouped = grouping_of(options, shape);
+    size_t lists = lha_lists_on(&grouped, shape, 0, NULL).bytes;
+    agreement.scorer = arena_take(&arena, lha_scorer_size(options, shape), 1);
+    agreement.lists = lha_lists_on(&grouped, shape, 0, arena_take(&arena, lists, 1));
+    agreement.bytes = arena.used;
+    return agreement;
+}
+
 size_t lha_ranks_scratch_size(const void *options, const struct problem_shape *shape)
 {
-    struct grouped grouped = in_groups(options, shape);
-    size_t lists = lha_lists_on(&grouped, shape, 0, NULL).bytes,
+    struct grouped grouped = grouping_of(options, shape);
+    size_t lists = agreement_on(options, shape, NULL).bytes, loss = lha_loss_size(options, shape),
            forward = trade_on(&grouped, shape, false, NULL).bytes,
-           backward = trade_on(&grouped, shape, true, NULL).bytes, loss = lha_loss_size(options, shape);
-    return lha_scratch_on(options, shape, size_max(size_max(lists, forward), size_max(backward, loss)), NULL)
-        .bytes;
+           backward = trade_on(&grouped, shape, true, NULL).bytes;
+    return size_max(size_max(lists, forward), size_max(backward, loss));
 }
 
 const char *lha_ranks_refuse(const void *options, const struct problem_shape *shape)
@@ -115,7 +123,7 @@ const char *lha_ranks_refuse(const void *options, const struct problem_shape *sh
     if (lha->targets == TARGETS_EXACT && lha->hash_loss > 0)
         return "targets exact needs all queries at once on every rank that shares a sequence: use "
                "sampled, with samples_per_bucket {samples_per_bucket}, or features";
-    return in_groups_refuse(&lha->grouping, &whole);
+    return grouping_refuse(&lha->grouping, &whole);
 }
 
 /* ---- forward and backward ------------------------------------------------------------------------------ */
@@ -124,53 +132,52 @@ const char *lha_ranks_refuse(const void *options, const struct problem_shape *sh
 static bool agree(const struct problem *problem, const struct lha_lists_saved *saved)
 {
     const struct lha_options *options = problem->options;
-    struct lha_scratch scratch = lha_scratch_on(options, &problem->shape, 0, problem->scratch);
-    struct grouped grouped = in_groups_open(&options->grouping, problem);
-    const struct lha_scorer scorer = {.problem = problem,
-                                      .scratch = &scratch,
-                                      .hashes = lha_open_hashes(problem, &scratch),
-                                      .joint = grouped.joint,
-                                      .query = problem->query,
-                                      .key = problem->key};
-    struct lha_lists lists = lha_lists_on(&grouped, &problem->shape, 0, scratch.rest);
-    lha_lists_open(&lists, problem);
+    struct grouped grouped = grouping_of(&options->grouping, &problem->shape);
+    struct agreement agreement = agreement_on(options, &problem->shape, problem->scratch);
+    lha_lists_open(&agreement.lists, problem);
     grouped.score = lha_score;
-    grouped.argument = &scorer;
-    grouped.across = &lists.across;
-    return lha_lists_agree(&lists, &grouped, SIDE_QUERIES, false, &saved->queries) &&
-           (grouped.joint || lha_lists_agree(&lists, &grouped, SIDE_KEYS, false, &saved->keys));
+    grouped.scorer = lha_scorer_open(problem, agreement.scorer);
+    grouped.across = &agreement.lists.across;
+    return lha_lists_agree(&agreement.lists, &grouped, SIDE_QUERIES, false, &saved->queries) &&
+           (grouped.joint || lha_lists_agree(&agreement.lists, &grouped, SIDE_KEYS, false, &saved->keys));
 }
 
 /* The trade, with the places of both sides. */
 static struct trade open(const struct problem *problem, const struct grouped *grouped,
                          const struct lha_lists_saved *saved, bool backward)
 {
-    struct lha_scratch scratch = lha_scratch_on(problem->options, &problem->shape, 0, problem->scratch);
-    struct trade trade = trade_on(grouped, &problem->shape, backward, scratch.rest);
+    struct trade trade = trade_on(grouped, &problem->shape, backward, problem->scratch);
     lha_side_open(problem, &saved->queries, &trade.queries);
     lha_side_open(problem, &saved->keys, &trade.keys);
     return trade;
 }
 
-/* Attention in the own lists, of the rows that arrive: queries first in rows of `width`, keys and values. */
-static struct group_attention in_owned(const struct problem *problem, const struct grouped *grouped,
-                                       const struct trade *trade, size_t width)
+/* The problem of the own lists, from the rows that arrive: queries, which come first in rows of `width`, keys
+   and values. */
+static struct problem arrived(const struct problem *problem, const struct trade *trade, size_t width)
+{
+    size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim,
+           n_q = lha_owned_places(&trade->queries), n_k = lha_owned_places(&trade->keys);
+    struct view query = lha_columns(trade->queries.there, width, 0, d),
+                key = lha_columns(trade->keys.there, d + d_v, 0, d),
+                value = lha_columns(trade->keys.there, d + d_v, d, d_v);
+    query.rows = n_q;
+    key.rows = value.rows = n_k;
+    return problem_of_rows(problem, query, key, value);
+}
+
+/* The lists of that problem. */
+static struct group_lists in_owned(const struct problem *problem, const struct grouped *grouped,
+                                   const struct trade *trade)
 {
     const struct lha_side *queries = &trade->queries, *keys = &trade->keys;
-    size_t n_q = lha_owned_places(queries), n_k = lha_owned_places(keys), d = grouped->dim,
-           d_v = grouped->value_dim, first, end;
+    size_t first, end;
     comm_span(problem->ranks->comm, grouped_lists(grouped), &first, &end);
-    return (struct group_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes_of(grouped, &problem->shape, n_q, n_k, n_q, n_k),
-        .sight = grouped_sight(grouped),
+    return (struct group_lists){
+        .sizes = sizes_of(grouped, &problem->shape, lha_owned_places(queries), lha_owned_places(keys)),
+        .sight = grouped_sight(&problem->shape, grouped),
         .window = grouped->capacity,
-        .dropout = problem->dropout,
         .first_list = first,
-        .query = lha_columns(queries->there, width, 0, d),
-        .key = lha_columns(keys->there, d + d_v, 0, d),
-        .value = lha_columns(keys->there, d + d_v, d, d_v),
         .queries = queries->owned,
         .keys = keys->owned,
         .query_rows = queries->rows,
@@ -179,19 +186,13 @@ static struct group_attention in_owned(const struct problem *problem, const stru
     };
 }
 
-/* The same for what happens to the own rows. */
-static struct group_attention in_own(const struct problem *problem, const struct grouped *grouped,
-                                     const struct trade *trade, const struct lha_lists_saved *saved)
+/* The lists of the own rows. */
+static struct group_lists in_own(const struct problem *problem, const struct grouped *grouped,
+                                 const struct trade *trade, const struct lha_lists_saved *saved)
 {
-    return (struct group_attention){
-        .kernels = problem->kernels,
-        .pool = problem->pool,
-        .sizes = sizes_of_rows(grouped, &problem->shape, lha_own_places(&trade->queries),
-                               lha_own_places(&trade->keys)),
-        .sight = grouped_sight(grouped),
-        .query = problem->query,
-        .key = problem->key,
-        .value = problem->value,
+    return (struct group_lists){
+        .sizes = sizes_of_rows(lha_own_places(&trade->queries), lha_own_places(&trade->keys), grouped->norm),
+        .sight = grouped_sight(&problem->shape, grouped),
         .queries = trade->queries.own,
         .keys = trade->keys.own,
         .rows = saved->rows,
@@ -236,7 +237,7 @@ static void write_zeros(struct view out)
 void lha_ranks_forward(const struct problem *problem, struct view out)
 {
     const struct lha_options *options = problem->options;
-    struct grouped grouped = in_groups(&options->grouping, &problem->shape);
+    struct grouped grouped = grouping_of(&options->grouping, &problem->shape);
     struct lha_lists_saved saved = lha_lists_saved_on(&grouped, &problem->shape, problem->saved);
     if (!agree(problem, &saved)) {
         write_zeros(out);
@@ -248,23 +249,24 @@ void lha_ranks_forward(const struct problem *problem, struct view out)
              lha_own_places(&trade.queries), false);
     lha_carry(problem, &trade.pieces, &trade.queries, d, false);
     carry_keys(problem, &trade);
-    const struct group_attention owned = in_owned(problem, &grouped, &trade, d),
-                                 own = in_own(problem, &grouped, &trade, &saved);
-    group_places_forward(&owned, trade.owned_work);
-    const struct group_parts from = group_parts(&owned.sizes, trade.owned_work),
-                             to = group_parts(&own.sizes, trade.own_work);
+    const struct problem there = arrived(problem, &trade, d);
+    const struct group_lists owned = in_owned(problem, &grouped, &trade),
+                             own = in_own(problem, &grouped, &trade, &saved);
+    group_places_forward(&there, &owned, trade.owned_work);
+    const struct group_parts from = group_parts(&there.shape, &owned.sizes, trade.owned_work),
+                             to = group_parts(&problem->shape, &own.sizes, trade.own_work);
     carry_parts(problem, &trade, &from, &to);
-    group_rows_forward(&own, out, trade.own_work);
+    group_rows_forward(problem, &own, out, trade.own_work);
 }
 
 /* Queries with dout, their maximum and sum of forward, and delta. */
 static void carry_queries_backward(const struct problem *problem, const struct trade *trade,
-                                   const struct group_attention *own, struct view out, struct view dout,
+                                   const struct group_lists *own, struct view out, struct view dout,
                                    float *delta)
 {
     const struct lha_side *queries = &trade->queries;
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, width = d + d_v + 3;
-    group_deltas(own, out, dout, trade->delta);
+    group_deltas(problem, out, dout, trade->delta);
     const struct view from[] = {problem->query, dout, view_of(own->rows.max, 0, 1),
                                 view_of(own->rows.log_sum, 0, 1), view_of(trade->delta, 0, 1)};
     float *const to[] = {NULL, NULL, trade->rows.max, trade->rows.log_sum, delta};
@@ -313,27 +315,27 @@ void lha_ranks_backward(const struct problem *problem, struct view out, struct v
     const struct lha_options *options = problem->options;
     if (problem->ranks->status != HASHATTN_OK) /* there may be no lists */
         return;
-    struct grouped grouped = in_groups(&options->grouping, &problem->shape);
+    struct grouped grouped = grouping_of(&options->grouping, &problem->shape);
     struct lha_lists_saved saved = lha_lists_saved_on(&grouped, &problem->shape, problem->saved);
     struct trade trade = open(problem, &grouped, &saved, true);
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, width = d + d_v + 3;
-    const struct group_attention owned = in_owned(problem, &grouped, &trade, width),
-                                 own = in_own(problem, &grouped, &trade, &saved);
-    const struct group_slopes from = group_slopes(&owned.sizes, trade.owned_work),
-                              to = group_slopes(&own.sizes, trade.own_work);
+    const struct problem there = arrived(problem, &trade, width);
+    const struct group_lists owned = in_owned(problem, &grouped, &trade),
+                             own = in_own(problem, &grouped, &trade, &saved);
+    const struct group_slopes from = group_slopes(&there.shape, &owned.sizes, trade.owned_work),
+                              to = group_slopes(&problem->shape, &own.sizes, trade.own_work);
     carry_queries_backward(problem, &trade, &own, out, dout, from.delta);
     carry_keys(problem, &trade);
-    group_places_backward(&owned, lha_columns(trade.queries.there, width, d, d_v), trade.owned_work);
+    group_places_backward(&there, &owned, lha_columns(trade.queries.there, width, d, d_v), trade.owned_work);
     carry_slopes(problem, &trade, &from, &to);
-    struct problem_gradients down = {
-        .query = gradients->query, .key = gradients->key, .value = gradients->value};
+    struct problem_gradients down = *gradients;
     if (grouped.norm) {
         down.query = view_of(trade.dquery, problem->shape.num_queries, d);
         down.key = view_of(trade.dkey, problem->shape.num_keys, d);
         write_zeros(down.query);
         write_zeros(down.key);
     }
-    group_rows_backward(&own, &down, trade.own_work);
+    group_rows_backward(problem, &own, &down, trade.own_work);
     if (grouped.norm) {
         add_normed(problem, &trade, problem->query, trade.dquery, gradients->query);
         add_normed(problem, &trade, problem->key, trade.dkey, gradients->key);

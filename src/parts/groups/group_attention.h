@@ -13,28 +13,31 @@
 #ifndef PARTS_GROUP_ATTENTION_H
 #define PARTS_GROUP_ATTENTION_H
 
-#include "parts/groups/group_problem.h"
-#include "parts/tiles/double_attention.h"
+#include "parts/groups/group_lists.h"
+#include "parts/problem/problem.h"
 
 /* Bytes of the scratch of each direction. */
-size_t group_forward_size(const struct group_sizes *sizes);
-size_t group_backward_size(const struct group_sizes *sizes);
+size_t group_forward_size(const struct problem_shape *shape, const struct group_sizes *sizes);
+size_t group_backward_size(const struct problem_shape *shape, const struct group_sizes *sizes);
 
-/* Writes out (num_queries, value_dim). */
-void group_forward(const struct group_attention *attention, struct view out, void *scratch);
+/* Writes out (n_q, d_v). */
+void group_forward(const struct problem *problem, const struct group_lists *lists, struct view out,
+                   void *scratch);
 
-void group_backward(const struct group_attention *attention, struct view out, struct view dout,
-                    const struct problem_gradients *gradients, void *scratch);
+/* Adds to the gradients of query, key and value; if rows are normed, of the normed queries and keys. */
+void group_backward(const struct problem *problem, const struct group_lists *lists, struct view out,
+                    struct view dout, const struct problem_gradients *gradients, void *scratch);
 
 /* ---- the groups alone, for rows that others hold --------------------------------------------------------
    What happens in the groups, and what happens to rows (group_attention_rows.h), may have memory of their
-   own, each with its own sizes: a place may be computed here and merged elsewhere. Not for sights by token,
-   nor `large`. */
+   own, each with its own problem and sizes: a place may be computed here and merged elsewhere. Not for sights
+   by token, nor for a problem that is `large`. */
 
 /* Computes the parts of all places. */
-void group_places_forward(const struct group_attention *attention, void *scratch);
+void group_places_forward(const struct problem *problem, const struct group_lists *lists, void *scratch);
 
 /* Computes the gradients of all places, given delta. */
-void group_places_backward(const struct group_attention *attention, struct view dout, void *scratch);
+void group_places_backward(const struct problem *problem, const struct group_lists *lists, struct view dout,
+                           void *scratch);
 
 #endif

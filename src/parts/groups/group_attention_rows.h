@@ -7,13 +7,8 @@
 #ifndef PARTS_GROUP_ATTENTION_ROWS_H
 #define PARTS_GROUP_ATTENTION_ROWS_H
 
-#include <float.h>
-
-#include "parts/groups/group_problem.h"
-#include "parts/tiles/double_attention.h"
-
-/* Initial maximum of a row: finite, so that a tile of unseen keys changes nothing. */
-#define GROUP_LEAST (-FLT_MAX)
+#include "parts/groups/group_lists.h"
+#include "parts/problem/problem.h"
 
 enum { GROUP_AHEAD = 12 /* scattered rows are prefetched this many rows ahead */ };
 
@@ -29,17 +24,20 @@ struct group_forward_places {
     struct group_parts parts;
     struct places queries;
 };
-struct group_forward_places group_forward_places_take(struct arena *arena, const struct group_sizes *sizes);
+struct group_forward_places group_forward_places_take(struct arena *arena, const struct problem_shape *shape,
+                                                      const struct group_sizes *sizes);
 
 /* The parts in the scratch of forward. */
-struct group_parts group_parts(const struct group_sizes *sizes, void *scratch);
+struct group_parts group_parts(const struct problem_shape *shape, const struct group_sizes *sizes,
+                               void *scratch);
 
-/* Merges the parts of all places into rows of out, and sets attention->rows; max is overwritten. */
-void group_rows_forward(const struct group_attention *attention, struct view out, void *scratch);
+/* Merges the parts of all places into rows of out, and sets lists->rows; max is overwritten. */
+void group_rows_forward(const struct problem *problem, const struct group_lists *lists, struct view out,
+                        void *scratch);
 
 /* ---- backward ------------------------------------------------------------------------------------------ */
 
-/* (query_places, d), (key_places, d), (key_places, d_v), (num_queries) */
+/* (query_places, d), (key_places, d), (key_places, d_v), (n_q) */
 struct group_slopes {
     float *query, *key, *value, *delta;
 };
@@ -49,16 +47,19 @@ struct group_backward_places {
     struct group_slopes slopes;
     struct places queries, keys;
 };
-struct group_backward_places group_backward_places_take(struct arena *arena, const struct group_sizes *sizes);
+struct group_backward_places group_backward_places_take(struct arena *arena,
+                                                        const struct problem_shape *shape,
+                                                        const struct group_sizes *sizes);
 
 /* The gradients of places, and delta, in the scratch of backward. */
-struct group_slopes group_slopes(const struct group_sizes *sizes, void *scratch);
+struct group_slopes group_slopes(const struct problem_shape *shape, const struct group_sizes *sizes,
+                                 void *scratch);
 
 /* delta[i] = <dout_i, out_i>. */
-void group_deltas(const struct group_attention *attention, struct view out, struct view dout, float *delta);
+void group_deltas(const struct problem *problem, struct view out, struct view dout, float *delta);
 
 /* Adds the gradients of all places to rows. */
-void group_rows_backward(const struct group_attention *attention, const struct problem_gradients *gradients,
-                         void *scratch);
+void group_rows_backward(const struct problem *problem, const struct group_lists *lists,
+                         const struct problem_gradients *gradients, void *scratch);
 
 #endif

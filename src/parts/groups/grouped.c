@@ -1,18 +1,13 @@
-/* Step 3, on the lists of grouped_members.c, and the memory of all steps.
+/* The lists, attention inside them, and the norm around it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/grouped.h"
 
 #include <string.h>
 
+#include "parts/groups/group_attention.h"
 #include "parts/rows/plain_norm.h"
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
-
-size_t grouped_places(const struct grouped *b, size_t n)
-{
-    return b->by_token || b->partition ? size_product(n, b->rounds)
-                                       : size_product(grouped_lists(b), capacity_of(&b->capacity, n));
-}
 
 static size_t longest_of(const struct grouped *b, size_t n)
 {
@@ -20,41 +15,15 @@ static size_t longest_of(const struct grouped *b, size_t n)
     return b->by_token ? n : b->partition ? (n + groups - 1) / groups : capacity_of(&b->capacity, n);
 }
 
-static struct group_sizes sizes_of(const struct grouped *b)
+static struct group_sizes sizes_of(const struct problem_shape *shape, const struct grouped *b)
 {
     return (struct group_sizes){
-        .num_queries = b->num_queries,
-        .num_keys = b->num_keys,
-        .dim = b->dim,
-        .value_dim = b->value_dim,
-        .query_places = grouped_places(b, b->num_queries),
-        .key_places = grouped_places(b, b->num_keys),
-        .longest_query = longest_of(b, b->num_queries),
-        .longest_key = longest_of(b, b->num_keys),
-        .precision = b->precision,
+        .query_places = grouped_places(b, shape->num_queries),
+        .key_places = grouped_places(b, shape->num_keys),
+        .longest_query = longest_of(b, shape->num_queries),
+        .longest_key = longest_of(b, shape->num_keys),
         .norm = b->norm,
-        .workers = b->workers,
     };
-}
-
-struct grouped_saved grouped_saved(const struct grouped *b)
-{
-    struct grouped_saved saved;
-    struct arena arena = arena_on(b->saved);
-    saved.queries = members_take(&arena, grouped_lists(b), grouped_places(b, b->num_queries));
-    saved.keys = saved.queries;
-    if (!b->joint)
-        saved.keys = members_take(&arena, grouped_lists(b), grouped_places(b, b->num_keys));
-    saved.rows = softmax_rows_take(&arena, b->num_queries);
-    saved.bytes = arena.used;
-    return saved;
-}
-
-size_t grouped_saved_size(const struct grouped *grouped)
-{
-    struct grouped measured = *grouped;
-    measured.saved = NULL;
-    return grouped_saved(&measured).bytes;
 }
 
 /* Memory of backward, if rows are normed. */
@@ -65,14 +34,15 @@ struct memory {
     size_t bytes;
 };
 
-static struct memory backward_memory(const struct grouped *b, size_t rest)
+static struct memory backward_memory(const struct problem_shape *shape, bool norm, size_t rest, void *block)
 {
     struct memory memory = {0};
-    struct arena arena = arena_on(b->scratch);
-    if (b->norm) {
-        memory.dquery = arena_take(&arena, size_product(b->num_queries, b->dim), sizeof(float));
-        memory.dkey = arena_take(&arena, size_product(b->num_keys, b->dim), sizeof(float));
-        memory.norm = arena_take(&arena, b->workers, plain_norm_size(b->dim));
+    struct arena arena = arena_on(block);
+    size_t d = shape->head_dim;
+    if (norm) {
+        memory.dquery = arena_take(&arena, size_product(shape->num_queries, d), sizeof(float));
+        memory.dkey = arena_take(&arena, size_product(shape->num_keys, d), sizeof(float));
+        memory.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
     memory.rest = arena_take(&arena, rest, 1);
     memory.bytes = arena.used;
@@ -80,28 +50,25 @@ static struct memory backward_memory(const struct grouped *b, size_t rest)
 }
 
 /* Scores and products share memory: scores are not needed once products start. */
-size_t grouped_scratch_size(const struct grouped *grouped)
+size_t grouped_scratch_size(const struct problem_shape *shape, const struct grouped *grouped)
 {
-    struct grouped b = *grouped;
-    b.scratch = NULL;
-    struct group_sizes sizes = sizes_of(&b);
-    size_t forward = size_max(grouped_members_size(&b), group_forward_size(&sizes));
-    return size_max(forward, backward_memory(&b, group_backward_size(&sizes)).bytes);
+    struct group_sizes sizes = sizes_of(shape, grouped);
+    size_t forward = size_max(grouped_members_size(shape, grouped), group_forward_size(shape, &sizes)),
+           backward = group_backward_size(shape, &sizes);
+    return size_max(forward, backward_memory(shape, grouped->norm, backward, NULL).bytes);
 }
 
 /* ---- forward and backward ------------------------------------------------------------------------------ */
 
-static struct plain_norm norm_of(const struct grouped *b, enum grouped_side side, void *scratch)
+static struct plain_norm norm_of(const struct problem *problem, struct view rows, void *scratch)
 {
-    return (struct plain_norm){.kernels = b->kernels,
-                               .pool = b->pool,
-                               .x = side == SIDE_QUERIES ? b->query : b->key,
-                               .scratch = scratch};
+    return (struct plain_norm){
+        .kernels = problem->kernels, .pool = problem->pool, .x = rows, .scratch = scratch};
 }
 
-enum group_sight grouped_sight(const struct grouped *b)
+enum group_sight grouped_sight(const struct problem_shape *shape, const struct grouped *b)
 {
-    return !b->causal ? SIGHT_ALL : b->by_token ? SIGHT_WINDOW : SIGHT_PAST;
+    return !shape->causal ? SIGHT_ALL : b->by_token ? SIGHT_WINDOW : SIGHT_PAST;
 }
 
 struct attending {
@@ -110,83 +77,79 @@ struct attending {
     size_t bytes;
 };
 
-static struct attending attending_on(const struct grouped *b, void *block)
+static struct attending attending_on(const struct problem_shape *shape, bool norm, void *block)
 {
     struct attending attending = {0};
     struct arena arena = arena_on(block);
-    if (b->norm) {
-        attending.query = arena_take(&arena, size_product(b->num_queries, b->dim), sizeof(float));
-        attending.key = arena_take(&arena, size_product(b->num_keys, b->dim), sizeof(float));
-        attending.norm = arena_take(&arena, b->workers, plain_norm_size(b->dim));
+    size_t d = shape->head_dim;
+    if (norm) {
+        attending.query = arena_take(&arena, size_product(shape->num_queries, d), sizeof(float));
+        attending.key = arena_take(&arena, size_product(shape->num_keys, d), sizeof(float));
+        attending.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
     attending.bytes = arena.used;
     return attending;
 }
 
-size_t grouped_attending_size(const struct grouped *b)
+size_t grouped_attending_size(const struct problem_shape *shape, const struct grouped *grouped)
 {
-    return attending_on(b, NULL).bytes;
+    return attending_on(shape, grouped->norm, NULL).bytes;
 }
 
-void grouped_attending(const struct grouped *b, struct view *query, struct view *key, void *scratch)
+void grouped_attending(const struct problem *problem, const struct grouped *grouped, struct view *query,
+                       struct view *key, void *scratch)
 {
-    *query = b->query;
-    *key = b->key;
-    if (!b->norm)
+    *query = problem->query;
+    *key = problem->key;
+    if (!grouped->norm)
         return;
-    struct attending attending = attending_on(b, scratch);
-    struct plain_norm queries = norm_of(b, SIDE_QUERIES, attending.norm),
-                      keys = norm_of(b, SIDE_KEYS, attending.norm);
+    struct attending attending = attending_on(&problem->shape, true, scratch);
+    struct plain_norm queries = norm_of(problem, problem->query, attending.norm),
+                      keys = norm_of(problem, problem->key, attending.norm);
     plain_norm_forward(&queries, attending.query);
     plain_norm_forward(&keys, attending.key);
-    *query = view_of(attending.query, b->num_queries, b->dim);
-    *key = view_of(attending.key, b->num_keys, b->dim);
+    *query = view_of(attending.query, query->rows, query->cols);
+    *key = view_of(attending.key, key->rows, key->cols);
 }
 
-static struct group_attention attention_of(const struct grouped *b)
+static struct group_lists lists_of(const struct problem *problem, const struct grouped *b)
 {
-    struct grouped_saved saved = grouped_saved(b);
-    return (struct group_attention){
-        .kernels = b->kernels,
-        .pool = b->pool,
-        .sizes = sizes_of(b),
-        .sight = grouped_sight(b),
+    struct grouped_saved saved = grouped_saved_on(&problem->shape, b, problem->saved);
+    return (struct group_lists){
+        .sizes = sizes_of(&problem->shape, b),
+        .sight = grouped_sight(&problem->shape, b),
         .window = b->capacity,
-        .large = b->large,
-        .dropout = b->dropout,
-        .query = b->query,
-        .key = b->key,
-        .value = b->value,
         .queries = saved.queries,
         .keys = saved.keys,
         .rows = saved.rows,
     };
 }
 
-void grouped_forward(const struct grouped *b, struct view out)
+void grouped_forward(const struct problem *problem, const struct grouped *grouped, struct view out)
 {
-    grouped_members(b);
-    struct group_attention attention = attention_of(b);
-    group_forward(&attention, out, b->scratch);
+    grouped_members(problem, grouped, problem->scratch);
+    struct group_lists lists = lists_of(problem, grouped);
+    group_forward(problem, &lists, out, problem->scratch);
 }
 
-void grouped_backward(const struct grouped *b, struct view out, struct view dout,
-                      const struct problem_gradients *gradients)
+void grouped_backward(const struct problem *problem, const struct grouped *grouped, struct view out,
+                      struct view dout, const struct problem_gradients *gradients)
 {
-    struct memory memory = backward_memory(b, 0);
-    struct group_attention attention = attention_of(b);
-    if (!b->norm) {
-        group_backward(&attention, out, dout, gradients, memory.rest);
+    const struct problem_shape *shape = &problem->shape;
+    struct memory memory = backward_memory(shape, grouped->norm, 0, problem->scratch);
+    struct group_lists lists = lists_of(problem, grouped);
+    if (!grouped->norm) {
+        group_backward(problem, &lists, out, dout, gradients, memory.rest);
         return;
     }
     struct problem_gradients normed = *gradients;
-    normed.query = view_of(memory.dquery, b->num_queries, b->dim);
-    normed.key = view_of(memory.dkey, b->num_keys, b->dim);
-    memset(memory.dquery, 0, b->num_queries * b->dim * sizeof(float));
-    memset(memory.dkey, 0, b->num_keys * b->dim * sizeof(float));
-    group_backward(&attention, out, dout, &normed, memory.rest);
-    struct plain_norm queries = norm_of(b, SIDE_QUERIES, memory.norm),
-                      keys = norm_of(b, SIDE_KEYS, memory.norm);
+    normed.query = view_of(memory.dquery, shape->num_queries, shape->head_dim);
+    normed.key = view_of(memory.dkey, shape->num_keys, shape->head_dim);
+    memset(memory.dquery, 0, shape->num_queries * shape->head_dim * sizeof(float));
+    memset(memory.dkey, 0, shape->num_keys * shape->head_dim * sizeof(float));
+    group_backward(problem, &lists, out, dout, &normed, memory.rest);
+    struct plain_norm queries = norm_of(problem, problem->query, memory.norm),
+                      keys = norm_of(problem, problem->key, memory.norm);
     plain_norm_backward(&queries, memory.dquery, gradients->query);
     plain_norm_backward(&keys, memory.dkey, gradients->key);
 }

@@ -1,17 +1,35 @@
-/* Steps 1 and 2 of grouped.h, on the pool.
+/* Tiles of scores on the pool, then lists group by group.
    SPDX-License-Identifier: Apache-2.0 */
-#include "parts/groups/grouped.h"
-#include "parts/groups/partition.h"
-#include "parts/groups/topk.h"
+#include "parts/groups/grouped_members.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-const char *const lha_mode_names[] = {"released", "paper", NULL};
-const char *const membership_names[] = {"strict", "whole", NULL};
+#include "parts/groups/balance.h"
+#include "parts/groups/partition.h"
+#include "parts/groups/topk.h"
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
+
+size_t grouped_places(const struct grouped *b, size_t n)
+{
+    return b->by_token || b->partition ? size_product(n, b->rounds)
+                                       : size_product(grouped_lists(b), capacity_of(&b->capacity, n));
+}
+
+struct grouped_saved grouped_saved_on(const struct problem_shape *shape, const struct grouped *b, void *block)
+{
+    struct grouped_saved saved;
+    struct arena arena = arena_on(block);
+    saved.queries = members_take(&arena, grouped_lists(b), grouped_places(b, shape->num_queries));
+    saved.keys = saved.queries;
+    if (!b->joint)
+        saved.keys = members_take(&arena, grouped_lists(b), grouped_places(b, shape->num_keys));
+    saved.rows = softmax_rows_take(&arena, shape->num_queries);
+    saved.bytes = arena.used;
+    return saved;
+}
 
 static bool balances(const struct grouped *b)
 {
@@ -34,11 +52,12 @@ struct score_memory {
     size_t bytes;
 };
 
-static struct score_memory score_memory(const struct grouped *b, void *block, size_t n, size_t worker)
+static struct score_memory score_memory(const struct grouped *b, size_t workers, void *block, size_t n,
+                                        size_t worker)
 {
     struct score_memory memory = {0};
     struct arena arena = arena_on(block);
-    size_t lists = grouped_lists(b), workers = b->workers, each = size_product(SCORE_ROWS, b->rounds);
+    size_t lists = grouped_lists(b), each = size_product(SCORE_ROWS, b->rounds);
     if (b->by_token || b->partition)
         memory.choice = arena_take(&arena, size_product(n, b->rounds), sizeof *memory.choice);
     if (b->partition)
@@ -64,9 +83,10 @@ static struct score_memory score_memory(const struct grouped *b, void *block, si
     return memory;
 }
 
-size_t grouped_members_size(const struct grouped *b)
+size_t grouped_members_size(const struct problem_shape *shape, const struct grouped *b)
 {
-    return score_memory(b, NULL, size_max(b->num_queries, b->num_keys), 0).bytes;
+    size_t longer = size_max(shape->num_queries, shape->num_keys);
+    return score_memory(b, shape->workers, NULL, longer, 0).bytes;
 }
 
 /* ---- scores and lists ---------------------------------------------------------------------------------- */
@@ -94,8 +114,9 @@ size_t grouped_best(const float *z, size_t num_groups)
 }
 
 struct scoring {
+    const struct problem *problem;
     const struct grouped *grouped;
-    enum grouped_side side;
+    enum group_side side;
     size_t n;
     void *block;
 };
@@ -107,16 +128,17 @@ static void score_rows(const struct scoring *scoring, size_t first, size_t count
 {
     enum { SLICE = 12 };
     const struct grouped *b = scoring->grouped;
+    const struct view query = scoring->problem->query, key = scoring->problem->key;
     bool queries = scoring->side == SIDE_QUERIES, keys = scoring->side == SIDE_KEYS || b->joint;
     for (size_t at = first; at < first + count; at += SLICE) {
         size_t rows = size_min(SLICE, first + count - at), next = at + SCORE_ROWS;
         for (size_t i = next; i < size_min(next + rows, scoring->n); i++) {
             if (queries)
-                view_prefetch(b->query, i);
+                view_prefetch(query, i);
             if (keys)
-                view_prefetch(b->key, i);
+                view_prefetch(key, i);
         }
-        b->score(b->argument, scoring->side, at, rows, z + (at - first) * grouped_lists(b), worker);
+        b->score(b->scorer, scoring->side, at, rows, z + (at - first) * grouped_lists(b), worker);
     }
 }
 
@@ -130,11 +152,12 @@ static void choose_own(const struct grouped *b, const float *z, size_t count, ui
 
 /* z (tokens, num_groups): shares of the groups, by which groups choose tokens. A share that underflows
    becomes its logarithm, a negative number, so that it still counts which of two such tokens is better. */
-static void share(const struct grouped *b, const struct score_memory *memory, size_t count)
+static void softmax_or_log(const struct kernels *kernels, const struct grouped *b,
+                           const struct score_memory *memory, size_t count)
 {
     size_t groups = b->capacity.num_groups, tokens = count * b->rounds;
     memcpy(memory->before, memory->z, tokens * groups * sizeof *memory->z);
-    grouped_softmax(b->kernels, memory->z, groups, tokens, memory->largest, memory->sum, memory->factor);
+    grouped_softmax(kernels, memory->z, groups, tokens, memory->largest, memory->sum, memory->factor);
     for (size_t i = 0; i < tokens * groups; i++)
         if (memory->z[i] < FLT_MIN)
             memory->z[i] = memory->before[i] - memory->largest[i / groups] - logf(memory->sum[i / groups]);
@@ -144,7 +167,9 @@ static void score_tile(void *argument, size_t tile, int worker)
 {
     const struct scoring *scoring = argument;
     const struct grouped *b = scoring->grouped;
-    struct score_memory memory = score_memory(b, scoring->block, scoring->n, (size_t)worker);
+    const struct kernels *kernels = scoring->problem->kernels;
+    struct score_memory memory =
+        score_memory(b, scoring->problem->shape.workers, scoring->block, scoring->n, (size_t)worker);
     size_t groups = b->capacity.num_groups, lists = grouped_lists(b), first = tile * SCORE_ROWS,
            count = size_min(SCORE_ROWS, scoring->n - first), ld = members_score_distance(scoring->n);
     score_rows(scoring, first, count, memory.z, worker);
@@ -154,12 +179,12 @@ static void score_tile(void *argument, size_t tile, int worker)
     }
     /* The scores of a token for one round are a row of z (count * rounds, groups). */
     if (!balances(b))
-        share(b, &memory, count);
-    b->kernels->tiles.transpose(memory.scores + first, ld, memory.z, lists, count, lists);
+        softmax_or_log(kernels, b, &memory, count);
+    kernels->tiles.transpose(memory.scores + first, ld, memory.z, lists, count, lists);
     for (size_t round = 0; round < b->rounds && balances(b); round++) {
         double sum = 0;
-        b->kernels->softmax.below_largest(memory.scores + round * groups * ld + first, ld, memory.sum, groups,
-                                          count);
+        kernels->softmax.below_largest(memory.scores + round * groups * ld + first, ld, memory.sum, groups,
+                                       count);
         for (size_t i = 0; i < count; i++)
             sum += (double)memory.sum[i];
         memory.spread[round * tiles_of(scoring->n) + tile] = sum;
@@ -168,7 +193,8 @@ static void score_tile(void *argument, size_t tile, int worker)
 
 /* Scales the scores of a token in a round to standard deviation 1, over all tokens, times GROUPED_SHARPNESS;
    equal scores are not scaled. */
-static void balance_scores(const struct grouped *b, const struct score_memory *memory, size_t n, size_t round)
+static void balance_scores(const struct problem *problem, const struct grouped *b,
+                           const struct score_memory *memory, size_t n, size_t round)
 {
     double sum = 0, total = (double)(b->across == NULL ? n : b->across->total);
     for (size_t tile = 0; tile < tiles_of(n); tile++)
@@ -181,8 +207,8 @@ static void balance_scores(const struct grouped *b, const struct score_memory *m
     float deviation = (float)sqrt(sum / total / (double)b->capacity.num_groups);
     balance(
         &(struct balance){
-            .kernels = b->kernels,
-            .pool = b->pool,
+            .kernels = problem->kernels,
+            .pool = problem->pool,
             .num_groups = b->capacity.num_groups,
             .n = n,
             .ld = members_score_distance(n),
@@ -197,24 +223,25 @@ static void balance_scores(const struct grouped *b, const struct score_memory *m
 }
 
 /* Computes the scores or, with by_token, the choices of all tokens of a side. */
-static struct score_memory score_side(const struct grouped *b, enum grouped_side side, size_t n, void *block)
+static struct score_memory score_side(const struct problem *problem, const struct grouped *b,
+                                      enum group_side side, size_t n, void *block)
 {
-    struct scoring scoring = {b, side, n, block};
-    struct score_memory memory = score_memory(b, block, n, 0);
-    pool_run(b->pool, score_tile, &scoring, tiles_of(n));
+    struct scoring scoring = {problem, b, side, n, block};
+    struct score_memory memory = score_memory(b, problem->shape.workers, block, n, 0);
+    pool_run(problem->pool, score_tile, &scoring, tiles_of(n));
     for (size_t round = 0; round < b->rounds && balances(b); round++)
-        balance_scores(b, &memory, n, round);
+        balance_scores(problem, b, &memory, n, round);
     return memory;
 }
 
-static size_t length_of(const struct grouped *b, enum grouped_side side)
+static size_t length_of(const struct problem *problem, enum group_side side)
 {
-    return side == SIDE_QUERIES ? b->num_queries : b->num_keys;
+    return side == SIDE_QUERIES ? problem->shape.num_queries : problem->shape.num_keys;
 }
 
 /* The lists of a side, from its scores or choices. */
-static void fill_lists(const struct grouped *b, const struct score_memory *memory, size_t n,
-                       const struct members *members)
+static void fill_lists(const struct problem *problem, const struct grouped *b,
+                       const struct score_memory *memory, size_t n, const struct members *members)
 {
     size_t ld = members_score_distance(n), groups = b->capacity.num_groups;
     for (size_t round = 0; round < b->rounds && b->partition; round++)
@@ -223,22 +250,18 @@ static void fill_lists(const struct grouped *b, const struct score_memory *memor
     if (b->by_token || b->partition)
         members_by_token(members, memory->choice, n, b->rounds);
     else
-        members_by_group(members, b->kernels, b->pool, memory->scores, ld, n, capacity_of(&b->capacity, n));
+        members_by_group(members, problem->kernels, problem->pool, memory->scores, ld, n,
+                         capacity_of(&b->capacity, n));
 }
 
-static void fill_members(const struct grouped *b, enum grouped_side side, const struct members *members)
+void grouped_members(const struct problem *problem, const struct grouped *b, void *scratch)
 {
-    size_t n = length_of(b, side);
-    struct score_memory memory = score_side(b, side, n, b->scratch);
-    fill_lists(b, &memory, n, members);
-}
-
-void grouped_members(const struct grouped *b)
-{
-    struct grouped_saved saved = grouped_saved(b);
-    fill_members(b, SIDE_QUERIES, &saved.queries);
-    if (!b->joint)
-        fill_members(b, SIDE_KEYS, &saved.keys);
+    struct grouped_saved saved = grouped_saved_on(&problem->shape, b, problem->saved);
+    for (int side = SIDE_QUERIES; side <= (b->joint ? SIDE_QUERIES : SIDE_KEYS); side++) {
+        size_t n = length_of(problem, (enum group_side)side);
+        struct score_memory memory = score_side(problem, b, (enum group_side)side, n, scratch);
+        fill_lists(problem, b, &memory, n, side == SIDE_QUERIES ? &saved.queries : &saved.keys);
+    }
 }
 
 static struct grouped whole_of(const struct grouped *b)
@@ -254,10 +277,10 @@ size_t grouped_whole_places(const struct grouped *b, size_t n)
     return grouped_places(&whole, n);
 }
 
-size_t grouped_whole_size(const struct grouped *b)
+size_t grouped_whole_size(const struct problem_shape *shape, const struct grouped *b)
 {
     struct grouped whole = whole_of(b);
-    return grouped_members_size(&whole);
+    return grouped_members_size(shape, &whole);
 }
 
 /* choice[i * rounds + round] = the list of the largest scores[list * ld + i] in its round. */
@@ -273,14 +296,14 @@ static void choose(uint32_t *choice, const float *scores, size_t ld, size_t grou
     }
 }
 
-void grouped_whole(const struct grouped *b, enum grouped_side side, const struct members *lists,
-                   uint32_t *choice, void *scratch)
+void grouped_whole(const struct problem *problem, const struct grouped *b, enum group_side side,
+                   const struct members *lists, uint32_t *choice, void *scratch)
 {
     struct grouped whole = whole_of(b);
-    size_t n = length_of(b, side);
-    struct score_memory memory = score_side(&whole, b->joint ? SIDE_QUERIES : side, n, scratch);
+    size_t n = length_of(problem, side);
+    struct score_memory memory = score_side(problem, &whole, b->joint ? SIDE_QUERIES : side, n, scratch);
     if (lists != NULL)
-        fill_lists(&whole, &memory, n, lists);
+        fill_lists(problem, &whole, &memory, n, lists);
     if (choice != NULL)
         choose(choice, memory.scores, members_score_distance(n), b->capacity.num_groups, b->rounds, n);
 }
@@ -304,32 +327,33 @@ static void find_group(void *argument, size_t group, int worker)
         found->scores[group * found->count + i] = scores[tokens[i]];
 }
 
-void grouped_find(const struct grouped *b, enum grouped_side side, bool whole,
+void grouped_find(const struct problem *problem, const struct grouped *b, enum group_side side, bool whole,
                   const struct grouped_found *found, void *scratch)
 {
     struct grouped used = whole ? whole_of(b) : *b;
-    size_t n = length_of(b, side), ld = members_score_distance(n), lists = grouped_lists(b);
-    struct score_memory memory = score_side(&used, b->joint ? SIDE_QUERIES : side, n, scratch);
+    size_t n = length_of(problem, side), ld = members_score_distance(n), lists = grouped_lists(b);
+    struct score_memory memory = score_side(problem, &used, b->joint ? SIDE_QUERIES : side, n, scratch);
     if (found->choice != NULL && used.by_token)
         memcpy(found->choice, memory.choice, n * b->rounds * sizeof *found->choice);
     else if (found->choice != NULL)
         choose(found->choice, memory.scores, ld, b->capacity.num_groups, b->rounds, n);
     if (found->tokens == NULL)
         return;
-    pool_run(
-        b->pool, find_group,
-        &(struct finding){.kernels = b->kernels, .scores = memory.scores, .ld = ld, .n = n, .found = found},
-        lists);
+    pool_run(problem->pool, find_group,
+             &(struct finding){
+                 .kernels = problem->kernels, .scores = memory.scores, .ld = ld, .n = n, .found = found},
+             lists);
 }
 
-void grouped_count_best(const struct grouped *b, enum grouped_side side, uint32_t *counts)
+void grouped_count_best(const struct problem *problem, const struct grouped *b, enum group_side side,
+                        uint32_t *counts, void *scratch)
 {
-    size_t n = length_of(b, side), groups = b->capacity.num_groups;
-    float *z = score_memory(b, b->scratch, n, 0).z;
+    size_t n = length_of(problem, side), groups = b->capacity.num_groups;
+    float *z = score_memory(b, problem->shape.workers, scratch, n, 0).z;
     memset(counts, 0, grouped_lists(b) * sizeof *counts);
     for (size_t first = 0; first < n; first += SCORE_ROWS) {
         size_t count = size_min(SCORE_ROWS, n - first);
-        b->score(b->argument, b->joint ? SIDE_QUERIES : side, first, count, z, 0);
+        b->score(b->scorer, b->joint ? SIDE_QUERIES : side, first, count, z, 0);
         for (size_t c = 0; c < count * b->rounds; c++)
             counts[c % b->rounds * groups + grouped_best(z + c * groups, groups)]++;
     }

@@ -1,26 +1,21 @@
-/* Random linear hashes for tiles of tokens, in each round H(x) = x [R; -R] / sqrt(d), R (d, B/2) standard
-   normal; for odd B one direction lacks its opposite (Kitaev et al. 2020, Reformer). Cost: n d B operations
-   for n tokens and a round.
+/* Scores of tokens by a random linear hash, in each round H(x) = x [R; -R] / sqrt(d), R (d, B/2) standard
+   normal; for odd B one direction lacks its opposite (Kitaev et al. 2020, Reformer). The same for queries and
+   keys; joint: H(q) + H(k), computed as one sum. Cost: n d B operations for n tokens and a round.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_LSH_HASH_H
 #define PARTS_LSH_HASH_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "parts/groups/grouped_members.h"
 
-#include "kernels/kernels.h"
+/* Bytes of a scorer for rows of `dim` numbers. */
+size_t lsh_size(size_t dim, const struct grouped *grouped);
 
-struct lsh_hash {
-    const struct kernels *kernels;
-    size_t dim, num_groups, rounds; /* num_groups: of a round */
-    const float *directions;        /* lsh_count floats: (rounds, dim, (B + 1) / 2), divided by sqrt(d) */
-};
+/* Draws R in that memory, and returns the scorer of the problem's rows. More rounds do not change the first
+   ones. */
+const void *lsh_open(const struct problem *problem, const struct grouped *grouped, uint64_t key,
+                     void *memory);
 
-size_t lsh_count(size_t dim, size_t num_groups, size_t rounds);
-/* More rounds do not change the first ones. */
-void lsh_draw(uint64_t key, size_t dim, size_t num_groups, size_t rounds, float *directions);
-
-/* z (count, rounds, B), adjacent, from count rows of x. add: z +=, where z must also come from this hash. */
-void lsh_scores(const struct lsh_hash *hash, const float *x, size_t ld_x, size_t count, float *z, bool add);
+/* The score function of struct grouped. */
+void lsh_score(const void *scorer, enum group_side side, size_t first, size_t count, float *z, int worker);
 
 #endif

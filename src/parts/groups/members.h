@@ -21,6 +21,9 @@ struct capacity {
 };
 size_t capacity_of(const struct capacity *capacity, size_t n);
 
+/* The tokens of queries or of keys. */
+enum group_side { SIDE_QUERIES, SIDE_KEYS };
+
 struct members {
     size_t num_groups;
     uint32_t *start; /* (num_groups + 1): the list of group b is list[start[b] .. start[b + 1]) */

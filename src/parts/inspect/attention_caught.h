@@ -13,8 +13,8 @@
 #ifndef PARTS_ATTENTION_CAUGHT_H
 #define PARTS_ATTENTION_CAUGHT_H
 
-#include "parts/groups/group_problem.h"
-#include "parts/rows/view.h"
+#include "parts/groups/group_lists.h"
+#include "parts/problem/problem.h"
 
 /* A membership, and its results. */
 struct caught {
@@ -25,18 +25,14 @@ struct caught {
 };
 
 struct catching {
-    const struct kernels *kernels;
-    struct pool *pool; /* NULL: none */
-    size_t workers, num_queries, num_keys, dim;
-    bool causal;
-    struct view query, key; /* the rows that attend */
     size_t num_caught;
     struct caught *caught;
     size_t places; /* maximum places of queries in the lists of a membership */
 };
 
-/* Bytes of the scratch; they depend on the numbers above, not on rows or lists. */
-size_t attention_caught_size(const struct catching *catching);
-void attention_caught(const struct catching *catching, void *scratch);
+/* Bytes of the scratch; they depend on the two numbers above, not on lists. */
+size_t attention_caught_size(const struct problem_shape *shape, const struct catching *catching);
+/* Queries and keys of the problem are the rows that attend. */
+void attention_caught(const struct problem *problem, const struct catching *catching, void *scratch);
 
 #endif

@@ -37,69 +37,44 @@ void inspection_clear(struct inspection *inspection, size_t num_groups)
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 struct memory {
-    void *saved[NUM_INSPECTED]; /* lists; of own: those that forward saved */
-    float *query, *key;         /* (n, d + 2): asymmetric rows */
-    float *lsh, *smyrf;         /* directions */
-    uint32_t *counts;           /* (n) of the longer side */
+    void *saved[NUM_INSPECTED];  /* lists; of own: those that forward saved */
+    void *scorer[NUM_INSPECTED]; /* of lsh and smyrf */
+    float *query, *key;          /* (n, d + 2): asymmetric rows */
+    uint32_t *counts;            /* (n) of the longer side */
     void *attending, *catching;
     size_t bytes;
 };
 
-static struct catching catching_of(const struct grouped *b)
+static struct catching catching_of(const struct problem_shape *shape, const struct grouped *b)
 {
-    return (struct catching){.kernels = b->kernels,
-                             .pool = b->pool,
-                             .workers = b->workers,
-                             .num_queries = b->num_queries,
-                             .num_keys = b->num_keys,
-                             .dim = b->dim,
-                             .causal = b->causal,
-                             .num_caught = NUM_INSPECTED,
-                             .places = grouped_places(b, b->num_queries)};
+    return (struct catching){.num_caught = NUM_INSPECTED, .places = grouped_places(b, shape->num_queries)};
 }
 
-static struct memory memory_on(const struct grouped *b, void *block)
+static struct memory memory_on(const struct problem_shape *shape, const struct grouped *b, void *block)
 {
-    struct memory memory = {.saved = {b->saved}};
+    struct memory memory = {0};
     struct arena arena = arena_on(block);
-    struct catching catching = catching_of(b);
-    size_t wide = size_sum(b->dim, 2), most = b->num_queries > b->num_keys ? b->num_queries : b->num_keys;
-    for (size_t p = INSPECTED_LSH; p < NUM_INSPECTED; p++)
-        memory.saved[p] = arena_take(&arena, grouped_saved_size(b), 1);
-    memory.query = arena_take(&arena, size_product(b->num_queries, wide), sizeof(float));
-    memory.key = arena_take(&arena, size_product(b->num_keys, wide), sizeof(float));
-    memory.lsh = arena_take(&arena, lsh_count(b->dim, b->capacity.num_groups, b->rounds), sizeof(float));
-    memory.smyrf = arena_take(&arena, lsh_count(wide, b->capacity.num_groups, b->rounds), sizeof(float));
-    memory.counts = arena_take(&arena, most, sizeof *memory.counts);
-    memory.attending = arena_take(&arena, grouped_attending_size(b), 1);
-    memory.catching = arena_take(&arena, attention_caught_size(&catching), 1);
+    struct catching catching = catching_of(shape, b);
+    size_t wide = size_sum(shape->head_dim, 2), n_q = shape->num_queries, n_k = shape->num_keys;
+    for (size_t p = INSPECTED_LSH; p < NUM_INSPECTED; p++) {
+        memory.saved[p] = arena_take(&arena, grouped_saved_on(shape, b, NULL).bytes, 1);
+        memory.scorer[p] = arena_take(&arena, lsh_size(p == INSPECTED_LSH ? shape->head_dim : wide, b), 1);
+    }
+    memory.query = arena_take(&arena, size_product(n_q, wide), sizeof(float));
+    memory.key = arena_take(&arena, size_product(n_k, wide), sizeof(float));
+    memory.counts = arena_take(&arena, size_max(n_q, n_k), sizeof *memory.counts);
+    memory.attending = arena_take(&arena, grouped_attending_size(shape, b), 1);
+    memory.catching = arena_take(&arena, attention_caught_size(shape, &catching), 1);
     memory.bytes = arena.used;
     return memory;
 }
 
-size_t inspection_size(const struct grouped *grouped)
+size_t inspection_size(const struct problem_shape *shape, const struct grouped *grouped)
 {
-    return memory_on(grouped, NULL).bytes;
+    return memory_on(shape, grouped, NULL).bytes;
 }
 
 /* ---- the hashes that are compared ---------------------------------------------------------------------- */
-
-struct comparison {
-    struct lsh_hash hash;
-    struct view query, key;
-    bool joint;
-};
-
-static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
-                  int worker)
-{
-    (void)worker;
-    const struct comparison *c = argument;
-    struct view rows = side == SIDE_QUERIES ? c->query : c->key;
-    lsh_scores(&c->hash, view_row(rows, first), rows.stride, count, z, false);
-    if (c->joint)
-        lsh_scores(&c->hash, view_row(c->key, first), c->key.stride, count, z, true);
-}
 
 static double square_of(const float *row, size_t dim)
 {
@@ -109,45 +84,35 @@ static double square_of(const float *row, size_t dim)
     return sum;
 }
 
-static double largest_square(struct view rows, size_t n, size_t dim)
+static double largest_square(struct view rows)
 {
     double largest = 0;
-    for (size_t i = 0; i < n; i++)
-        largest = fmax(largest, square_of(view_row(rows, i), dim));
+    for (size_t i = 0; i < rows.rows; i++)
+        largest = fmax(largest, square_of(view_row(rows, i), rows.cols));
     return largest;
 }
 
-/* to (n, dim + 2) = [row; 0; r], for keys [row; r; 0], with r^2 = square - |row|^2. */
-static void make_asymmetric(float *to, struct view rows, size_t n, size_t dim, double square, bool keys)
+/* to (n, d + 2) = [row; 0; r], for keys [row; r; 0], with r^2 = square - |row|^2. */
+static struct view make_asymmetric(float *to, struct view rows, double square, bool keys)
 {
-    for (size_t i = 0; i < n; i++, to += dim + 2) {
+    size_t d = rows.cols;
+    struct view made = view_of(to, rows.rows, d + 2);
+    for (size_t i = 0; i < rows.rows; i++, to += d + 2) {
         const float *row = view_row(rows, i);
-        float rest = (float)sqrt(fmax(square - square_of(row, dim), 0));
-        memcpy(to, row, dim * sizeof *to);
-        to[dim] = keys ? rest : 0;
-        to[dim + 1] = keys ? 0 : rest;
+        float rest = (float)sqrt(fmax(square - square_of(row, d), 0));
+        memcpy(to, row, d * sizeof *to);
+        to[d] = keys ? rest : 0;
+        to[d + 1] = keys ? 0 : rest;
     }
+    return made;
 }
 
-static struct comparison compare_lsh(const struct grouped *b, const struct memory *memory, uint64_t key)
+/* The rows that the hash of smyrf scores. */
+static struct problem asymmetric(const struct problem *attending, const struct memory *memory)
 {
-    lsh_draw(key, b->dim, b->capacity.num_groups, b->rounds, memory->lsh);
-    return (struct comparison){
-        {b->kernels, b->dim, b->capacity.num_groups, b->rounds, memory->lsh}, b->query, b->key, b->joint};
-}
-
-static struct comparison compare_smyrf(const struct grouped *b, const struct memory *memory, uint64_t key,
-                                       struct view query, struct view keys)
-{
-    size_t dim = b->dim, wide = dim + 2;
-    double square = largest_square(query, b->num_queries, dim) + largest_square(keys, b->num_keys, dim);
-    lsh_draw(key, wide, b->capacity.num_groups, b->rounds, memory->smyrf);
-    make_asymmetric(memory->query, query, b->num_queries, dim, square, false);
-    make_asymmetric(memory->key, keys, b->num_keys, dim, square, true);
-    return (struct comparison){{b->kernels, wide, b->capacity.num_groups, b->rounds, memory->smyrf},
-                               view_of(memory->query, b->num_queries, wide),
-                               view_of(memory->key, b->num_keys, wide),
-                               b->joint};
+    double square = largest_square(attending->query) + largest_square(attending->key);
+    return problem_of_rows(attending, make_asymmetric(memory->query, attending->query, square, false),
+                           make_asymmetric(memory->key, attending->key, square, true), attending->value);
 }
 
 /* ---- counting ------------------------------------------------------------------------------------------ */
@@ -162,47 +127,70 @@ static void count_in(size_t in[IN_GROUPS], const struct members *members, uint32
         in[counts[i] < IN_GROUPS ? counts[i] : IN_GROUPS - 1]++;
 }
 
-static void count(const struct grouped *b, struct inspected_membership *membership, uint32_t *counts)
+/* Counts in the lists of a membership, and by its scores. */
+static void count(const struct problem *problem, const struct grouped *b, const struct caught *caught,
+                  struct inspected_membership *membership, uint32_t *counts)
 {
-    struct grouped_saved saved = grouped_saved(b);
-    grouped_count_best(b, SIDE_QUERIES, membership->best_queries);
-    grouped_count_best(b, SIDE_KEYS, membership->best_keys);
-    count_in(membership->queries_in, &saved.queries, counts, b->num_queries);
-    count_in(membership->keys_in, &saved.keys, counts, b->num_keys);
+    grouped_count_best(problem, b, SIDE_QUERIES, membership->best_queries, problem->scratch);
+    grouped_count_best(problem, b, SIDE_KEYS, membership->best_keys, problem->scratch);
+    count_in(membership->queries_in, &caught->queries, counts, problem->shape.num_queries);
+    count_in(membership->keys_in, &caught->keys, counts, problem->shape.num_keys);
 }
 
-void inspection_of(const struct grouped *own, uint64_t chance, struct inspection *inspection, void *scratch)
+void inspection_of(const struct problem *problem, const struct grouped *own, struct inspection *inspection,
+                   void *behind)
 {
-    struct memory memory = memory_on(own, scratch);
-    struct catching catching = catching_of(own);
+    const struct problem_shape *shape = &problem->shape;
+    struct memory memory = memory_on(shape, own, behind);
     struct caught caught[NUM_INSPECTED];
-    grouped_attending(own, &catching.query, &catching.key, memory.attending);
-    const struct comparison comparisons[NUM_INSPECTED] = {
-        [INSPECTED_LSH] = compare_lsh(own, &memory, random_key(chance, RANDOM_INSPECTION, INSPECTED_LSH)),
-        [INSPECTED_SMYRF] =
-            compare_smyrf(own, &memory, random_key(chance, RANDOM_INSPECTION, INSPECTED_SMYRF),
-                          catching.query, catching.key),
-    };
+    struct problem attending = *problem;
+    grouped_attending(problem, own, &attending.query, &attending.key, memory.attending);
+    const struct problem wide = asymmetric(&attending, &memory);
     for (size_t p = 0; p < NUM_INSPECTED; p++) {
+        struct problem saving = *problem;
         struct grouped b = *own;
-        b.saved = memory.saved[p];
         if (p != INSPECTED_OWN) {
-            b.score = score;
-            b.argument = &comparisons[p];
-            grouped_members(&b);
+            saving.saved = memory.saved[p];
+            b.scorer = lsh_open(p == INSPECTED_LSH ? problem : &wide, own,
+                                random_key(problem->random_key, RANDOM_INSPECTION, p), memory.scorer[p]);
+            b.score = lsh_score;
+            grouped_members(&saving, &b, problem->scratch);
         }
-        struct grouped_saved saved = grouped_saved(&b);
-        count(&b, &inspection->memberships[p], memory.counts);
+        struct grouped_saved saved = grouped_saved_on(shape, own, saving.saved);
         caught[p] = (struct caught){.queries = saved.queries,
                                     .keys = saved.keys,
-                                    .sight = grouped_sight(own),
+                                    .sight = grouped_sight(shape, own),
                                     .window = own->capacity};
+        count(problem, &b, &caught[p], &inspection->memberships[p], memory.counts);
     }
+    struct catching catching = catching_of(shape, own);
     catching.caught = caught;
-    attention_caught(&catching, memory.catching);
+    attention_caught(&attending, &catching, memory.catching);
     for (size_t p = 0; p < NUM_INSPECTED; p++) {
         inspection->memberships[p].utility = caught[p].utility;
         inspection->memberships[p].bound = caught[p].bound;
         inspection->memberships[p].pairs = caught[p].pairs;
     }
+}
+
+/* ---- slots --------------------------------------------------------------------------------------------- */
+
+size_t inspection_scratch_size(const void *options, const struct problem_shape *shape,
+                               const struct score_source *source)
+{
+    struct arena arena = arena_on(NULL);
+    struct grouped grouped = grouping_of(options, shape);
+    arena_take(&arena, grouping_scratch_size(options, shape, source), 1);
+    arena_take(&arena, inspection_size(shape, &grouped), 1);
+    return arena.used;
+}
+
+void inspection_inspect(const struct problem *problem, const struct score_source *source,
+                        struct inspection *inspection)
+{
+    struct arena arena = arena_on(problem->scratch);
+    struct grouped grouped = grouping_open(problem, source);
+    arena_take(&arena, grouping_scratch_size(problem->options, &problem->shape, source), 1);
+    inspection_of(problem, &grouped, inspection,
+                  arena_take(&arena, inspection_size(&problem->shape, &grouped), 1));
 }

@@ -15,13 +15,20 @@
 #ifndef PARTS_INSPECTION_H
 #define PARTS_INSPECTION_H
 
-#include "parts/groups/grouped.h"
+#include "parts/groups/grouping.h"
 #include "parts/inspect/inspected.h"
 
 /* Bytes of scratch in addition to grouped_scratch_size. */
-size_t inspection_size(const struct grouped *grouped);
-/* Inspects what forward saved in grouped->saved; `chance` is the random key of lsh and smyrf. */
-void inspection_of(const struct grouped *grouped, uint64_t chance, struct inspection *inspection,
-                   void *scratch);
+size_t inspection_size(const struct problem_shape *shape, const struct grouped *grouped);
+/* Inspects what forward saved in problem->saved, with its scratch in problem->scratch and `behind` for the
+   bytes above. The problem's key decides lsh and smyrf. */
+void inspection_of(const struct problem *problem, const struct grouped *grouped,
+                   struct inspection *inspection, void *behind);
+
+/* Slots of a mechanism with grouping options. */
+size_t inspection_scratch_size(const void *options, const struct problem_shape *shape,
+                               const struct score_source *source);
+void inspection_inspect(const struct problem *problem, const struct score_source *source,
+                        struct inspection *inspection);
 
 #endif

@@ -1,4 +1,4 @@
-/* See the header.
+/* Passes over blocks of rows: levels, sums over keys, queries, keys.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/targets/estimated_shares.h"
 
@@ -13,6 +13,7 @@ struct levels {
 };
 
 struct pass {
+    const struct problem *problem;
     const struct utility *utility;
     void *scratch;
     enum utility_side side;
@@ -35,7 +36,8 @@ struct memory {
     size_t bytes;
 };
 
-static struct memory memory_on(const struct utility *u, void *block, size_t slot)
+static struct memory memory_on(const struct problem_shape *shape, const struct utility *u, void *block,
+                               size_t slot)
 {
     struct memory m;
     struct arena arena = arena_on(block), own;
@@ -44,7 +46,7 @@ static struct memory memory_on(const struct utility *u, void *block, size_t slot
     m.turned = arena_take(&arena, table, sizeof(float));
     m.all = arena_take(&arena, features, sizeof(float));
     for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
-        unsigned char *slots = pass == 0 ? NULL : arena_take(&arena, u->workers, bytes);
+        unsigned char *slots = pass == 0 ? NULL : arena_take(&arena, shape->workers, bytes);
         own = arena_on(slots == NULL ? NULL : slots + slot * bytes);
         m.own_sums = arena_take(&own, table, sizeof(float));
         m.own_all = arena_take(&own, features, sizeof(float));
@@ -62,11 +64,15 @@ static struct memory memory_on(const struct utility *u, void *block, size_t slot
     return m;
 }
 
+static struct memory memory_of(const struct pass *pass, size_t slot)
+{
+    return memory_on(&pass->problem->shape, pass->utility, pass->scratch, slot);
+}
+
 /* Projects at most a tile of rows from `first` on; returns their number. */
 static size_t project(const struct pass *pass, const struct memory *m, size_t first, size_t end)
 {
-    const struct utility *u = pass->utility;
-    struct view rows = pass->side == UTILITY_QUERIES ? u->query : u->key;
+    struct view rows = pass->side == UTILITY_QUERIES ? pass->problem->query : pass->problem->key;
     size_t count = size_min(UTILITY_ROWS, end - first);
     features_project(&pass->features, view_row(rows, first), rows.stride, count, &m->rows);
     return count;
@@ -76,7 +82,7 @@ static size_t project(const struct pass *pass, const struct memory *m, size_t fi
 static void level_block(const void *argument, size_t slot, size_t first, size_t end)
 {
     const struct pass *pass = argument;
-    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    struct memory m = memory_of(pass, slot);
     *m.level = (struct levels){-INFINITY, -INFINITY};
     for (size_t i = first; i < end; i += UTILITY_ROWS) {
         size_t count = project(pass, &m, i, end);
@@ -88,20 +94,21 @@ static void level_block(const void *argument, size_t slot, size_t first, size_t 
 static void level_add(void *argument, size_t slot)
 {
     struct pass *pass = argument;
-    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    struct memory m = memory_of(pass, slot);
     pass->level.plain = fmaxf(pass->level.plain, m.level->plain);
     pass->level.shrunk = fmaxf(pass->level.shrunk, m.level->shrunk);
 }
 
 /* own_sums[b] += phi_i / divisor_i for the groups b of token first + i; divisor NULL: 1. */
-static void add_to_homes(const struct utility *u, const struct memory *m, const struct homes *homes,
+static void add_to_homes(const struct pass *pass, const struct memory *m, const struct homes *homes,
                          size_t first, size_t count, const float *divisor)
 {
-    size_t features = u->num_features;
+    const struct kernels *kernels = pass->problem->kernels;
+    size_t features = pass->utility->num_features;
     for (size_t i = 0; i < count; i++)
         for (size_t p = homes->start[first + i]; p < homes->start[first + i + 1]; p++)
-            u->kernels->rows.axpy(m->own_sums + homes->group[p] * features,
-                                  divisor == NULL ? 1 : 1 / divisor[i], m->phi + i * features, features);
+            kernels->rows.axpy(m->own_sums + homes->group[p] * features, divisor == NULL ? 1 : 1 / divisor[i],
+                               m->phi + i * features, features);
 }
 
 static void clear_sums(const struct utility *u, float *sums, float *all)
@@ -116,8 +123,8 @@ static void give_products(const struct pass *pass, const struct memory *m, size_
 {
     const struct utility *u = pass->utility;
     size_t features = u->num_features, groups = u->num_groups;
-    u->kernels->tiles.product(m->psi, groups, m->phi, features, 1, m->turned, groups, count, groups, features,
-                              false);
+    pass->problem->kernels->tiles.product(m->psi, groups, m->phi, features, 1, m->turned, groups, count,
+                                          groups, features, false);
     u->take(u->argument, pass->side, first, count, m->psi, slot);
 }
 
@@ -125,13 +132,13 @@ static void sum_keys(const void *argument, size_t slot, size_t first, size_t end
 {
     const struct pass *pass = argument;
     const struct utility *u = pass->utility;
-    struct memory m = memory_on(u, pass->scratch, slot);
+    struct memory m = memory_of(pass, slot);
     clear_sums(u, m.own_sums, m.own_all);
     for (size_t j = first; j < end; j += UTILITY_ROWS) {
         size_t count = project(pass, &m, j, end);
         features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
-        u->kernels->layers.add_bias_backward(m.own_all, m.phi, count, u->num_features);
-        add_to_homes(u, &m, &u->key_homes, j, count, NULL);
+        pass->problem->kernels->layers.add_bias_backward(m.own_all, m.phi, count, u->num_features);
+        add_to_homes(pass, &m, &u->key_homes, j, count, NULL);
     }
 }
 
@@ -139,9 +146,9 @@ static void add_keys(void *argument, size_t slot)
 {
     const struct pass *pass = argument;
     const struct utility *u = pass->utility;
-    struct memory m = memory_on(u, pass->scratch, slot);
-    u->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_groups * u->num_features);
-    u->kernels->rows.axpy(m.all, 1, m.own_all, u->num_features);
+    struct memory m = memory_of(pass, slot);
+    pass->problem->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_groups * u->num_features);
+    pass->problem->kernels->rows.axpy(m.all, 1, m.own_all, u->num_features);
 }
 
 /* psi of queries from S, and their contribution to T. */
@@ -149,7 +156,7 @@ static void give_queries(const void *argument, size_t slot, size_t first, size_t
 {
     const struct pass *pass = argument;
     const struct utility *u = pass->utility;
-    struct memory m = memory_on(u, pass->scratch, slot);
+    struct memory m = memory_of(pass, slot);
     size_t features = u->num_features;
     clear_sums(u, m.own_sums, m.own_all);
     for (size_t i = first; i < end; i += UTILITY_ROWS) {
@@ -159,8 +166,8 @@ static void give_queries(const void *argument, size_t slot, size_t first, size_t
         if (u->twice_scaled)
             features_of(&pass->features, &m.rows, count, pass->shrink, pass->stabiliser, pass->level.shrunk,
                         m.phi);
-        u->kernels->rows.dots(m.divisor, m.phi, features, m.all, 0, count, features);
-        add_to_homes(u, &m, &u->query_homes, i, count, m.divisor);
+        pass->problem->kernels->rows.dots(m.divisor, m.phi, features, m.all, 0, count, features);
+        add_to_homes(pass, &m, &u->query_homes, i, count, m.divisor);
     }
 }
 
@@ -168,8 +175,8 @@ static void add_queries(void *argument, size_t slot)
 {
     const struct pass *pass = argument;
     const struct utility *u = pass->utility;
-    struct memory m = memory_on(u, pass->scratch, slot);
-    u->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_groups * u->num_features);
+    struct memory m = memory_of(pass, slot);
+    pass->problem->kernels->rows.axpy(m.sums, 1, m.own_sums, u->num_groups * u->num_features);
     u->close(u->argument, slot);
 }
 
@@ -177,7 +184,7 @@ static void add_queries(void *argument, size_t slot)
 static void give_keys(const void *argument, size_t slot, size_t first, size_t end)
 {
     const struct pass *pass = argument;
-    struct memory m = memory_on(pass->utility, pass->scratch, slot);
+    struct memory m = memory_of(pass, slot);
     for (size_t j = first; j < end; j += UTILITY_ROWS) {
         size_t count = project(pass, &m, j, end);
         features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
@@ -196,9 +203,10 @@ static void run_side(struct pass *pass, enum utility_side side,
                      void (*block)(const void *argument, size_t slot, size_t first, size_t end),
                      void (*add)(void *argument, size_t slot))
 {
-    const struct utility *u = pass->utility;
     pass->side = side;
-    utility_run_blocks(u, 0, side == UTILITY_QUERIES ? u->num_queries : u->num_keys,
+    utility_run_blocks(pass->problem, 0,
+                       side == UTILITY_QUERIES ? pass->problem->shape.num_queries
+                                               : pass->problem->shape.num_keys,
                        &(struct utility_work){block, add, pass});
 }
 
@@ -216,16 +224,19 @@ static void sum_spans(const struct utility *u, float *sums, size_t n)
         u->across->sum(u->across->argument, sums, n);
 }
 
-void estimated_shares(const struct utility *u, void *scratch)
+void estimated_shares(const struct problem *problem, const struct utility *u, void *scratch)
 {
-    struct memory m = memory_on(u, scratch, 0);
+    const struct kernels *kernels = problem->kernels;
+    size_t d = problem->shape.head_dim;
+    struct memory m = memory_on(&problem->shape, u, scratch, 0);
     size_t features = u->num_features, groups = u->num_groups;
     enum stabiliser of_queries = u->swapped ? STABILISE_ALL : STABILISE_ROW,
                     of_keys = u->swapped ? STABILISE_ROW : STABILISE_ALL;
-    struct pass pass = {.utility = u,
+    struct pass pass = {.problem = problem,
+                        .utility = u,
                         .scratch = scratch,
-                        .features = {u->kernels, u->directions, u->num_features, u->dim, u->both_signs},
-                        .shrink = u->twice_scaled ? 1 / sqrtf((float)u->dim) : 1,
+                        .features = {kernels, u->directions, u->num_features, d, u->both_signs},
+                        .shrink = u->twice_scaled ? 1 / sqrtf((float)d) : 1,
                         .level = {-INFINITY, -INFINITY}};
     run_side(&pass, u->swapped ? UTILITY_QUERIES : UTILITY_KEYS, level_block, level_add);
     level_spans(u, &pass.level);
@@ -234,17 +245,17 @@ void estimated_shares(const struct utility *u, void *scratch)
     run_side(&pass, UTILITY_KEYS, sum_keys, add_keys);
     sum_spans(u, m.sums, groups * features);
     sum_spans(u, m.all, features);
-    u->kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
+    kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
     memset(m.sums, 0, groups * features * sizeof(float));
     pass.stabiliser = of_queries;
     run_side(&pass, UTILITY_QUERIES, give_queries, add_queries);
     sum_spans(u, m.sums, groups * features);
-    u->kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
+    kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
     pass.stabiliser = of_keys;
     run_side(&pass, UTILITY_KEYS, give_keys, close_block);
 }
 
-size_t estimated_shares_size(const struct utility *utility)
+size_t estimated_shares_size(const struct problem_shape *shape, const struct utility *utility)
 {
-    return memory_on(utility, NULL, 0).bytes;
+    return memory_on(shape, utility, NULL, 0).bytes;
 }

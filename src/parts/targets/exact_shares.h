@@ -17,7 +17,7 @@
 
 #include "parts/targets/utility_problem.h"
 
-size_t exact_shares_size(const struct utility *utility);
-void exact_shares(const struct utility *utility, void *scratch);
+size_t exact_shares_size(const struct problem_shape *shape, const struct utility *utility);
+void exact_shares(const struct problem *problem, const struct utility *utility, void *scratch);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "parts/targets/utility_problem.h"
 
-size_t utility_size(const struct utility *utility);
-void utility_targets(const struct utility *utility, void *scratch);
+size_t utility_size(const struct problem_shape *shape, const struct utility *utility);
+void utility_targets(const struct problem *problem, const struct utility *utility, void *scratch);
 
 #endif

@@ -15,7 +15,7 @@ struct utility_work {
 };
 
 /* Runs the rows first .. end - 1. */
-void utility_run_blocks(const struct utility *utility, size_t first, size_t end,
+void utility_run_blocks(const struct problem *problem, size_t first, size_t end,
                         const struct utility_work *work);
 
 #endif

@@ -1,10 +1,10 @@
-/* What targets are computed from, and who receives them. utility.h has the formulas.
+/* What targets are computed from besides the rows of a problem, and who receives them. utility.h has the
+   formulas.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_UTILITY_PROBLEM_H
 #define PARTS_UTILITY_PROBLEM_H
 
-#include "base/pool.h"
-#include "parts/rows/view.h"
+#include "parts/problem/problem.h"
 #include "parts/targets/homes.h"
 
 /* Rows per tile, and rows per block with its own sums. */
@@ -22,16 +22,13 @@ struct utility_across {
     void *argument;
 };
 
+/* The queries and keys of the problem are the rows that attend. */
 struct utility {
-    const struct kernels *kernels;
-    struct pool *pool; /* NULL: none */
-    size_t workers;    /* its threads; >= 1 */
-    size_t num_queries, num_keys, dim, num_groups;
-    struct view query, key; /* the rows that attend */
+    size_t num_groups;
     struct homes query_homes, key_homes;
-    const float *query_weights; /* (num_queries) weight of each in psi_K; NULL: 1. Exact only */
+    const float *query_weights; /* (n_q) weight of each in psi_K; NULL: 1. Exact only */
     size_t num_features;        /* R; 0: exact */
-    const float *directions;    /* (dim, features_directions(num_features, both_signs)) */
+    const float *directions;    /* (d, features_directions(num_features, both_signs)) */
     bool both_signs;
     bool swapped, twice_scaled;
     const struct utility_across *across; /* NULL: the whole sequence is here */

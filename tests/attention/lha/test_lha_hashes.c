@@ -25,27 +25,24 @@ static void workers_share_no_memory(void **state)
     size_t side = (DIM + 1) * WIDTH + (WIDTH + 1) * GROUPS;
     float *params = new_normals(1, 2 * side, 1), *x = new_normals(2, COUNT * DIM, 1),
           z[WORKERS][COUNT * GROUPS];
+    const struct view rows = {.data = x, .rows = COUNT, .cols = DIM, .stride = DIM};
     struct problem problem = {
         .kernels = kernels_all()[0],
         .shape = {.num_queries = COUNT, .num_keys = COUNT, .head_dim = DIM, .workers = WORKERS},
         .options = &options,
+        .query = rows,
+        .key = rows,
         .params = params,
     };
-    size_t bytes = lha_scratch_on(&options, &problem.shape, 0, NULL).bytes;
+    size_t bytes = lha_scorer_size(&options, &problem.shape);
     float *block = guard_floats(bytes / sizeof *block);
-    struct lha_scratch scratch = lha_scratch_on(&options, &problem.shape, 0, block);
-    assert_int_equal(scratch.hidden_count, HIDDEN);
-    const struct view rows = {.data = x, .rows = COUNT, .cols = DIM, .stride = DIM};
-    const struct lha_scorer scorer = {.problem = &problem,
-                                      .scratch = &scratch,
-                                      .hashes = lha_open_hashes(&problem, &scratch),
-                                      .query = rows,
-                                      .key = rows};
+    const struct lha_scorer *scorer = lha_scorer_open(&problem, block);
+    assert_int_equal(scorer->hidden_count, HIDDEN);
     for (int worker = 0; worker < WORKERS; worker++) {
-        memset(block, 0xff, bytes);
-        lha_score(&scorer, SIDE_QUERIES, 0, COUNT, z[worker], worker);
+        memset(scorer->hidden, 0xff, WORKERS * HIDDEN * sizeof(float));
+        lha_score(scorer, SIDE_QUERIES, 0, COUNT, z[worker], worker);
         for (int other = 0; other < WORKERS; other++)
-            assert_true(isnan(scratch.hidden[other * HIDDEN]) == (other != worker));
+            assert_true(isnan(scorer->hidden[other * HIDDEN]) == (other != worker));
         check_same_bits(z[worker], z[0], sizeof z[0], "scores");
     }
     guard_free(block, bytes / sizeof *block);

@@ -227,8 +227,8 @@ static struct members lists_of_one_process(const struct attention_case *problem,
     whole.scratch = malloc(problem->mechanism->host.scratch_size(problem->options, &shape));
     float *out = malloc(n * problem->value_dim * sizeof *out);
     problem->mechanism->host.forward(&whole, view_of(out, n, problem->value_dim));
-    struct grouped grouped = in_groups_open(problem->options, &whole);
-    struct grouped_saved saved = grouped_saved(&grouped);
+    struct grouped grouped = grouping_of(problem->options, &shape);
+    struct grouped_saved saved = grouped_saved_on(&shape, &grouped, whole.saved);
     *keys = saved.keys;
     free(out);
     free(visible);
@@ -244,7 +244,7 @@ static void check_bytes(const char *settings, bool causal, int ranks, size_t n)
     struct members keys, queries = lists_of_one_process(&problem, &keys);
     struct problem_shape shape = {
         .num_queries = n, .num_keys = n, .head_dim = 16, .value_dim = 7, .causal = causal};
-    struct grouped grouped = in_groups(options, &shape);
+    struct grouped grouped = grouping_of(options, &shape);
     uint64_t p_q, p_k, e_q, e_k, d = 16, d_v = 7;
     count_places(ranks, &queries, n, &p_q, &e_q);
     count_places(ranks, &keys, n, &p_k, &e_k);

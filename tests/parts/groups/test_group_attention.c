@@ -144,41 +144,44 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     scale(query, N_Q, LD, exponent);
     scale(key, n_k, LD, -exponent);
     float start = exponent == 0 ? 0.5f : 0;
-    struct group_attention a = {
+    const struct problem problem = {
         .kernels = kernels,
-        .pool = pool,
-        .sizes = {.num_queries = N_Q,
+        .shape = {.num_queries = N_Q,
                   .num_keys = n_k,
-                  .dim = D,
+                  .head_dim = D,
                   .value_dim = D_V,
-                  .query_places = queries.start[GROUPS],
-                  .key_places = keys.start[GROUPS],
-                  .longest_query = queries.longest,
-                  .longest_key = keys.longest,
                   .precision = precision,
                   .workers = (size_t)pool_threads(pool)},
-        .sight = sight,
-        .window = window,
-        .large = exponent != 0,
         .query = {query, N_Q, D, LD, DTYPE_FLOAT32},
         .key = {key, n_k, D, LD, DTYPE_FLOAT32},
         .value = {value, n_k, D_V, LD, DTYPE_FLOAT32},
+        .pool = pool,
+        .large = exponent != 0,
+    };
+    const struct group_lists a = {
+        .sizes = {.query_places = queries.start[GROUPS],
+                  .key_places = keys.start[GROUPS],
+                  .longest_query = queries.longest,
+                  .longest_key = keys.longest},
+        .sight = sight,
+        .window = window,
         .queries = queries.members,
         .keys = keys.members,
         .rows = {max, log_sum},
     };
-    size_t forward = group_forward_size(&a.sizes) / 4, backward = group_backward_size(&a.sizes) / 4;
+    size_t forward = group_forward_size(&problem.shape, &a.sizes) / 4,
+           backward = group_backward_size(&problem.shape, &a.sizes) / 4;
     float *scratch = guard_floats(forward);
     memset(scratch, 0xff, 4 * forward);
     const struct view result = {out, N_Q, D_V, LD, DTYPE_FLOAT32},
                       given = {dout, N_Q, D_V, LD, DTYPE_FLOAT32};
-    group_forward(&a, result, scratch);
+    group_forward(&problem, &a, result, scratch);
     guard_free(scratch, forward);
     for (size_t i = 0; i < N_Q * LD; i++)
         dquery[i] = dkey[i] = dvalue[i] = start;
     scratch = guard_floats(backward);
     memset(scratch, 0xff, 4 * backward);
-    group_backward(&a, result, given,
+    group_backward(&problem, &a, result, given,
                    &(struct problem_gradients){.query = {dquery, N_Q, D, LD, DTYPE_FLOAT32},
                                                .key = {dkey, n_k, D, LD, DTYPE_FLOAT32},
                                                .value = {dvalue, n_k, D_V, LD, DTYPE_FLOAT32}},

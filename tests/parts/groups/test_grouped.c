@@ -26,7 +26,7 @@ struct scores {
     size_t lists; /* groups of all rounds */
 };
 
-static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
+static void score(const void *argument, enum group_side side, size_t first, size_t count, float *z,
                   int worker)
 {
     (void)worker;
@@ -85,40 +85,43 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     o.partition = v->partition;
     oracle_groups_run(&o);
     struct scores scores = {{z[0], z[1]}, lists};
-    struct grouped b = {
+    struct problem problem = {
         .kernels = kernels,
+        .shape = {.num_queries = v->n_q,
+                  .num_keys = v->n_k,
+                  .head_dim = D,
+                  .value_dim = D_V,
+                  .causal = v->causal,
+                  .workers = (size_t)pool_threads(pool)},
+        .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
+        .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
+        .value = {rows[2], v->n_k, D_V, LD, DTYPE_FLOAT32},
         .pool = pool,
-        .workers = (size_t)pool_threads(pool),
-        .num_queries = v->n_q,
-        .num_keys = v->n_k,
-        .dim = D,
-        .value_dim = D_V,
+    };
+    const struct grouped b = {
         .capacity = {v->groups, 1.4142135623730951, v->whole},
         .rounds = rounds,
         .balance = v->balance,
         .joint = v->joint,
-        .causal = v->causal,
         .by_token = v->by_token,
         .partition = v->partition,
         .norm = v->norm,
-        .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
-        .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
-        .value = {rows[2], v->n_k, D_V, LD, DTYPE_FLOAT32},
         .score = score,
-        .argument = &scores,
+        .scorer = &scores,
     };
-    size_t saved = grouped_saved_size(&b) / 4, scratch = grouped_scratch_size(&b) / 4;
-    b.saved = guard_floats(saved);
-    b.scratch = guard_floats(scratch);
-    memset(b.scratch, 0xff, 4 * scratch);
+    size_t saved = grouped_saved_on(&problem.shape, &b, NULL).bytes / 4,
+           scratch = grouped_scratch_size(&problem.shape, &b) / 4;
+    problem.saved = guard_floats(saved);
+    problem.scratch = guard_floats(scratch);
+    memset(problem.scratch, 0xff, 4 * scratch);
     const struct view result = {out, v->n_q, D_V, LD, DTYPE_FLOAT32},
                       dout = {rows[3], v->n_q, D_V, LD, DTYPE_FLOAT32};
-    grouped_forward(&b, result);
-    memset(b.scratch, 0xff, 4 * scratch);
+    grouped_forward(&problem, &b, result);
+    memset(problem.scratch, 0xff, 4 * scratch);
     for (size_t a = 0; a < 3; a++)
         for (size_t i = 0; i < MOST * LD; i++)
             gradients[a][i] = 0.5f;
-    grouped_backward(&b, result, dout,
+    grouped_backward(&problem, &b, result, dout,
                      &(struct problem_gradients){
                          .query = {gradients[0], v->n_q, D, LD, DTYPE_FLOAT32},
                          .key = {gradients[1], v->n_k, D, LD, DTYPE_FLOAT32},
@@ -129,8 +132,8 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     check_rows(gradients[0], s->dquery, s->dquery_bound, v->n_q, D, 0.5, "dquery");
     check_rows(gradients[1], s->dkey, s->dkey_bound, v->n_k, D, 0.5, "dkey");
     check_rows(gradients[2], s->dvalue, s->dvalue_bound, v->n_k, D_V, 0.5, "dvalue");
-    guard_free(b.saved, saved);
-    guard_free(b.scratch, scratch);
+    guard_free(problem.saved, saved);
+    guard_free(problem.scratch, scratch);
     oracle_groups_free(&o);
 }
 
@@ -209,31 +212,27 @@ static void count_groups(uint64_t seed, size_t groups, double enlargement, doubl
         }
     }
     struct scores scores = {{z, z}, groups};
-    struct grouped b = {.kernels = kernels_named(NULL, &(const char *){0}),
-                        .workers = 1,
-                        .num_queries = N,
-                        .num_keys = N,
-                        .dim = WIDE,
-                        .value_dim = 1,
-                        .capacity = {groups, enlargement, true},
-                        .rounds = 1,
-                        .query = view_of(x, N, WIDE),
-                        .key = view_of(x, N, WIDE),
-                        .value = {x, N, 1, WIDE, DTYPE_FLOAT32},
-                        .score = score,
-                        .argument = &scores};
-    size_t saved = grouped_saved_size(&b) / 4, scratch = grouped_scratch_size(&b) / 4;
-    b.saved = guard_floats(saved);
-    b.scratch = guard_floats(scratch);
-    grouped_forward(&b, view_of(out, N, 1));
-    struct members queries = grouped_saved(&b).queries;
+    struct problem problem = {
+        .kernels = kernels_named(NULL, &(const char *){0}),
+        .shape = {.num_queries = N, .num_keys = N, .head_dim = WIDE, .value_dim = 1, .workers = 1},
+        .query = view_of(x, N, WIDE),
+        .key = view_of(x, N, WIDE),
+        .value = {x, N, 1, WIDE, DTYPE_FLOAT32}};
+    const struct grouped b = {
+        .capacity = {groups, enlargement, true}, .rounds = 1, .score = score, .scorer = &scores};
+    size_t saved = grouped_saved_on(&problem.shape, &b, NULL).bytes / 4,
+           scratch = grouped_scratch_size(&problem.shape, &b) / 4;
+    problem.saved = guard_floats(saved);
+    problem.scratch = guard_floats(scratch);
+    grouped_forward(&problem, &b, view_of(out, N, 1));
+    struct members queries = grouped_saved_on(&problem.shape, &b, problem.saved).queries;
     size_t of_token[N] = {0};
     for (size_t p = 0; p < queries.start[groups]; p++)
         of_token[queries.list[p]]++;
     for (size_t i = 0; i < N; i++)
         counts[of_token[i] > 3 ? 3 : of_token[i]]++;
-    guard_free(b.saved, saved);
-    guard_free(b.scratch, scratch);
+    guard_free(problem.saved, saved);
+    guard_free(problem.scratch, scratch);
 }
 
 /* Reference figures measured by an independent program: a random linear hash of normalized normals, width
@@ -271,21 +270,17 @@ static void the_best_of_each_round_are_counted(void **state)
              (row[0] > row[1] ? (row[0] > row[2] ? 0 : 2) : (row[1] > row[2] ? 1 : 2))]++;
     }
     struct scores scores = {{z, z}, LISTS};
-    struct grouped b = {.workers = 1,
-                        .num_queries = N,
-                        .num_keys = N,
-                        .dim = 1,
-                        .value_dim = 1,
-                        .capacity = {GROUPS, 1, true},
-                        .rounds = ROUNDS,
-                        .score = score,
-                        .argument = &scores};
-    size_t scratch = grouped_scratch_size(&b) / 4;
-    b.scratch = guard_floats(scratch);
-    b.query = b.key = view_of(x, N, 1);
-    grouped_count_best(&b, SIDE_KEYS, counts);
+    const struct problem problem = {
+        .shape = {.num_queries = N, .num_keys = N, .head_dim = 1, .value_dim = 1, .workers = 1},
+        .query = view_of(x, N, 1),
+        .key = view_of(x, N, 1)};
+    const struct grouped b = {
+        .capacity = {GROUPS, 1, true}, .rounds = ROUNDS, .score = score, .scorer = &scores};
+    size_t bytes = grouped_members_size(&problem.shape, &b) / 4;
+    float *scratch = guard_floats(bytes);
+    grouped_count_best(&problem, &b, SIDE_KEYS, counts, scratch);
     assert_memory_equal(counts, want, sizeof want);
-    guard_free(b.scratch, scratch);
+    guard_free(scratch, bytes);
 }
 
 static void the_best_is_the_first_of_the_largest(void **state)

@@ -120,22 +120,20 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
         key_start[b] = b == 0 ? 0 : (uint32_t)v->n_k;
     caught[1] = (struct caught){
         .queries = {B, start, all}, .keys = {B, key_start, all}, .sight = v->causal ? SIGHT_PAST : SIGHT_ALL};
-    struct catching catching = {.kernels = kernels,
-                                .pool = pool,
-                                .workers = (size_t)pool_threads(pool),
-                                .num_queries = v->n_q,
-                                .num_keys = v->n_k,
-                                .dim = D,
-                                .causal = v->causal,
-                                .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
-                                .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
-                                .num_caught = 2,
-                                .caught = caught,
-                                .places = MOST * B};
-    size_t floats = attention_caught_size(&catching) / sizeof(float);
+    const struct problem problem = {.kernels = kernels,
+                                    .shape = {.num_queries = v->n_q,
+                                              .num_keys = v->n_k,
+                                              .head_dim = D,
+                                              .causal = v->causal,
+                                              .workers = (size_t)pool_threads(pool)},
+                                    .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
+                                    .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
+                                    .pool = pool};
+    const struct catching catching = {.num_caught = 2, .caught = caught, .places = MOST * B};
+    size_t floats = attention_caught_size(&problem.shape, &catching) / sizeof(float);
     float *scratch = guard_floats(floats);
     memset(scratch, 0xff, floats * sizeof *scratch);
-    attention_caught(&catching, scratch);
+    attention_caught(&problem, &catching, scratch);
     run_oracle(v, &want);
     check_near(caught[0].utility, want.utility, BOUND, "utility");
     check_near(caught[0].bound, want.bound, BOUND, "bound");

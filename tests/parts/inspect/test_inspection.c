@@ -28,7 +28,7 @@ struct variant {
 
 static float rows[2][MOST * LD], own[2][MOST * MOST_GROUPS];
 
-static void score(const void *argument, enum grouped_side side, size_t first, size_t count, float *z,
+static void score(const void *argument, enum group_side side, size_t first, size_t count, float *z,
                   int worker)
 {
     (void)worker;
@@ -179,31 +179,33 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     o.causal = v->causal;
     o.by_token = v->by_token;
     o.norm = v->norm;
-    struct grouped b = {.kernels = kernels,
-                        .pool = pool,
-                        .workers = (size_t)pool_threads(pool),
-                        .num_queries = v->n_q,
-                        .num_keys = v->n_k,
-                        .dim = D,
-                        .value_dim = D,
-                        .capacity = {v->groups, 1.4142135623730951, false},
-                        .rounds = 1,
-                        .joint = v->joint,
-                        .causal = v->causal,
-                        .by_token = v->by_token,
-                        .norm = v->norm,
-                        .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
-                        .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
-                        .value = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
-                        .score = score,
-                        .argument = v};
-    size_t saved = grouped_saved_size(&b) / 4, scratch = grouped_scratch_size(&b) / 4,
-           more = inspection_size(&b) / 4;
+    struct problem problem = {.kernels = kernels,
+                              .shape = {.num_queries = v->n_q,
+                                        .num_keys = v->n_k,
+                                        .head_dim = D,
+                                        .value_dim = D,
+                                        .causal = v->causal,
+                                        .workers = (size_t)pool_threads(pool)},
+                              .query = {rows[0], v->n_q, D, LD, DTYPE_FLOAT32},
+                              .key = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
+                              .value = {rows[1], v->n_k, D, LD, DTYPE_FLOAT32},
+                              .random_key = chance,
+                              .pool = pool};
+    const struct grouped b = {.capacity = {v->groups, 1.4142135623730951, false},
+                              .rounds = 1,
+                              .joint = v->joint,
+                              .by_token = v->by_token,
+                              .norm = v->norm,
+                              .score = score,
+                              .scorer = v};
+    size_t saved = grouped_saved_on(&problem.shape, &b, NULL).bytes / 4,
+           scratch = grouped_scratch_size(&problem.shape, &b) / 4,
+           more = inspection_size(&problem.shape, &b) / 4;
     float *behind = guard_floats(more);
-    b.saved = guard_floats(saved);
-    b.scratch = guard_floats(scratch);
-    grouped_forward(&b, (struct view){out, v->n_q, D, LD, DTYPE_FLOAT32});
-    memset(b.scratch, 0xff, 4 * scratch);
+    problem.saved = guard_floats(saved);
+    problem.scratch = guard_floats(scratch);
+    grouped_forward(&problem, &b, (struct view){out, v->n_q, D, LD, DTYPE_FLOAT32});
+    memset(problem.scratch, 0xff, 4 * scratch);
     memset(behind, 0xff, 4 * more);
     unsigned char arrays[NUM_INSPECTED * 2 * 64];
     struct arena arena = arena_on(NULL);
@@ -214,7 +216,7 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     inspection_take(&inspection, &arena, v->groups);
     assert_int_equal(arena.used, wanted);
     assert_true(arena.used <= sizeof arrays);
-    inspection_of(&b, chance, &inspection, behind);
+    inspection_of(&problem, &b, &inspection, behind);
     oracle_groups_run(&o); /* normalizes the rows, as smyrf requires */
     for (enum inspected p = 0; p < NUM_INSPECTED; p++) {
         const struct inspected_membership *got = &inspection.memberships[p];
@@ -227,8 +229,8 @@ static void check(const struct kernels *kernels, struct pool *pool, const struct
     inspection_clear(&inspection, v->groups);
     assert_true(inspection.memberships[2].utility == 0 && inspection.memberships[1].best_keys[0] == 0 &&
                 inspection.memberships[0].queries_in[1] == 0);
-    guard_free(b.saved, saved);
-    guard_free(b.scratch, scratch);
+    guard_free(problem.saved, saved);
+    guard_free(problem.scratch, scratch);
     guard_free(behind, more);
     oracle_groups_free(&o);
 }

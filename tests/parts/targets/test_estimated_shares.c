@@ -63,10 +63,8 @@ static void check_estimates(const struct target_case *c, const float *block, con
                 }
             target_case_want(c, a, of_keys);
             for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
-                target_case_check(c,
-                                  &(struct utility){.workers = 1,
-                                                    .kernels = *kernels,
-                                                    .num_features = R,
+                target_case_check(c, *kernels,
+                                  &(struct utility){.num_features = R,
                                                     .directions = given_directions,
                                                     .both_signs = both_signs,
                                                     .swapped = swapped != 0,
@@ -107,12 +105,8 @@ static void estimates_come_near_the_exact(void **state)
     for (size_t i = 0; i < N_Q * N_K; i++)
         a[i] = exp(target_case_dot(&c, i / N_K, i % N_K) / sqrt(D));
     target_case_want(&c, a, a);
-    target_case_check(&c,
-                      &(struct utility){.workers = 1,
-                                        .kernels = kernels_named(NULL, &(const char *){0}),
-                                        .num_features = MANY,
-                                        .directions = block},
-                      0.01, "estimate");
+    target_case_check(&c, NULL, &(struct utility){.num_features = MANY, .directions = block}, 0.01,
+                      "estimate");
     guard_free(block, features_count(MANY, D));
     free(a);
     target_case_free(&c);

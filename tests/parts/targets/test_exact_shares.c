@@ -65,16 +65,12 @@ static void targets_are_shares_of_attention(void **state)
         double *a = malloc(c.n[0] * c.n[1] * sizeof *a), bound = bound_of(&c, attention_of(&c, a));
         target_case_want(&c, a, a);
         for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++)
-            target_case_check(&c, &(struct utility){.workers = 1, .kernels = *kernels}, bound, "target");
+            target_case_check(&c, *kernels, &(struct utility){.num_features = 0}, bound, "target");
         /* Weights of queries affect only the targets of keys. */
         for (size_t i = 0; i < c.n[0]; i++)
             c.weights[i] = (float)(1 + i % 7) * 0.5f;
         target_case_want(&c, a, a);
-        target_case_check(&c,
-                          &(struct utility){.workers = 1,
-                                            .kernels = kernels_named(NULL, &(const char *){0}),
-                                            .query_weights = c.weights},
-                          bound, "weighted target");
+        target_case_check(&c, NULL, &(struct utility){.query_weights = c.weights}, bound, "weighted target");
         free(a);
         target_case_free(&c);
     }
@@ -95,7 +91,7 @@ static void scores_may_be_large(void **state)
         c.rows[1][j] = j < N_K / 2 * c.ld ? rintf(50000 * c.rows[1][j]) : c.rows[1][j - N_K / 2 * c.ld] + 1;
     attention_of(&c, a);
     target_case_want(&c, a, a);
-    target_case_run(&c, &(struct utility){.workers = 1, .kernels = kernels_named(NULL, &(const char *){0})});
+    target_case_run(&c, NULL, NULL, &(struct utility){.num_features = 0});
     for (size_t i = 0; i < N; i++)
         for (size_t j = 0; j < N_K; j++) {
             mass[0][i] += c.start[1][j + 1] > c.start[1][j] ? a[i * N_K + j] : 0;
@@ -161,10 +157,7 @@ static void compute_span(struct comm *comm, void *argument)
     struct team *team = argument;
     struct target_case c = *team->whole;
     struct utility_across across = {.sum = sum, .largest = largest, .argument = comm};
-    struct utility u = {.workers = 1,
-                        .kernels = kernels_named(NULL, &(const char *){0}),
-                        .query_weights = c.weights,
-                        .across = &across};
+    struct utility u = {.query_weights = c.weights, .across = &across};
     size_t first, end;
     comm_span(comm, N_K, &first, &end);
     c.n[1] = end - first;
@@ -175,7 +168,7 @@ static void compute_span(struct comm *comm, void *argument)
     c.given[0] = team->given[0];
     across.first = c.first;
     across.end = c.end;
-    target_case_run(&c, &u);
+    target_case_run(&c, NULL, NULL, &u);
 }
 
 static void spans_have_the_targets_of_the_whole(void **state)

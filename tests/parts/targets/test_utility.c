@@ -27,14 +27,9 @@ static void threads_do_not_change_a_bit(void **state)
         for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
             struct pool *pool;
             check_status(&host, pool_new(&host, threads[t], &pool), HASHATTN_OK, NULL);
-            struct utility u = {.kernels = kernels_named(NULL, &(const char *){0}),
-                                .pool = pool,
-                                .workers = (size_t)threads[t],
-                                .num_features = features,
-                                .directions = block,
-                                .swapped = true,
-                                .twice_scaled = true};
-            target_case_run(&c, &u);
+            struct utility u = {
+                .num_features = features, .directions = block, .swapped = true, .twice_scaled = true};
+            target_case_run(&c, NULL, pool, &u);
             for (size_t s = 0; s < 2; s++) {
                 if (t == 0)
                     memcpy(one[s], c.given[s], c.n[s] * B * sizeof(float));

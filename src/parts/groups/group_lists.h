@@ -1,15 +1,10 @@
-/* What attention in groups computes: the operands, the lists of the groups, and which keys of its group a
-   query meets. group_attention.h has the formula.
+/* The lists of the groups, and which keys of its group a query meets. group_attention.h has the formula.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef PARTS_GROUP_PROBLEM_H
-#define PARTS_GROUP_PROBLEM_H
+#ifndef PARTS_GROUP_LISTS_H
+#define PARTS_GROUP_LISTS_H
 
-#include "base/pool.h"
 #include "parts/groups/members.h"
-#include "parts/problem/weight_dropout.h"
-#include "parts/rows/view.h"
 #include "parts/tiles/softmax_rows.h"
-#include "parts/tiles/tile_products.h"
 
 /* The keys of its group that a query meets. Unless it is all, queries and keys are the same tokens. For PAST
    and WINDOW they are in the same lists. For OTHERS and EARLIER the lists are in any order and may differ,
@@ -49,32 +44,24 @@ static inline struct seen group_seen(enum group_sight sight, const struct capaci
     return (struct seen){end > most ? end - most : 0, end};
 }
 
-/* The memory depends on these. */
+/* The memory depends on these and the shape of the problem. */
 struct group_sizes {
-    size_t num_queries, num_keys, dim, value_dim;
     size_t query_places, key_places;   /* in all groups */
     size_t longest_query, longest_key; /* places in one group */
-    enum precision precision;
-    bool norm; /* queries and keys are normed by plain_norm.h */
-    size_t workers;
+    bool norm;                         /* queries and keys are normed by plain_norm.h */
 };
 
-struct group_attention {
-    const struct kernels *kernels;
-    struct pool *pool; /* NULL: none */
+/* A pair has a draw of the problem's dropout in each group that it shares, by its places in the lists. */
+struct group_lists {
     struct group_sizes sizes;
     enum group_sight sight;
-    struct capacity window;        /* for SIGHT_WINDOW */
-    bool large;                    /* as in tile_attention.h */
-    struct weight_dropout dropout; /* of the weights; a pair has a draw in each group that it shares, by its
-                                      places in the lists of group first_list + .. Not with `large` */
-    size_t first_list;             /* number of the first group, which is not 0 if ranks share the groups */
-    struct view query, key, value;
+    struct capacity window; /* for SIGHT_WINDOW */
+    size_t first_list;      /* number of the first group, which is not 0 if ranks share the groups */
     struct members queries, keys;
     /* The row of each place, if the views do not have a row per token (group_places_forward): then also of
        `rows`, dout and delta. NULL: the token. */
     const uint32_t *query_rows, *key_rows;
-    struct softmax_rows rows; /* (num_queries), for queries that meet a key: forward writes, backward reads */
+    struct softmax_rows rows; /* (n_q), for queries that meet a key: forward writes, backward reads */
 };
 
 #endif
