@@ -32,4 +32,9 @@ retired 'product_turned_bf16|pack_turned|sum_range_turn|struct turn' 'transposed
 retired 'row_ranks_trade' 'exchange'
 retired 'comm_share(_of)?|ranks_share_state' 'span (of a rank), broadcast'
 retired 'struct asked' 'targets, or options'
+retired 'crowd(s|_[a-z_]+)?|struct crowd|CROWD_ROWS' 'dense (of a bucket)'
+retired 'meetings(_[a-z_]+)?|meeting_space(_[a-z_]+)?|MEETING_TILE' 'colliding (pairs)'
+retired 'table_carry|(partner_)?tables_carry(_fixed)?' 'table_sums'
+retired 'homes(_[a-z_]+)?|[a-z]+_homes' 'token_groups'
+retired 'lha_trade|lha_carry|struct trade' 'exchange'
 exit $bad

@@ -80,8 +80,8 @@ struct scratch {
     double *squares[SIDES]; /* (n): of the rows' lengths */
     float *direction;       /* (rounds, d + 2) */
     /* of one thread */
-    struct ordered *entries, *room; /* (the longer side) each */
-    uint32_t *counts;               /* (ORDER_COUNTS) */
+    struct ordered *entries, *other; /* (the longer side) each */
+    uint32_t *counts;                /* (ORDER_COUNTS) */
     size_t bytes;
 };
 
@@ -99,7 +99,7 @@ static struct scratch scratch_on(const void *options, const struct problem_shape
         unsigned char *workers = pass == 0 ? NULL : arena_take(&arena, shape->workers, bytes);
         own = arena_on(workers == NULL ? NULL : workers + worker * bytes);
         scratch.entries = arena_take(&own, longer, sizeof(struct ordered));
-        scratch.room = arena_take(&own, longer, sizeof(struct ordered));
+        scratch.other = arena_take(&own, longer, sizeof(struct ordered));
         scratch.counts = arena_take(&own, ORDER_COUNTS, sizeof(uint32_t));
         bytes = own.used;
     }
@@ -172,7 +172,7 @@ static void project(const struct clustering *c, enum side side, const float *dir
 /* list (n) = the tokens in the order of their projections; equal ones by token. */
 static void sort_tokens(uint32_t *list, const struct scratch *scratch, size_t n)
 {
-    const struct ordered *sorted = order_sort(scratch->entries, scratch->room, scratch->counts, n);
+    const struct ordered *sorted = order_sort(scratch->entries, scratch->other, scratch->counts, n);
     for (size_t i = 0; i < n; i++)
         list[i] = sorted[i].index;
 }

@@ -155,8 +155,8 @@ void target_case_run(const struct target_case *c, const struct kernels *kernels,
                                     .pool = pool};
     struct taken taken = {.c = c, .workers = problem.shape.workers};
     u->num_groups = c->groups;
-    u->query_homes = (struct homes){c->start[0], c->group[0]};
-    u->key_homes = (struct homes){c->start[1], c->group[1]};
+    u->query_groups = (struct token_groups){c->start[0], c->group[0]};
+    u->key_groups = (struct token_groups){c->start[1], c->group[1]};
     u->take = take;
     u->close = close_slot;
     u->argument = &taken;

@@ -11,7 +11,7 @@ struct target_case {
     size_t n[2], dim, ld, groups;
     float *rows[2];                /* (n, ld) */
     uint8_t *in[2];                /* (n, groups) */
-    uint32_t *start[2], *group[2]; /* struct homes */
+    uint32_t *start[2], *group[2]; /* struct token_groups */
     float *weights;                /* (n[0]) of queries, in the targets of keys */
     float *given[2];               /* (n, groups): what `take` got, each row over its sum */
     double *want[2];

@@ -99,7 +99,7 @@ bool lha_lists_choose(const struct lha_lists *lists, const struct grouped *group
 
 /* Sends the best tokens of this rank to the owners of the lists; once for tokens, once for scores, which are
    numbers of 4 bytes both. */
-static void trade(const struct lha_lists *lists, const struct grouped *grouped, void *from, void *to)
+static void exchange(const struct lha_lists *lists, const struct grouped *grouped, void *from, void *to)
 {
     size_t ranks = row_ranks_count(lists->problem->ranks),
            rank = (size_t)comm_rank(lists->problem->ranks->comm), first, total = lists->across.total,
@@ -161,8 +161,8 @@ static void pick(const struct lha_lists *lists, const struct grouped *grouped, e
     grouped_find(lists->problem, grouped, side, whole, &found, lists->work);
     for (size_t i = 0; i < num_lists * found.count; i++)
         lists->tokens[i] += (uint32_t)first_token(lists);
-    trade(lists, grouped, lists->tokens, lists->come_tokens);
-    trade(lists, grouped, lists->scores, lists->come_scores);
+    exchange(lists, grouped, lists->tokens, lists->come_tokens);
+    exchange(lists, grouped, lists->scores, lists->come_scores);
     struct picking picking = {lists, grouped, members, 0, 0};
     picking.owned = owned_lists(grouped, ranks, rank, &picking.first);
     pool_run(lists->problem->pool, pick_list, &picking, picking.owned);

@@ -15,19 +15,19 @@ struct loss_scratch {
     void *scorer;
     float *query, *key; /* (n, d) each: normed rows, with mode released; no queries if sampled */
     void *norm;         /* (workers, plain_norm_size) */
-    struct homes query_homes, key_homes;
+    struct token_groups query_groups, key_groups;
     uint32_t *sample; /* (S): the queries that have targets; of these: */
     float *weights;   /* (S): weight of each; NULL: 1 */
     float *attending, *hashed,
         *paired; /* (S, d) each: rows that attend; rows for H_Q; rows for H_K, if joint */
-    struct homes sample_homes;
-    struct members lists;         /* of one side: see find_homes */
-    uint32_t *choice;             /* (n, rounds) of one side: see find_homes */
+    struct token_groups sample_groups;
+    struct members lists;         /* of one side: see find_groups */
+    uint32_t *choice;             /* (n, rounds) of one side: see find_groups */
     struct lha_lists ranks_lists; /* with ranks */
     float *largest;               /* with ranks: (ranks, S or 2) */
     struct row_piece *out, *in;   /* with ranks: (ranks) each */
     float *dhash;                 /* gradient of mixed kernels, with hash shared */
-    void *work;                   /* for the scores of find_homes, then for the targets */
+    void *work;                   /* for the scores of find_groups, then for the targets */
     unsigned char *slots;         /* (workers, slot_bytes) */
     size_t slot_bytes, bytes;
 };
@@ -115,8 +115,8 @@ static struct utility utility_of(const struct lha_options *options, const struct
                             .twice_scaled = released};
 }
 
-/* Most homes of n tokens: by lists, or one group per token and round. */
-static size_t most_homes(const struct grouped *grouped, size_t n)
+/* Most groups of n tokens: by lists, or one group per token and round. */
+static size_t most_groups(const struct grouped *grouped, size_t n)
 {
     return size_max(grouped_whole_places(grouped, n), size_product(n, grouped->rounds));
 }
@@ -137,8 +137,8 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
         scratch.key = arena_take(&arena, size_product(n_k, d), sizeof(float));
         scratch.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
-    scratch.query_homes = homes_take(&arena, all_q, most_homes(&grouped, all_q));
-    scratch.key_homes = homes_take(&arena, all_k, most_homes(&grouped, all_k));
+    scratch.query_groups = token_groups_take(&arena, all_q, most_groups(&grouped, all_q));
+    scratch.key_groups = token_groups_take(&arena, all_k, most_groups(&grouped, all_k));
     if (is_sampled(options)) {
         size_t samples = targets_shape.num_queries;
         scratch.sample = arena_take(&arena, samples, sizeof *scratch.sample);
@@ -147,7 +147,8 @@ static struct loss_scratch loss_scratch_on(const struct lha_options *options,
         scratch.hashed = arena_take(&arena, size_product(samples, d), sizeof(float));
         scratch.paired = arena_take(&arena, grouped.joint ? size_product(samples, d) : 0, sizeof(float));
         size_t all = size_product(samples, lha_groups(options));
-        scratch.sample_homes = homes_take(&arena, samples, size_min(all, most_homes(&grouped, all_q)));
+        scratch.sample_groups =
+            token_groups_take(&arena, samples, size_min(all, most_groups(&grouped, all_q)));
     }
     scratch.lists = members_take(&arena, lha_groups(options), grouped_whole_places(&grouped, most));
     scratch.choice = arena_take(&arena, size_product(most, grouped.rounds), sizeof *scratch.choice);
@@ -261,28 +262,28 @@ static void close_slot(void *argument, size_t slot)
    (paper). Causal problems also use groups chosen over the whole sequence: if each token counted for the
    group that it chose itself, putting all tokens into one group would be a fixed point. Only the targets of
    the hashes look ahead here. */
-static void find_homes(const struct problem *problem, const struct grouped *grouped,
-                       const struct loss_scratch *scratch, enum group_side side, const struct members *taken,
-                       const struct homes *homes, size_t n, bool released)
+static void find_groups(const struct problem *problem, const struct grouped *grouped,
+                        const struct loss_scratch *scratch, enum group_side side, const struct members *taken,
+                        const struct token_groups *groups, size_t n, bool released)
 {
     if (released && !grouped->by_token) {
-        homes_by_lists(homes, taken, n);
+        token_groups_find(groups, taken, n);
         return;
     }
     if (grouped->across != NULL) {
         const struct lha_lists *lists = &scratch->ranks_lists;
         if (released && lha_lists_agree(lists, grouped, side, true, &scratch->lists))
-            homes_by_lists(homes, &scratch->lists, n);
+            token_groups_find(groups, &scratch->lists, n);
         else if (!released && lha_lists_choose(lists, grouped, side))
-            homes_by_choice(homes, lists->choice, n, grouped->rounds);
+            token_groups_by_choice(groups, lists->choice, n, grouped->rounds);
         return;
     }
     grouped_whole(problem, grouped, side, released ? &scratch->lists : NULL,
                   released ? NULL : scratch->choice, scratch->work);
     if (released)
-        homes_by_lists(homes, &scratch->lists, n);
+        token_groups_find(groups, &scratch->lists, n);
     else
-        homes_by_choice(homes, scratch->choice, n, grouped->rounds);
+        token_groups_by_choice(groups, scratch->choice, n, grouped->rounds);
 }
 
 /* The rows as they attend: with mode released normed, in `normed`. */
@@ -298,7 +299,8 @@ static struct view attending(const struct problem *problem, const struct loss_sc
 }
 
 /* Gradients of the mixed kernels to those of S and of each side's own. */
-static void share_gradients(const struct problem *problem, const struct loss_scratch *scratch, float *dparams)
+static void shared_gradients(const struct problem *problem, const struct loss_scratch *scratch,
+                             float *dparams)
 {
     const struct lha_options *options = problem->options;
     size_t count = problem->shape.head_dim * lha_groups(options);
@@ -324,7 +326,7 @@ static void samples_of(const struct problem *problem, const uint32_t *sample, si
 }
 
 /* Each rank's part of the sampled rows that attend, to all. */
-static void share_sample(const struct problem *problem, const struct loss_scratch *own, size_t count)
+static void gather_sample(const struct problem *problem, const struct loss_scratch *own, size_t count)
 {
     size_t row = problem->shape.head_dim, ranks = problem->shape.ranks, first, end;
     samples_of(problem, own->sample, count, comm_rank(problem->ranks->comm), &first, &end);
@@ -348,7 +350,7 @@ static struct view take_sample(const struct problem *problem, const struct loss_
     size_t total = rows_of_all(&problem->shape, problem->shape.num_queries);
     row_sample_draw(random_key(problem->random_key, RANDOM_TARGETS, 0), total, count, own->sample,
                     own->weights);
-    row_sample_homes(&own->sample_homes, &utility->query_homes, own->sample, count);
+    row_sample_groups(&own->sample_groups, &utility->query_groups, own->sample, count);
     samples_of(problem, own->sample, count, problem->ranks == NULL ? 0 : comm_rank(problem->ranks->comm),
                &first, &end);
     if (problem->shape.ranks > 1)
@@ -361,10 +363,10 @@ static struct view take_sample(const struct problem *problem, const struct loss_
     if (sample->joint)
         row_sample_copy(own->paired + first * d, problem->key, row, d, own->sample + first, end - first);
     if (problem->shape.ranks > 1)
-        share_sample(problem, own, count);
+        gather_sample(problem, own, count);
     across->first = first;
     across->end = end;
-    utility->query_homes = own->sample_homes;
+    utility->query_groups = own->sample_groups;
     utility->query_weights = own->weights;
     sample->query = view_of(own->hashed, count, d);
     if (sample->joint)
@@ -386,18 +388,18 @@ static void largest_targets(void *argument, float *x, size_t n)
 }
 
 /* The groups of this rank's rows. */
-static struct homes homes_here(const struct problem *problem, struct homes homes)
+static struct token_groups groups_here(const struct problem *problem, struct token_groups groups)
 {
     size_t first = 0, end;
     if (problem->shape.ranks > 1)
         comm_span(problem->ranks->comm, problem->shape.total_rows, &first, &end);
-    homes.start += first;
-    return homes;
+    groups.start += first;
+    return groups;
 }
 
-/* The groups of all tokens, in own->query_homes and own->key_homes. */
-static void find_all_homes(const struct problem *problem, const struct grouped *grouped,
-                           struct loss_scratch *own)
+/* The groups of all tokens, in own->query_groups and own->key_groups. */
+static void find_all_groups(const struct problem *problem, const struct grouped *grouped,
+                            struct loss_scratch *own)
 {
     const struct lha_options *options = problem->options;
     const struct problem_shape *shape = &problem->shape;
@@ -410,13 +412,13 @@ static void find_all_homes(const struct problem *problem, const struct grouped *
         struct grouped_saved saved = grouped_saved_on(shape, grouped, problem->saved);
         queries = saved.queries, keys = saved.keys;
     }
-    find_homes(problem, grouped, own, SIDE_QUERIES, &queries, &own->query_homes,
-               rows_of_all(shape, shape->num_queries), released);
+    find_groups(problem, grouped, own, SIDE_QUERIES, &queries, &own->query_groups,
+                rows_of_all(shape, shape->num_queries), released);
     if (grouped->joint)
-        own->key_homes = own->query_homes;
+        own->key_groups = own->query_groups;
     else
-        find_homes(problem, grouped, own, SIDE_KEYS, &keys, &own->key_homes,
-                   rows_of_all(shape, shape->num_keys), released);
+        find_groups(problem, grouped, own, SIDE_KEYS, &keys, &own->key_groups,
+                    rows_of_all(shape, shape->num_keys), released);
 }
 
 static bool ranks_failed(const struct problem *problem)
@@ -449,14 +451,14 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
     }
     if (ranks_failed(problem)) /* forward may have made no lists */
         return 0;
-    find_all_homes(problem, &grouped, &own);
+    find_all_groups(problem, &grouped, &own);
     if (ranks_failed(problem))
         return 0;
     struct view query = is_sampled(options) ? problem->query
                                             : attending(problem, &own, problem->query, own.query),
                 key = attending(problem, &own, problem->key, own.key);
-    utility.query_homes = is_sampled(options) ? own.query_homes : homes_here(problem, own.query_homes);
-    utility.key_homes = homes_here(problem, own.key_homes);
+    utility.query_groups = is_sampled(options) ? own.query_groups : groups_here(problem, own.query_groups);
+    utility.key_groups = groups_here(problem, own.key_groups);
     if (is_sampled(options))
         query = take_sample(problem, &own, samples, &utility, &sample, &across);
     utility.directions = problem->shared;
@@ -473,6 +475,6 @@ double lha_loss(const struct problem *problem, const struct problem_gradients *g
     const struct problem targets = problem_of_rows(problem, query, key, problem->value);
     utility_targets(&targets, &utility, own.work);
     if (gradients->params != NULL && lha_hash_kind(options) == HASH_SHARED)
-        share_gradients(problem, &own, gradients->params);
+        shared_gradients(problem, &own, gradients->params);
     return loss.total;
 }

@@ -1,12 +1,12 @@
 /* Attention in the own lists, of rows that arrive, and the merging of the own rows; rows travel by
-   lha_trade.h.
+   lha_exchange.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_ranks.h"
 
 #include <string.h>
 
+#include "attention/lha/lha_exchange.h"
 #include "attention/lha/lha_loss.h"
-#include "attention/lha/lha_trade.h"
 #include "parts/groups/group_attention.h"
 #include "parts/groups/group_attention_rows.h"
 #include "parts/rows/plain_norm.h"
@@ -25,7 +25,7 @@ size_t lha_ranks_saved_size(const void *options, const struct problem_shape *sha
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-struct trade {
+struct exchange {
     struct lha_side queries, keys;
     struct lha_pieces pieces;
     struct softmax_rows rows;    /* backward: of the queries that arrived */
@@ -51,10 +51,10 @@ static struct group_sizes sizes_of_rows(size_t query_places, size_t key_places, 
     return (struct group_sizes){query_places, key_places, 0, 0, norm};
 }
 
-static struct trade trade_on(const struct grouped *grouped, const struct problem_shape *shape, bool backward,
-                             void *block)
+static struct exchange exchange_on(const struct grouped *grouped, const struct problem_shape *shape,
+                                   bool backward, void *block)
 {
-    struct trade trade = {0};
+    struct exchange exchange = {0};
     struct arena arena = arena_on(block);
     size_t d = shape->head_dim, d_v = shape->value_dim, places = all_places(grouped, shape),
            lists = grouped_lists(grouped);
@@ -63,25 +63,25 @@ static struct trade trade_on(const struct grouped *grouped, const struct problem
                        own = sizes_of_rows(places, places, grouped->norm);
     /* Queries bring dout and three numbers in backward; in forward, d_v + 2 floats return for each. */
     size_t wide = backward ? size_sum(size_sum(d, d_v), 3) : size_max(d, size_sum(d_v, 2));
-    trade.queries = lha_side_take(&arena, lists, places, shape->ranks, wide);
-    trade.keys = lha_side_take(&arena, lists, places, shape->ranks, size_sum(d, d_v));
-    trade.pieces = lha_pieces_take(&arena, shape->ranks);
+    exchange.queries = lha_side_take(&arena, lists, places, shape->ranks, wide);
+    exchange.keys = lha_side_take(&arena, lists, places, shape->ranks, size_sum(d, d_v));
+    exchange.pieces = lha_pieces_take(&arena, shape->ranks);
     if (backward) {
-        trade.rows = softmax_rows_take(&arena, places);
-        trade.delta = arena_take(&arena, shape->num_queries, sizeof(float));
+        exchange.rows = softmax_rows_take(&arena, places);
+        exchange.delta = arena_take(&arena, shape->num_queries, sizeof(float));
     }
     if (backward && grouped->norm) {
-        trade.dquery = arena_take(&arena, size_product(shape->num_queries, d), sizeof(float));
-        trade.dkey = arena_take(&arena, size_product(shape->num_keys, d), sizeof(float));
-        trade.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
+        exchange.dquery = arena_take(&arena, size_product(shape->num_queries, d), sizeof(float));
+        exchange.dkey = arena_take(&arena, size_product(shape->num_keys, d), sizeof(float));
+        exchange.norm = arena_take(&arena, shape->workers, plain_norm_size(d));
     }
-    trade.owned_work = arena_take(
+    exchange.owned_work = arena_take(
         &arena, backward ? group_backward_size(&of_places, &owned) : group_forward_size(&of_places, &owned),
         1);
-    trade.own_work =
+    exchange.own_work =
         arena_take(&arena, backward ? group_backward_size(shape, &own) : group_forward_size(shape, &own), 1);
-    trade.bytes = arena.used;
-    return trade;
+    exchange.bytes = arena.used;
+    return exchange;
 }
 
 /* Memory that makes the lists. */
@@ -107,8 +107,8 @@ size_t lha_ranks_scratch_size(const void *options, const struct problem_shape *s
 {
     struct grouped grouped = grouping_of(options, shape);
     size_t lists = agreement_on(options, shape, NULL).bytes, loss = lha_loss_size(options, shape),
-           forward = trade_on(&grouped, shape, false, NULL).bytes,
-           backward = trade_on(&grouped, shape, true, NULL).bytes;
+           forward = exchange_on(&grouped, shape, false, NULL).bytes,
+           backward = exchange_on(&grouped, shape, true, NULL).bytes;
     return size_max(size_max(lists, forward), size_max(backward, loss));
 }
 
@@ -142,25 +142,25 @@ static bool agree(const struct problem *problem, const struct lha_lists_saved *s
            (grouped.joint || lha_lists_agree(&agreement.lists, &grouped, SIDE_KEYS, false, &saved->keys));
 }
 
-/* The trade, with the places of both sides. */
-static struct trade open(const struct problem *problem, const struct grouped *grouped,
-                         const struct lha_lists_saved *saved, bool backward)
+/* The exchange, with the places of both sides. */
+static struct exchange open(const struct problem *problem, const struct grouped *grouped,
+                            const struct lha_lists_saved *saved, bool backward)
 {
-    struct trade trade = trade_on(grouped, &problem->shape, backward, problem->scratch);
-    lha_side_open(problem, &saved->queries, &trade.queries);
-    lha_side_open(problem, &saved->keys, &trade.keys);
-    return trade;
+    struct exchange exchange = exchange_on(grouped, &problem->shape, backward, problem->scratch);
+    lha_side_open(problem, &saved->queries, &exchange.queries);
+    lha_side_open(problem, &saved->keys, &exchange.keys);
+    return exchange;
 }
 
 /* The problem of the own lists, from the rows that arrive: queries, which come first in rows of `width`, keys
    and values. */
-static struct problem arrived(const struct problem *problem, const struct trade *trade, size_t width)
+static struct problem arrived(const struct problem *problem, const struct exchange *exchange, size_t width)
 {
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim,
-           n_q = lha_owned_places(&trade->queries), n_k = lha_owned_places(&trade->keys);
-    struct view query = lha_columns(trade->queries.there, width, 0, d),
-                key = lha_columns(trade->keys.there, d + d_v, 0, d),
-                value = lha_columns(trade->keys.there, d + d_v, d, d_v);
+           n_q = lha_owned_places(&exchange->queries), n_k = lha_owned_places(&exchange->keys);
+    struct view query = lha_columns(exchange->queries.there, width, 0, d),
+                key = lha_columns(exchange->keys.there, d + d_v, 0, d),
+                value = lha_columns(exchange->keys.there, d + d_v, d, d_v);
     query.rows = n_q;
     key.rows = value.rows = n_k;
     return problem_of_rows(problem, query, key, value);
@@ -168,9 +168,9 @@ static struct problem arrived(const struct problem *problem, const struct trade 
 
 /* The lists of that problem. */
 static struct group_lists in_owned(const struct problem *problem, const struct grouped *grouped,
-                                   const struct trade *trade)
+                                   const struct exchange *exchange)
 {
-    const struct lha_side *queries = &trade->queries, *keys = &trade->keys;
+    const struct lha_side *queries = &exchange->queries, *keys = &exchange->keys;
     size_t first, end;
     comm_span(problem->ranks->comm, grouped_lists(grouped), &first, &end);
     return (struct group_lists){
@@ -182,49 +182,50 @@ static struct group_lists in_owned(const struct problem *problem, const struct g
         .keys = keys->owned,
         .query_rows = queries->rows,
         .key_rows = keys->rows,
-        .rows = trade->rows,
+        .rows = exchange->rows,
     };
 }
 
 /* The lists of the own rows. */
 static struct group_lists in_own(const struct problem *problem, const struct grouped *grouped,
-                                 const struct trade *trade, const struct lha_lists_saved *saved)
+                                 const struct exchange *exchange, const struct lha_lists_saved *saved)
 {
     return (struct group_lists){
-        .sizes = sizes_of_rows(lha_own_places(&trade->queries), lha_own_places(&trade->keys), grouped->norm),
+        .sizes =
+            sizes_of_rows(lha_own_places(&exchange->queries), lha_own_places(&exchange->keys), grouped->norm),
         .sight = grouped_sight(&problem->shape, grouped),
-        .queries = trade->queries.own,
-        .keys = trade->keys.own,
+        .queries = exchange->queries.own,
+        .keys = exchange->keys.own,
         .rows = saved->rows,
     };
 }
 
 /* Sends keys and values. */
-static void carry_keys(const struct problem *problem, const struct trade *trade)
+static void send_keys(const struct problem *problem, const struct exchange *exchange)
 {
-    const struct lha_side *keys = &trade->keys;
+    const struct lha_side *keys = &exchange->keys;
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, n = lha_own_places(keys);
     lha_copy(problem->pool, lha_columns(keys->here, d + d_v, 0, d), problem->key, keys->own.list, n, false);
     lha_copy(problem->pool, lha_columns(keys->here, d + d_v, d, d_v), problem->value, keys->own.list, n,
              false);
-    lha_carry(problem, &trade->pieces, keys, d + d_v, false);
+    lha_send(problem, &exchange->pieces, keys, d + d_v, false);
 }
 
 /* The parts of the places of the own lists, back to the ranks of their queries. */
-static void carry_parts(const struct problem *problem, const struct trade *trade,
-                        const struct group_parts *from, const struct group_parts *to)
+static void return_parts(const struct problem *problem, const struct exchange *exchange,
+                         const struct group_parts *from, const struct group_parts *to)
 {
-    const struct lha_side *queries = &trade->queries;
+    const struct lha_side *queries = &exchange->queries;
     size_t d_v = problem->shape.value_dim, width = d_v + 2;
     const size_t cols[] = {d_v, 1, 1}, at[] = {0, d_v, d_v + 1};
-    float *const sources[] = {from->result, from->max, from->sum}, *const goals[] = {to->result, to->max,
-                                                                                     to->sum};
+    float *const sources[] = {from->result, from->max, from->sum}, *const into[] = {to->result, to->max,
+                                                                                    to->sum};
     for (size_t i = 0; i < 3; i++)
         lha_copy(problem->pool, lha_columns(queries->there, width, at[i], cols[i]),
                  view_of(sources[i], 0, cols[i]), queries->rows, lha_owned_places(queries), true);
-    lha_carry(problem, &trade->pieces, queries, width, true);
+    lha_send(problem, &exchange->pieces, queries, width, true);
     for (size_t i = 0; i < 3; i++)
-        lha_copy(problem->pool, view_of(goals[i], 0, cols[i]),
+        lha_copy(problem->pool, view_of(into[i], 0, cols[i]),
                  lha_columns(queries->here, width, at[i], cols[i]), NULL, lha_own_places(queries), false);
 }
 
@@ -243,69 +244,69 @@ void lha_ranks_forward(const struct problem *problem, struct view out)
         write_zeros(out);
         return;
     }
-    struct trade trade = open(problem, &grouped, &saved, false);
+    struct exchange exchange = open(problem, &grouped, &saved, false);
     size_t d = problem->shape.head_dim;
-    lha_copy(problem->pool, lha_columns(trade.queries.here, d, 0, d), problem->query, trade.queries.own.list,
-             lha_own_places(&trade.queries), false);
-    lha_carry(problem, &trade.pieces, &trade.queries, d, false);
-    carry_keys(problem, &trade);
-    const struct problem there = arrived(problem, &trade, d);
-    const struct group_lists owned = in_owned(problem, &grouped, &trade),
-                             own = in_own(problem, &grouped, &trade, &saved);
-    group_places_forward(&there, &owned, trade.owned_work);
-    const struct group_parts from = group_parts(&there.shape, &owned.sizes, trade.owned_work),
-                             to = group_parts(&problem->shape, &own.sizes, trade.own_work);
-    carry_parts(problem, &trade, &from, &to);
-    group_rows_forward(problem, &own, out, trade.own_work);
+    lha_copy(problem->pool, lha_columns(exchange.queries.here, d, 0, d), problem->query,
+             exchange.queries.own.list, lha_own_places(&exchange.queries), false);
+    lha_send(problem, &exchange.pieces, &exchange.queries, d, false);
+    send_keys(problem, &exchange);
+    const struct problem there = arrived(problem, &exchange, d);
+    const struct group_lists owned = in_owned(problem, &grouped, &exchange),
+                             own = in_own(problem, &grouped, &exchange, &saved);
+    group_places_forward(&there, &owned, exchange.owned_work);
+    const struct group_parts from = group_parts(&there.shape, &owned.sizes, exchange.owned_work),
+                             to = group_parts(&problem->shape, &own.sizes, exchange.own_work);
+    return_parts(problem, &exchange, &from, &to);
+    group_rows_forward(problem, &own, out, exchange.own_work);
 }
 
 /* Queries with dout, their maximum and sum of forward, and delta. */
-static void carry_queries_backward(const struct problem *problem, const struct trade *trade,
-                                   const struct group_lists *own, struct view out, struct view dout,
-                                   float *delta)
+static void send_queries_backward(const struct problem *problem, const struct exchange *exchange,
+                                  const struct group_lists *own, struct view out, struct view dout,
+                                  float *delta)
 {
-    const struct lha_side *queries = &trade->queries;
+    const struct lha_side *queries = &exchange->queries;
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, width = d + d_v + 3;
-    group_deltas(problem, out, dout, trade->delta);
+    group_deltas(problem, out, dout, exchange->delta);
     const struct view from[] = {problem->query, dout, view_of(own->rows.max, 0, 1),
-                                view_of(own->rows.log_sum, 0, 1), view_of(trade->delta, 0, 1)};
-    float *const to[] = {NULL, NULL, trade->rows.max, trade->rows.log_sum, delta};
+                                view_of(own->rows.log_sum, 0, 1), view_of(exchange->delta, 0, 1)};
+    float *const to[] = {NULL, NULL, exchange->rows.max, exchange->rows.log_sum, delta};
     const size_t at[] = {0, d, d + d_v, d + d_v + 1, d + d_v + 2};
     for (size_t i = 0; i < 5; i++)
         lha_copy(problem->pool, lha_columns(queries->here, width, at[i], from[i].cols), from[i],
                  queries->own.list, lha_own_places(queries), false);
-    lha_carry(problem, &trade->pieces, queries, width, false);
+    lha_send(problem, &exchange->pieces, queries, width, false);
     for (size_t i = 2; i < 5; i++)
         lha_copy(problem->pool, view_of(to[i], 0, 1), lha_columns(queries->there, width, at[i], 1), NULL,
                  lha_owned_places(queries), false);
 }
 
 /* The gradients of the places of the own lists, back to the ranks of their rows. */
-static void carry_slopes(const struct problem *problem, const struct trade *trade,
-                         const struct group_slopes *from, const struct group_slopes *to)
+static void return_slopes(const struct problem *problem, const struct exchange *exchange,
+                          const struct group_slopes *from, const struct group_slopes *to)
 {
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim;
-    const struct lha_side *const sides[] = {&trade->queries, &trade->keys, &trade->keys};
+    const struct lha_side *const sides[] = {&exchange->queries, &exchange->keys, &exchange->keys};
     const size_t width[] = {d, d + d_v, d + d_v}, at[] = {0, 0, d}, cols[] = {d, d, d_v};
-    float *const sources[] = {from->query, from->key, from->value}, *const goals[] = {to->query, to->key,
-                                                                                      to->value};
+    float *const sources[] = {from->query, from->key, from->value}, *const into[] = {to->query, to->key,
+                                                                                     to->value};
     for (size_t i = 0; i < 3; i++)
         lha_copy(problem->pool, lha_columns(sides[i]->there, width[i], at[i], cols[i]),
                  view_of(sources[i], 0, cols[i]), sides[i]->rows, lha_owned_places(sides[i]), true);
-    lha_carry(problem, &trade->pieces, &trade->queries, d, true);
-    lha_carry(problem, &trade->pieces, &trade->keys, d + d_v, true);
+    lha_send(problem, &exchange->pieces, &exchange->queries, d, true);
+    lha_send(problem, &exchange->pieces, &exchange->keys, d + d_v, true);
     for (size_t i = 0; i < 3; i++)
-        lha_copy(problem->pool, view_of(goals[i], 0, cols[i]),
+        lha_copy(problem->pool, view_of(into[i], 0, cols[i]),
                  lha_columns(sides[i]->here, width[i], at[i], cols[i]), NULL, lha_own_places(sides[i]),
                  false);
 }
 
 /* Adds the gradients of normed rows, which are zeros at first, to those of the rows. */
-static void add_normed(const struct problem *problem, const struct trade *trade, struct view rows,
+static void add_normed(const struct problem *problem, const struct exchange *exchange, struct view rows,
                        const float *dnormed, struct view gradients)
 {
     struct plain_norm norm = {
-        .kernels = problem->kernels, .pool = problem->pool, .x = rows, .scratch = trade->norm};
+        .kernels = problem->kernels, .pool = problem->pool, .x = rows, .scratch = exchange->norm};
     plain_norm_backward(&norm, dnormed, gradients);
 }
 
@@ -317,27 +318,28 @@ void lha_ranks_backward(const struct problem *problem, struct view out, struct v
         return;
     struct grouped grouped = grouping_of(&options->grouping, &problem->shape);
     struct lha_lists_saved saved = lha_lists_saved_on(&grouped, &problem->shape, problem->saved);
-    struct trade trade = open(problem, &grouped, &saved, true);
+    struct exchange exchange = open(problem, &grouped, &saved, true);
     size_t d = problem->shape.head_dim, d_v = problem->shape.value_dim, width = d + d_v + 3;
-    const struct problem there = arrived(problem, &trade, width);
-    const struct group_lists owned = in_owned(problem, &grouped, &trade),
-                             own = in_own(problem, &grouped, &trade, &saved);
-    const struct group_slopes from = group_slopes(&there.shape, &owned.sizes, trade.owned_work),
-                              to = group_slopes(&problem->shape, &own.sizes, trade.own_work);
-    carry_queries_backward(problem, &trade, &own, out, dout, from.delta);
-    carry_keys(problem, &trade);
-    group_places_backward(&there, &owned, lha_columns(trade.queries.there, width, d, d_v), trade.owned_work);
-    carry_slopes(problem, &trade, &from, &to);
+    const struct problem there = arrived(problem, &exchange, width);
+    const struct group_lists owned = in_owned(problem, &grouped, &exchange),
+                             own = in_own(problem, &grouped, &exchange, &saved);
+    const struct group_slopes from = group_slopes(&there.shape, &owned.sizes, exchange.owned_work),
+                              to = group_slopes(&problem->shape, &own.sizes, exchange.own_work);
+    send_queries_backward(problem, &exchange, &own, out, dout, from.delta);
+    send_keys(problem, &exchange);
+    group_places_backward(&there, &owned, lha_columns(exchange.queries.there, width, d, d_v),
+                          exchange.owned_work);
+    return_slopes(problem, &exchange, &from, &to);
     struct problem_gradients down = *gradients;
     if (grouped.norm) {
-        down.query = view_of(trade.dquery, problem->shape.num_queries, d);
-        down.key = view_of(trade.dkey, problem->shape.num_keys, d);
+        down.query = view_of(exchange.dquery, problem->shape.num_queries, d);
+        down.key = view_of(exchange.dkey, problem->shape.num_keys, d);
         write_zeros(down.query);
         write_zeros(down.key);
     }
-    group_rows_backward(problem, &own, &down, trade.own_work);
+    group_rows_backward(problem, &own, &down, exchange.own_work);
     if (grouped.norm) {
-        add_normed(problem, &trade, problem->query, trade.dquery, gradients->query);
-        add_normed(problem, &trade, problem->key, trade.dkey, gradients->key);
+        add_normed(problem, &exchange, problem->query, exchange.dquery, gradients->query);
+        add_normed(problem, &exchange, problem->key, exchange.dkey, gradients->key);
     }
 }

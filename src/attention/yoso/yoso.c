@@ -232,26 +232,26 @@ static void carry_values(struct head *head)
     float *sums = head->options->normalize == YOSO_NORMALIZE_SUM ? head->saved.kept : NULL;
     if (sums != NULL)
         memset(sums, 0, head->queries.n * sizeof *sums);
-    struct table_carry rows = {.queries = &head->queries,
-                               .keys = &head->keys,
-                               .to_queries = true,
-                               .values = value.data,
-                               .ld_values = value.stride,
-                               .out = x.data,
-                               .ld_out = x.stride,
-                               .dim = x.cols};
+    struct table_sums rows = {.queries = &head->queries,
+                              .keys = &head->keys,
+                              .to_queries = true,
+                              .values = value.data,
+                              .ld_values = value.stride,
+                              .out = x.data,
+                              .ld_out = x.stride,
+                              .dim = x.cols};
     if (problem->shape.ranks > 1)
         yoso_ranks_carry(problem, &head->scratch.ranks, &rows, sums);
     if (!has_tables(problem))
         return;
-    if (!tables_carry_fixed(head->kernels, problem->pool, tables, &rows))
-        tables_carry(head->kernels, problem->pool, tables, &rows);
+    if (!tables_sum_fixed(head->kernels, problem->pool, tables, &rows))
+        tables_sum(head->kernels, problem->pool, tables, &rows);
     if (sums == NULL)
         return;
     const float per_hash = 1 / (float)head->hashing.num_hashes;
     rows.values = &per_hash, rows.ld_values = 0;
     rows.out = sums, rows.ld_out = rows.dim = 1;
-    tables_carry(head->kernels, problem->pool, tables, &rows);
+    tables_sum(head->kernels, problem->pool, tables, &rows);
 }
 
 static void forward(const struct problem *problem, struct view out)
@@ -388,18 +388,18 @@ static void carry_gradients(struct head *head)
 {
     const struct problem *problem = head->problem;
     const struct pair_rows *queries = &head->scratch.backward.queries, *keys = &head->scratch.backward.keys;
-    const struct table_carry rows = {.queries = &head->queries,
-                                     .keys = &head->keys,
-                                     .to_queries = false,
-                                     .values = queries->value,
-                                     .ld_values = queries->ld,
-                                     .out = keys->value,
-                                     .ld_out = keys->ld,
-                                     .dim = head->dout.cols};
+    const struct table_sums rows = {.queries = &head->queries,
+                                    .keys = &head->keys,
+                                    .to_queries = false,
+                                    .values = queries->value,
+                                    .ld_values = queries->ld,
+                                    .out = keys->value,
+                                    .ld_out = keys->ld,
+                                    .dim = head->dout.cols};
     if (problem->shape.ranks > 1)
         yoso_ranks_carry(problem, &head->scratch.ranks, &rows, NULL);
     if (has_tables(problem))
-        tables_carry(head->kernels, problem->pool, &head->scratch.tables, &rows);
+        tables_sum(head->kernels, problem->pool, &head->scratch.tables, &rows);
 }
 
 static void backward(const struct problem *problem, struct view out, struct view dout,

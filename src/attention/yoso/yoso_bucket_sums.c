@@ -59,7 +59,7 @@ struct work {
     const struct problem *problem;
     const struct yoso_bucket_sums *sums;
     const struct pairs *pairs;
-    const struct crowd *crowds;
+    const struct dense_scratch *dense;
     const struct codes *codes[2];
     size_t first, count; /* hashes of the group */
     size_t hash;         /* that is used, counted from the first */
@@ -92,11 +92,11 @@ static void sort_unit(void *argument, size_t index, int worker)
 }
 
 /* One side of a bucket; 0: queries with G and bias, 1: keys with V. */
-static struct crowd_side side_of(const struct work *work, size_t side, size_t hash, size_t bucket)
+static struct dense_side side_of(const struct work *work, size_t side, size_t hash, size_t bucket)
 {
     const struct pair_rows *rows = side == 0 ? &work->pairs->queries : &work->pairs->keys;
     const uint32_t *ends = work->sums->ends[side] + hash * (buckets_of(&work->sums->hashing) + 1) + bucket;
-    return (struct crowd_side){
+    return (struct dense_side){
         .rows = work->sums->rows[side] + hash * work->codes[side]->n + ends[0],
         .count = ends[1] - ends[0],
         .ld = rows->ld,
@@ -136,8 +136,8 @@ static void sum_keys(void *argument, size_t index, int worker)
     const struct work *work = argument;
     size_t hash = index / PARTS, bucket, end;
     for (part_of(work, index % PARTS, &bucket, &end); bucket < end; bucket++) {
-        const struct crowd_side keys = side_of(work, 1, hash, bucket);
-        crowd_sum(work->problem->kernels, &work->crowds[worker], &keys, sum_of(work, 1, hash, bucket), NULL,
+        const struct dense_side keys = side_of(work, 1, hash, bucket);
+        dense_sum(work->problem->kernels, &work->dense[worker], &keys, sum_of(work, 1, hash, bucket), NULL,
                   work->pairs->dim, work->pairs->value_dim, work->sums->width);
     }
 }
@@ -148,10 +148,10 @@ static void use_and_sum_queries(void *argument, size_t index, int worker)
     const struct work *work = argument;
     size_t bucket, end;
     for (part_of(work, index, &bucket, &end); bucket < end; bucket++) {
-        const struct crowd_side queries = side_of(work, 0, work->hash, bucket);
-        crowd_sum(work->problem->kernels, &work->crowds[worker], &queries,
-                  sum_of(work, 0, work->hash, bucket), sum_of(work, 1, work->hash, bucket), work->pairs->dim,
-                  work->pairs->value_dim, work->sums->width);
+        const struct dense_side queries = side_of(work, 0, work->hash, bucket);
+        dense_sum(work->problem->kernels, &work->dense[worker], &queries, sum_of(work, 0, work->hash, bucket),
+                  sum_of(work, 1, work->hash, bucket), work->pairs->dim, work->pairs->value_dim,
+                  work->sums->width);
     }
 }
 
@@ -160,8 +160,8 @@ static void use_keys(void *argument, size_t index, int worker)
     const struct work *work = argument;
     size_t bucket, end;
     for (part_of(work, index, &bucket, &end); bucket < end; bucket++) {
-        const struct crowd_side keys = side_of(work, 1, work->hash, bucket);
-        crowd_use(work->problem->kernels, &work->crowds[worker], &keys, sum_of(work, 0, work->hash, bucket),
+        const struct dense_side keys = side_of(work, 1, work->hash, bucket);
+        dense_use(work->problem->kernels, &work->dense[worker], &keys, sum_of(work, 0, work->hash, bucket),
                   work->pairs->dim, work->pairs->value_dim, work->sums->width);
     }
 }
@@ -179,7 +179,7 @@ void yoso_bucket_sums_add(const struct problem *problem, const struct yoso_bucke
     struct work work = {.problem = problem,
                         .sums = sums,
                         .pairs = pairs,
-                        .crowds = pair_work->crowds,
+                        .dense = pair_work->dense,
                         .codes = {queries, keys}};
     size_t num_hashes = sums->hashing.num_hashes;
     for (; work.first < num_hashes; work.first += work.count) {

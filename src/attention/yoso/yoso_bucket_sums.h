@@ -1,6 +1,6 @@
 /* Gradients of queries and keys of `lower` over rows that ranks share, from sums by bucket
-   (parts/collisions/crowd.h): dq_i and dk_i need V^T K and G^T Q of each of their buckets, which are added
-   over the ranks. Bytes sent do not grow with the rows.
+   (parts/collisions/dense_bucket.h): dq_i and dk_i need V^T K and G^T Q of each of their buckets, which are
+   added over the ranks. Bytes sent do not grow with the rows.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef ATTENTION_YOSO_BUCKET_SUMS_H
 #define ATTENTION_YOSO_BUCKET_SUMS_H
@@ -27,7 +27,7 @@ void yoso_bucket_sums_lay_out(struct yoso_bucket_sums *sums, struct arena *arena
                               const struct hashing *hashing, const struct problem_shape *shape, size_t dim,
                               bool bias);
 
-/* As pairs_add for PAIR_CONSTANT, with the keys of all ranks. work: its crowds are used. */
+/* As pairs_add for PAIR_CONSTANT, with the keys of all ranks. work: its dense scratch is used. */
 void yoso_bucket_sums_add(const struct problem *problem, const struct yoso_bucket_sums *sums,
                           const struct pairs *pairs, const struct pair_work *work,
                           const struct codes *queries, const struct codes *keys);

@@ -36,7 +36,7 @@ static struct yoso_visit visit_on(struct arena *arena, const struct yoso_ranks *
 /* Operations that take as long as sending a byte: at 10^11 operations a second, 10^9 bytes a second. */
 #define OPERATIONS_PER_BYTE 100.0
 
-/* Operations of one meeting of a rank's queries with the keys of a rank, if codes are uniform, the cheaper
+/* Operations of one block: a rank's queries and the keys of a rank, if codes are uniform, the cheaper
    way of pairs.h in each bucket; by_sums: from sums. */
 static double meeting_operations(const struct yoso_ranks *ranks, size_t value_dim, bool by_sums)
 {
@@ -97,7 +97,7 @@ void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const str
 }
 
 void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
-                      const struct table_carry *rows, float *sums)
+                      const struct table_sums *rows, float *sums)
 {
     const struct codes *from = rows->to_queries ? rows->keys : rows->queries,
                        *to = rows->to_queries ? rows->queries : rows->keys;

@@ -40,10 +40,10 @@ struct yoso_ranks {
 void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
                         const struct problem_shape *shape, bool weighted, bool backward);
 
-/* As tables_carry, with the giving rows of all ranks; causal: of the ranks before this one, or if keys
+/* As tables_sum, with the giving rows of all ranks; causal: of the ranks before this one, or if keys
    receive of those after it. sums: (receiving rows) += the number of collisions / m; NULL: not wanted. */
 void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
-                      const struct table_carry *rows, float *sums);
+                      const struct table_sums *rows, float *sums);
 /* As pairs_add, with the keys of all ranks; causal: of those before this one, and its own. pairs: with this
    rank's queries and keys, without sums. work: for `most` keys. */
 void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, const struct pairs *pairs,

@@ -1,4 +1,4 @@
-/* Codes of trained models crowd into few buckets, and most buckets have rows of only one side (listops at
+/* Codes of trained models are in few buckets, and most buckets have rows of only one side (listops at
    tau 11, n 500 to 2,000: 0.05 to 0.4 codes per row, of which 3 to 50 occur on both sides; 150 before
    training). So rows without a partner are dropped before anything is sorted: marks tell which codes each
    side has, the codes of both are numbered, and rows are kept by number, without a branch that depends on a

@@ -11,13 +11,13 @@
    more than the rows. Then tables have only rows with partners (partner_tables.h): forward as a whole takes
    0.81 of the time at n 256, tau 9, d 64, 0.91 at 384, and 0.79 at n 700, tau 11, d 32 (Zen 4, uniform
    codes). Causal rows and codes of more than PARTNER_BITS bits use buckets instead: those of one hash at a
-   time are found and their sums are carried one by one, O(n) memory and time for any hash_bits. Measured on
+   time are found and their values are added one by one, O(n) memory and time for any hash_bits. Measured on
    uniform codes, time of buckets over time of tables: 0.8 at 4 codes per row (n 128, tau 9, d 64), about 1 at
    2, 1.2 to 1.3 at 1.
 
-   Threads split the columns: each carries all hashes for its own columns and never waits. With more threads
-   than slices of 16 columns, they instead fill the tables of different hashes in parallel, and then read all
-   of them for different rows.
+   Threads split the columns: each adds and reads all hashes for its own columns and never waits. With more
+   threads than slices of 16 columns, they instead fill the tables of different hashes in parallel, and then
+   read all of them for different rows.
 
    Sums in 16-bit numbers are split the same way, with rows of half as many cache lines (fixed_values.h).
    SPDX-License-Identifier: Apache-2.0 */
@@ -94,256 +94,255 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
 
 /* ---- passes -------------------------------------------------------------------------------------------- */
 
-/* The rows to carry, and how the work is split. */
-struct carry {
+/* The rows to sum, and how the work is split. */
+struct sums {
     const struct kernels *kernels;
     const struct tables *tables;
-    const struct table_carry *rows;
+    const struct table_sums *rows;
     bool fixed;          /* 16-bit tables of tables->fixed instead of values; out holds integers */
     size_t first, count; /* hashes of this pass */
     size_t begin, end;   /* columns of this pass */
     size_t slice;        /* columns per thread, or per table */
 };
 
-static const struct codes *giving(const struct carry *carry)
+static const struct codes *giving(const struct sums *sums)
 {
-    return carry->rows->to_queries ? carry->rows->keys : carry->rows->queries;
+    return sums->rows->to_queries ? sums->rows->keys : sums->rows->queries;
 }
 
-static const struct codes *receiving(const struct carry *carry)
+static const struct codes *receiving(const struct sums *sums)
 {
-    return carry->rows->to_queries ? carry->rows->queries : carry->rows->keys;
+    return sums->rows->to_queries ? sums->rows->queries : sums->rows->keys;
 }
 
 /* Numbers that the memory of a thread holds. */
-static size_t capacity_of_thread(const struct carry *carry)
+static size_t capacity_of_thread(const struct sums *sums)
 {
-    return carry->tables->capacity * (carry->fixed ? sizeof(float) / sizeof(int16_t) : 1);
+    return sums->tables->capacity * (sums->fixed ? sizeof(float) / sizeof(int16_t) : 1);
 }
 
 /* Columns of the narrowest slice: a cache line. */
-static size_t line_of(const struct carry *carry)
+static size_t line_of(const struct sums *sums)
 {
-    return carry->fixed ? FIXED_BLOCK : SLICE;
+    return sums->fixed ? FIXED_BLOCK : SLICE;
 }
 
 /* Columns of a table's row for `width` columns of values. */
-static size_t row_of_table(const struct carry *carry, size_t width)
+static size_t row_of_table(const struct sums *sums, size_t width)
 {
-    return carry->fixed ? fixed_values_width(width) : width;
+    return sums->fixed ? fixed_values_width(width) : width;
 }
 
-static void clear_and_add(const struct carry *carry, void *table, size_t first, size_t count, size_t c,
+static void clear_and_add(const struct sums *sums, void *table, size_t first, size_t count, size_t c,
                           size_t width)
 {
-    const struct codes *from = giving(carry);
-    const struct tables *tables = carry->tables;
+    const struct codes *from = giving(sums);
+    const struct tables *tables = sums->tables;
     const struct table_hashes hashes = codes_hashes(from, 0, first, count, tables->buckets);
-    size_t row = row_of_table(carry, width), numbers = count * tables->buckets * row;
-    if (carry->fixed) {
+    size_t row = row_of_table(sums, width), numbers = count * tables->buckets * row;
+    if (sums->fixed) {
         memset(table, 0, numbers * sizeof(int16_t));
-        carry->kernels->tables.fixed_add(table, row, &hashes, tables->fixed.rounded + c, tables->fixed.width,
-                                         from->n);
+        sums->kernels->tables.fixed_add(table, row, &hashes, tables->fixed.rounded + c, tables->fixed.width,
+                                        from->n);
         return;
     }
     memset(table, 0, numbers * sizeof(float));
-    carry->kernels->tables.add(table, &hashes, carry->rows->values + c, carry->rows->ld_values, from->n,
-                               width);
+    sums->kernels->tables.add(table, &hashes, sums->rows->values + c, sums->rows->ld_values, from->n, width);
 }
 
 /* Reads into rows [row, row + rows) of the receiving side. */
-static void read(const struct carry *carry, const void *table, size_t first, size_t count, size_t c,
+static void read(const struct sums *sums, const void *table, size_t first, size_t count, size_t c,
                  size_t width, size_t row, size_t rows)
 {
     const struct table_hashes hashes =
-        codes_hashes(receiving(carry), row, first, count, carry->tables->buckets);
-    size_t ld_out = carry->rows->ld_out;
-    float *out = carry->rows->out + row * ld_out + c;
-    if (carry->fixed)
-        carry->kernels->tables.fixed_read((int32_t *)(void *)out, ld_out, table, row_of_table(carry, width),
-                                          &hashes, rows, width);
+        codes_hashes(receiving(sums), row, first, count, sums->tables->buckets);
+    size_t ld_out = sums->rows->ld_out;
+    float *out = sums->rows->out + row * ld_out + c;
+    if (sums->fixed)
+        sums->kernels->tables.fixed_read((int32_t *)(void *)out, ld_out, table, row_of_table(sums, width),
+                                         &hashes, rows, width);
     else
-        carry->kernels->tables.read(out, ld_out, table, &hashes, rows, width);
+        sums->kernels->tables.read(out, ld_out, table, &hashes, rows, width);
 }
 
-static void carry_causal(const struct carry *carry, float *table, size_t first, size_t count, size_t c,
-                         size_t width)
+static void sum_causal(const struct sums *sums, float *table, size_t first, size_t count, size_t c,
+                       size_t width)
 {
     const struct causal_pass pass = {
-        .queries = carry->rows->queries,
-        .keys = carry->rows->keys,
-        .visible = carry->tables->visible,
+        .queries = sums->rows->queries,
+        .keys = sums->rows->keys,
+        .visible = sums->tables->visible,
         .table = table,
-        .buckets = carry->tables->buckets,
+        .buckets = sums->tables->buckets,
         .first = first,
         .count = count,
         .dim = width,
-        .values = carry->rows->values + c,
-        .out = carry->rows->out + c,
-        .ld_values = carry->rows->ld_values,
-        .ld_out = carry->rows->ld_out,
+        .values = sums->rows->values + c,
+        .out = sums->rows->out + c,
+        .ld_values = sums->rows->ld_values,
+        .ld_out = sums->rows->ld_out,
     };
-    memset(table, 0, count * carry->tables->buckets * width * sizeof *table);
-    if (carry->rows->to_queries)
-        causal_keys_to_queries(carry->kernels, &pass);
+    memset(table, 0, count * sums->tables->buckets * width * sizeof *table);
+    if (sums->rows->to_queries)
+        causal_keys_to_queries(sums->kernels, &pass);
     else
-        causal_queries_to_keys(carry->kernels, &pass);
+        causal_queries_to_keys(sums->kernels, &pass);
 }
 
 /* Carries columns [c, end) through the hashes of the pass, on one thread in its own memory. */
-static void carry_columns(const struct carry *carry, size_t c, size_t end, float *table)
+static void sum_columns(const struct sums *sums, size_t c, size_t end, float *table)
 {
-    const struct tables *tables = carry->tables;
-    size_t line = line_of(carry), capacity = capacity_of_thread(carry), most = capacity / tables->buckets;
-    size_t widest = carry->fixed ? tables->fixed_columns : SLICE_COLUMNS;
+    const struct tables *tables = sums->tables;
+    size_t line = line_of(sums), capacity = capacity_of_thread(sums), most = capacity / tables->buckets;
+    size_t widest = sums->fixed ? tables->fixed_columns : SLICE_COLUMNS;
     size_t columns = size_min(size_min(end - c, widest), most);
-    if (columns > line && (columns < end - c || row_of_table(carry, columns) > most))
+    if (columns > line && (columns < end - c || row_of_table(sums, columns) > most))
         columns -= columns % line;
-    size_t at_once = size_min(carry->count, capacity / (tables->buckets * row_of_table(carry, columns)));
-    for (size_t hash = 0; hash < carry->count; hash += at_once)
+    size_t at_once = size_min(sums->count, capacity / (tables->buckets * row_of_table(sums, columns)));
+    for (size_t hash = 0; hash < sums->count; hash += at_once)
         for (size_t from = c; from < end; from += columns) {
-            size_t width = size_min(columns, end - from), count = size_min(at_once, carry->count - hash);
+            size_t width = size_min(columns, end - from), count = size_min(at_once, sums->count - hash);
             if (tables->visible != NULL) {
-                carry_causal(carry, table, carry->first + hash, count, from, width);
+                sum_causal(sums, table, sums->first + hash, count, from, width);
                 continue;
             }
-            clear_and_add(carry, table, carry->first + hash, count, from, width);
-            read(carry, table, carry->first + hash, count, from, width, 0, receiving(carry)->n);
+            clear_and_add(sums, table, sums->first + hash, count, from, width);
+            read(sums, table, sums->first + hash, count, from, width, 0, receiving(sums)->n);
         }
 }
 
-static void carry_slice(void *argument, size_t index, int worker)
+static void sum_slice(void *argument, size_t index, int worker)
 {
-    const struct carry *carry = argument;
-    size_t c = index * carry->slice;
-    carry_columns(carry, c, size_min(carry->rows->dim, c + carry->slice),
-                  carry->tables->table + (size_t)worker * carry->tables->capacity);
+    const struct sums *sums = argument;
+    size_t c = index * sums->slice;
+    sum_columns(sums, c, size_min(sums->rows->dim, c + sums->slice),
+                sums->tables->table + (size_t)worker * sums->tables->capacity);
 }
 
 /* ---- more threads than slices -------------------------------------------------------------------------- */
 
 /* Threads share all their memory: they fill tables of different hashes and slices in parallel, then blocks
    of rows read all tables. */
-static void *table_of(const struct carry *carry, size_t slice, size_t hash)
+static void *table_of(const struct sums *sums, size_t slice, size_t hash)
 {
-    size_t number = carry->fixed ? sizeof(int16_t) : sizeof(float);
-    return (char *)carry->tables->table + (slice * carry->count + hash) * carry->tables->buckets *
-                                              row_of_table(carry, carry->slice) * number;
+    size_t number = sums->fixed ? sizeof(int16_t) : sizeof(float);
+    return (char *)sums->tables->table +
+           (slice * sums->count + hash) * sums->tables->buckets * row_of_table(sums, sums->slice) * number;
 }
 
 /* Number of columns of the slice; *c: its first column. */
-static size_t width_of(const struct carry *carry, size_t slice, size_t *c)
+static size_t width_of(const struct sums *sums, size_t slice, size_t *c)
 {
-    *c = carry->begin + slice * carry->slice;
-    return size_min(carry->slice, carry->end - *c);
+    *c = sums->begin + slice * sums->slice;
+    return size_min(sums->slice, sums->end - *c);
 }
 
 static void fill_table(void *argument, size_t index, int worker)
 {
     (void)worker;
-    const struct carry *carry = argument;
-    size_t slice = index / carry->count, hash = index % carry->count, c, width = width_of(carry, slice, &c);
-    clear_and_add(carry, table_of(carry, slice, hash), carry->first + hash, 1, c, width);
+    const struct sums *sums = argument;
+    size_t slice = index / sums->count, hash = index % sums->count, c, width = width_of(sums, slice, &c);
+    clear_and_add(sums, table_of(sums, slice, hash), sums->first + hash, 1, c, width);
 }
 
 static void read_block(void *argument, size_t index, int worker)
 {
     (void)worker;
-    const struct carry *carry = argument;
-    size_t row = index * READ_ROWS, rows = size_min(READ_ROWS, receiving(carry)->n - row), c;
-    for (size_t slice = 0; carry->begin + slice * carry->slice < carry->end; slice++) {
-        size_t width = width_of(carry, slice, &c);
+    const struct sums *sums = argument;
+    size_t row = index * READ_ROWS, rows = size_min(READ_ROWS, receiving(sums)->n - row), c;
+    for (size_t slice = 0; sums->begin + slice * sums->slice < sums->end; slice++) {
+        size_t width = width_of(sums, slice, &c);
         /* Tables of a narrow last slice are not adjacent. */
-        size_t at_once = width == carry->slice ? carry->count : 1;
-        for (size_t hash = 0; hash < carry->count; hash += at_once)
-            read(carry, table_of(carry, slice, hash), carry->first + hash, at_once, c, width, row, rows);
+        size_t at_once = width == sums->slice ? sums->count : 1;
+        for (size_t hash = 0; hash < sums->count; hash += at_once)
+            read(sums, table_of(sums, slice, hash), sums->first + hash, at_once, c, width, row, rows);
     }
 }
 
-static void carry_together(struct pool *pool, struct carry *carry)
+static void sum_together(struct pool *pool, struct sums *sums)
 {
-    const struct tables *tables = carry->tables;
-    size_t rows = capacity_of_thread(carry) * tables->workers / tables->buckets,
-           num_hashes = tables->hashing.num_hashes, line = line_of(carry);
-    size_t blocks = in_blocks(receiving(carry)->n);
-    size_t columns = rows >= row_of_table(carry, carry->rows->dim) ? carry->rows->dim : rows - rows % line;
-    for (; carry->begin < carry->rows->dim; carry->begin = carry->end) {
-        carry->end = size_min(carry->rows->dim, carry->begin + columns);
+    const struct tables *tables = sums->tables;
+    size_t rows = capacity_of_thread(sums) * tables->workers / tables->buckets,
+           num_hashes = tables->hashing.num_hashes, line = line_of(sums);
+    size_t blocks = in_blocks(receiving(sums)->n);
+    size_t columns = rows >= row_of_table(sums, sums->rows->dim) ? sums->rows->dim : rows - rows % line;
+    for (; sums->begin < sums->rows->dim; sums->begin = sums->end) {
+        sums->end = size_min(sums->rows->dim, sums->begin + columns);
         /* Use slices only if tables of whole rows would be too few for the threads. */
         bool whole = size_min(num_hashes, rows / columns) >= 2 * tables->workers;
-        carry->slice = size_min(whole ? columns : line, carry->end - carry->begin);
-        size_t slices = (carry->end - carry->begin + carry->slice - 1) / carry->slice;
-        for (carry->first = 0; carry->first < num_hashes; carry->first += carry->count) {
-            carry->count = size_min(size_max(rows / (slices * row_of_table(carry, carry->slice)), 1),
-                                    num_hashes - carry->first);
-            pool_run(pool, fill_table, carry, slices * carry->count);
-            pool_run(pool, read_block, carry, blocks);
+        sums->slice = size_min(whole ? columns : line, sums->end - sums->begin);
+        size_t slices = (sums->end - sums->begin + sums->slice - 1) / sums->slice;
+        for (sums->first = 0; sums->first < num_hashes; sums->first += sums->count) {
+            sums->count = size_min(size_max(rows / (slices * row_of_table(sums, sums->slice)), 1),
+                                   num_hashes - sums->first);
+            pool_run(pool, fill_table, sums, slices * sums->count);
+            pool_run(pool, read_block, sums, blocks);
         }
     }
 }
 
 /* ---- buckets instead of tables ------------------------------------------------------------------------- */
 
-static void carry_part(void *argument, const struct buckets *buckets, size_t hash, size_t first, size_t end,
-                       int worker)
+static void sum_part(void *argument, const struct buckets *buckets, size_t hash, size_t first, size_t end,
+                     int worker)
 {
     (void)hash, (void)worker;
-    const struct carry *carry = argument;
-    carry->kernels->pairs.bucket_sums(&(struct bucket_sums){
+    const struct sums *sums = argument;
+    sums->kernels->pairs.bucket_sums(&(struct bucket_sums){
         .buckets = buckets->list + first,
         .count = end - first,
         .queries = buckets->queries,
         .keys = buckets->keys,
-        .visible = carry->tables->visible,
-        .to_queries = carry->rows->to_queries,
-        .values = carry->rows->values,
-        .out = carry->rows->out,
-        .ld_values = carry->rows->ld_values,
-        .ld_out = carry->rows->ld_out,
-        .dim = carry->rows->dim,
+        .visible = sums->tables->visible,
+        .to_queries = sums->rows->to_queries,
+        .values = sums->rows->values,
+        .out = sums->rows->out,
+        .ld_values = sums->rows->ld_values,
+        .ld_out = sums->rows->ld_out,
+        .dim = sums->rows->dim,
     });
 }
 
 /* Columns per thread, if they can be split with little idle time; else 0. */
-static size_t slice_for(const struct carry *carry, size_t workers)
+static size_t slice_for(const struct sums *sums, size_t workers)
 {
-    size_t line = line_of(carry), lines = (carry->rows->dim + line - 1) / line,
+    size_t line = line_of(sums), lines = (sums->rows->dim + line - 1) / line,
            each = (lines + workers - 1) / workers;
     return 4 * each * workers <= 5 * lines ? each * line : 0;
 }
 
-static void carry_by_tables(struct carry *carry, struct pool *pool)
+static void carry_by_tables(struct sums *sums, struct pool *pool)
 {
-    size_t workers = pool == NULL ? 1 : carry->tables->workers;
-    carry->slice = slice_for(carry, workers);
+    size_t workers = pool == NULL ? 1 : sums->tables->workers;
+    sums->slice = slice_for(sums, workers);
     /* Causal reads depend on the order of the rows, so they cannot run in parallel. */
-    bool together = carry->slice == 0 && carry->tables->visible == NULL;
-    carry->slice = carry->slice == 0 ? SLICE : carry->slice;
+    bool together = sums->slice == 0 && sums->tables->visible == NULL;
+    sums->slice = sums->slice == 0 ? SLICE : sums->slice;
     if (together)
-        carry_together(pool, carry);
+        sum_together(pool, sums);
     else
-        pool_run(pool, carry_slice, carry, (carry->rows->dim + carry->slice - 1) / carry->slice);
+        pool_run(pool, sum_slice, sums, (sums->rows->dim + sums->slice - 1) / sums->slice);
 }
 
-void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
-                  const struct table_carry *rows)
+void tables_sum(const struct kernels *kernels, struct pool *pool, struct tables *tables,
+                const struct table_sums *rows)
 {
-    struct carry carry = {
+    struct sums sums = {
         .kernels = kernels, .tables = tables, .rows = rows, .count = tables->hashing.num_hashes};
     const struct hash_list all = {NULL, rows->queries->num_hashes};
     if (tables->means == BY_PARTNERS)
-        partner_tables_carry(kernels, pool, &tables->partners, rows);
+        partner_tables_sum(kernels, pool, &tables->partners, rows);
     else if (tables->means == BY_BUCKETS)
         bucket_walk_run(&tables->walk, pool, bucket_walk_parts(pool), rows->queries, rows->keys, &all,
-                        carry_part, &carry);
+                        sum_part, &sums);
     else
-        carry_by_tables(&carry, pool);
+        carry_by_tables(&sums, pool);
 }
 
 /* ---- in 16-bit numbers --------------------------------------------------------------------------------- */
 
 struct finishing {
-    const struct carry *carry;
+    const struct sums *sums;
     float step;
 };
 
@@ -352,28 +351,28 @@ static void finish_block(void *argument, size_t block, int worker)
 {
     (void)worker;
     const struct finishing *finishing = argument;
-    const struct carry *carry = finishing->carry;
+    const struct sums *sums = finishing->sums;
     size_t first = block * READ_ROWS;
-    carry->kernels->tables.fixed_finish(carry->rows->out + first * carry->rows->ld_out, carry->rows->ld_out,
-                                        size_min(READ_ROWS, carry->rows->queries->n - first),
-                                        carry->rows->dim, finishing->step);
+    sums->kernels->tables.fixed_finish(sums->rows->out + first * sums->rows->ld_out, sums->rows->ld_out,
+                                       size_min(READ_ROWS, sums->rows->queries->n - first), sums->rows->dim,
+                                       finishing->step);
 }
 
-bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
-                        const struct table_carry *rows)
+bool tables_sum_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
+                      const struct table_sums *rows)
 {
-    struct carry carry = {.kernels = kernels,
-                          .tables = tables,
-                          .rows = rows,
-                          .fixed = true,
-                          .count = tables->hashing.num_hashes};
-    struct finishing finishing = {.carry = &carry};
+    struct sums sums = {.kernels = kernels,
+                        .tables = tables,
+                        .rows = rows,
+                        .fixed = true,
+                        .count = tables->hashing.num_hashes};
+    struct finishing finishing = {.sums = &sums};
     if (tables->fixed.rounded == NULL || tables->visible != NULL || rows->dim < FIXED_BLOCK ||
         rows->keys->n == 0 || rows->keys->wide ||
         !fixed_values_round(kernels, pool, &tables->fixed, rows->keys, rows->values, rows->ld_values,
                             rows->dim, &finishing.step))
         return false;
-    carry_by_tables(&carry, pool);
+    carry_by_tables(&sums, pool);
     pool_run(pool, finish_block, &finishing, in_blocks(rows->queries->n));
     return true;
 }

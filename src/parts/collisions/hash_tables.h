@@ -28,22 +28,22 @@ struct tables {
 };
 
 /* Takes the memory for tables of rows of `dim` floats on `workers` threads from the arena; sizes never fall
-   with more rows. causal: `visible` may be set. fixed: for tables_carry_fixed too. */
+   with more rows. causal: `visible` may be set. fixed: for tables_sum_fixed too. */
 void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
                     size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool causal, bool fixed);
 
 /* Adds over hashes in rising order, and within a hash over the giving rows in rising order: the bits depend
    on nothing else. rows->dim: at most as laid out. pool: with the number of threads laid out, or NULL. */
-void tables_carry(const struct kernels *kernels, struct pool *pool, struct tables *tables,
-                  const struct table_carry *rows);
+void tables_sum(const struct kernels *kernels, struct pool *pool, struct tables *tables,
+                const struct table_sums *rows);
 
 /* Keys to queries with sums in 16-bit integers, in 0.7 of the time (kernels/simd_fixed.h). Equals
-   tables_carry exactly for values rounded to multiples of a step (fixed_values.h). Returns false and writes
+   tables_sum exactly for values rounded to multiples of a step (fixed_values.h). Returns false and writes
    nothing if the step would be too coarse (crowded buckets; outliers), or if there are no tables, a causal
    view, wide codes, or fewer than FIXED_BLOCK columns. For normal values and vectors and 9 bits, a step is
    1 / 480 of it at n 1024, 1 / 166 at 4096, 1 / 84 at 8192, and too coarse at 16384. out must be zeros,
    values finite. */
-bool tables_carry_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
-                        const struct table_carry *rows);
+bool tables_sum_fixed(const struct kernels *kernels, struct pool *pool, struct tables *tables,
+                      const struct table_sums *rows);
 
 #endif

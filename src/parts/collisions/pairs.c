@@ -1,9 +1,10 @@
-/* Bucket by bucket, each the cheaper of two ways: cost in buckets.c, simd_pairs.h and crowd.c. The rows of a
-   bucket come into L1 once and serve its sums of dX and its pairs; tables for the sums, as in forward,
-   needed a separate pass over everything. Two attempts with lists of partners by row, for rows with few
-   partners, failed: with each pair once, at n 4096, tau 9, blocks of 8 x 8 pairs are faster by half, because
-   lists have the rows in L1 but do not reuse registers; and chains of rows by code, for fewer than 1.5
-   collisions of a row per hash, lost their gain once rows without a partner were dropped before sorting.
+/* Bucket by bucket, each the cheaper of two ways: cost in buckets.c, simd_pairs.h and dense_bucket.c. The
+   rows of a bucket come into L1 once and serve its sums of dX and its pairs; tables for the sums, as in
+   forward, needed a separate pass over everything. Two attempts with lists of partners by row, for rows with
+   few partners, failed: with each pair once, at n 4096, tau 9, blocks of 8 x 8 pairs are faster by half,
+   because lists have the rows in L1 but do not reuse registers; and chains of rows by code, for fewer
+   than 1.5 collisions of a row per hash, lost their gain once rows without a partner were dropped before
+   sorting.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/collisions/pairs.h"
 
@@ -30,8 +31,8 @@ bool pairs_are_near(size_t num_queries, size_t num_keys, size_t dim, size_t valu
 void pair_rows_lay_out(struct pair_rows *rows, struct arena *arena, size_t n, size_t dim, size_t value_dim,
                        bool of_keys, bool near)
 {
-    size_t room = size_product(width_of(dim, value_dim, of_keys), sizeof(float));
-    *rows = (struct pair_rows){.unit = arena_take(arena, n, room),
+    size_t row = size_product(width_of(dim, value_dim, of_keys), sizeof(float));
+    *rows = (struct pair_rows){.unit = arena_take(arena, n, row),
                                .ld = width_of(dim, value_dim, of_keys && near)};
     if (rows->unit == NULL)
         return;
@@ -47,17 +48,17 @@ void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct
     bucket_walk_lay_out(&work->walk, arena, hashing, num_queries, num_keys);
     work->of_count = arena_take(arena, size_sum(hashing->num_hashes, 1), sizeof *work->of_count);
     work->hashes = arena_take(arena, hashing->num_hashes, sizeof *work->hashes);
-    work->crowds = arena_take(arena, workers, sizeof *work->crowds);
-    work->spaces = arena_take(arena, workers, sizeof *work->spaces);
+    work->dense = arena_take(arena, workers, sizeof *work->dense);
+    work->scratches = arena_take(arena, workers, sizeof *work->scratches);
     for (size_t worker = 0; worker < workers; worker++) {
-        struct crowd crowd;
-        struct meeting_space space;
-        crowd_lay_out(&crowd, arena, dim, value_dim);
-        meeting_space_lay_out(&space, arena);
-        if (work->crowds == NULL)
+        struct dense_scratch dense;
+        struct colliding_scratch scratch;
+        dense_scratch_lay_out(&dense, arena, dim, value_dim);
+        colliding_scratch_lay_out(&scratch, arena);
+        if (work->dense == NULL)
             continue;
-        work->crowds[worker] = crowd;
-        work->spaces[worker] = space;
+        work->dense[worker] = dense;
+        work->scratches[worker] = scratch;
     }
 }
 
@@ -66,9 +67,9 @@ struct walk {
     const struct kernels *kernels;
     const struct pairs *pairs;
     struct pair_work *work;
-    struct meetings meetings;
-    bool plain;   /* all pairs of a bucket, once per collision: slot pairs.bucket_list or crowds */
-    size_t never; /* crowd_never of the widths */
+    struct colliding colliding;
+    bool plain;   /* all pairs of a bucket, once per collision: slot pairs.bucket_list or dense */
+    size_t never; /* dense_never of the widths */
     struct hash_list hashes;
     float scale; /* of a weight */
 };
@@ -102,17 +103,17 @@ static void add_bucket(const struct walk *walk, int worker, uint64_t partners_ke
                        const struct bucket_pairs *slot)
 {
     const struct pairs *pairs = walk->pairs;
-    const struct crowd *crowd = &walk->work->crowds[worker];
-    const struct meeting_space *space = &walk->work->spaces[worker];
+    const struct dense_scratch *dense = &walk->work->dense[worker];
+    const struct colliding_scratch *scratch = &walk->work->scratches[worker];
     if (pairs->max_partners > 0 && slot->num_keys > pairs->max_partners)
-        meetings_sample(walk->kernels, &walk->meetings, space, slot, pairs->max_partners, partners_key,
-                        pairs->once);
+        colliding_sample(walk->kernels, &walk->colliding, scratch, slot, pairs->max_partners, partners_key,
+                         pairs->once);
     else if (pairs->once)
-        meetings_add(walk->kernels, &walk->meetings, space, slot);
+        colliding_add(walk->kernels, &walk->colliding, scratch, slot);
     else if (pairs->visible != NULL)
-        causal_pairs(walk->kernels, crowd, slot, pairs->visible);
-    else if (crowd_is_cheaper(slot))
-        crowd_pairs(walk->kernels, crowd, slot);
+        causal_pairs(walk->kernels, dense, slot, pairs->visible);
+    else if (dense_is_cheaper(slot))
+        dense_pairs(walk->kernels, dense, slot);
     else
         walk->kernels->pairs.bucket(slot);
 }
@@ -180,13 +181,13 @@ static bool all_is_cheaper(const struct pairs *pairs, struct bucket_walk *walk, 
     if (pairs->weight == PAIR_CONSTANT)
         return false;
     const struct buckets *buckets = bucket_walk_first(walk, queries, keys, hashes);
-    double met = 0; /* products of sizes may exceed 2^64 */
+    double colliding = 0; /* products of sizes may exceed 2^64 */
     for (const struct bucket *b = buckets->list; b < buckets->list + buckets->count; b++) {
         size_t most =
             pairs->max_partners > 0 && pairs->max_partners < b->num_keys ? pairs->max_partners : b->num_keys;
-        met += (double)b->num_queries * (double)most;
+        colliding += (double)b->num_queries * (double)most;
     }
-    return met * (double)hashes->count > (double)queries->n * (double)keys->n;
+    return colliding * (double)hashes->count > (double)queries->n * (double)keys->n;
 }
 
 /* Draws `count` of num_hashes hashes: each is taken with the probability of those still wanted among those
@@ -219,9 +220,9 @@ void pairs_add(const struct kernels *kernels, struct pool *pool, const struct pa
     struct walk walk = {.kernels = kernels,
                         .pairs = pairs,
                         .work = work,
-                        .meetings = {queries, keys, work->of_count, pairs->visible},
+                        .colliding = {queries, keys, work->of_count, pairs->visible},
                         .plain = !pairs->once && pairs->visible == NULL && pairs->max_partners == 0,
-                        .never = pairs->weight == PAIR_CONSTANT ? crowd_never(pairs->dim, pairs->value_dim)
+                        .never = pairs->weight == PAIR_CONSTANT ? dense_never(pairs->dim, pairs->value_dim)
                                                                 : SIZE_MAX,
                         .hashes = {NULL, num_hashes},
                         .scale = pairs->scale};
@@ -234,7 +235,7 @@ void pairs_add(const struct kernels *kernels, struct pool *pool, const struct pa
         if (pairs->keys.sum != NULL)
             bucket_walk_run(&work->walk, pool, bucket_walk_parts(pool), queries, keys, &walk.hashes,
                             give_part, &walk);
-        meetings_add_all(kernels, pool, &walk.meetings, work->spaces, &slot);
+        colliding_add_all(kernels, pool, &walk.colliding, work->scratches, &slot);
         return;
     }
     walk.scale *= (float)num_hashes / (float)walk.hashes.count;

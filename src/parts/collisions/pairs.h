@@ -6,8 +6,8 @@
 
 #include "base/pool.h"
 #include "parts/collisions/bucket_walk.h"
-#include "parts/collisions/crowd.h"
-#include "parts/collisions/meetings.h"
+#include "parts/collisions/colliding_pairs.h"
+#include "parts/collisions/dense_bucket.h"
 
 /* Rows of one side. Buckets visit rows in no order, so everything that belongs to a row is adjacent: the
    unit row, its gradient, the row of dX (queries) or V (keys), and for keys, if pairs_are_near, the sum of
@@ -18,7 +18,7 @@ struct pair_rows {
 };
 
 /* true if the rows, with sums, fit the cache budget: then pairs_add computes the sums while the rows are
-   cached. Otherwise tables_carry is cheaper for the sums, because rows pass through the caches once per
+   cached. Otherwise tables_sum is cheaper for the sums, because rows pass through the caches once per
    hash. */
 bool pairs_are_near(size_t num_queries, size_t num_keys, size_t dim, size_t value_dim);
 
@@ -49,10 +49,10 @@ struct pairs {
 /* Work space: the walk over the buckets, and each thread's memory. */
 struct pair_work {
     struct bucket_walk walk;
-    struct crowd *crowds;         /* (workers) */
-    struct meeting_space *spaces; /* (workers) */
-    float *of_count;              /* (num_hashes + 1) factor of a pair by its number of collisions */
-    uint32_t *hashes;             /* (num_hashes) those that count */
+    struct dense_scratch *dense;         /* (workers) */
+    struct colliding_scratch *scratches; /* (workers) */
+    float *of_count;                     /* (num_hashes + 1) factor of a pair by its number of collisions */
+    uint32_t *hashes;                    /* (num_hashes) those that count */
 };
 
 void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct hashing *hashing,

@@ -32,18 +32,18 @@ void partner_tables_lay_out(struct partner_tables *tables, struct arena *arena, 
 struct work {
     const struct kernels *kernels;
     const struct partner_tables *tables;
-    const struct table_carry *carry;
+    const struct table_sums *sums;
     size_t first, count; /* hashes whose codes are in the columns */
     size_t slice;        /* columns of a unit of work */
 };
 
 /* Columns [c, end) of one hash. */
-static void carry_hash(const struct work *work, const struct partners *partners, float *table, size_t c,
-                       size_t end)
+static void sum_hash(const struct work *work, const struct partners *partners, float *table, size_t c,
+                     size_t end)
 {
-    const struct table_carry *carry = work->carry;
-    const struct partner_rows *from = carry->to_queries ? &partners->keys : &partners->queries,
-                              *to = carry->to_queries ? &partners->queries : &partners->keys;
+    const struct table_sums *sums = work->sums;
+    const struct partner_rows *from = sums->to_queries ? &partners->keys : &partners->queries,
+                              *to = sums->to_queries ? &partners->queries : &partners->keys;
     size_t codes = partners->num_codes, columns = end - c;
     if (codes == 0)
         return;
@@ -52,39 +52,39 @@ static void carry_hash(const struct work *work, const struct partners *partners,
     for (size_t width; c < end; c += width) {
         width = size_min(columns, end - c);
         memset(table, 0, codes * width * sizeof *table);
-        work->kernels->tables.add_rows(table, from->numbers, from->rows, from->count, carry->values + c,
-                                       carry->ld_values, width);
-        work->kernels->tables.read_rows(carry->out + c, carry->ld_out, table, to->numbers, to->rows,
-                                        to->count, width);
+        work->kernels->tables.add_rows(table, from->numbers, from->rows, from->count, sums->values + c,
+                                       sums->ld_values, width);
+        work->kernels->tables.read_rows(sums->out + c, sums->ld_out, table, to->numbers, to->rows, to->count,
+                                        width);
     }
 }
 
-static void carry_slice(void *argument, size_t index, int worker)
+static void sum_slice(void *argument, size_t index, int worker)
 {
     const struct work *work = argument;
     const struct partner_tables *tables = work->tables;
     struct partners *partners = &tables->partners[worker];
     float *table = tables->table + (size_t)worker * tables->capacity;
-    size_t c = index * work->slice, end = size_min(c + work->slice, work->carry->dim);
+    size_t c = index * work->slice, end = size_min(c + work->slice, work->sums->dim);
     for (size_t hash = work->first; hash < work->first + work->count; hash++) {
         partners_find(partners, tables->hashing.hash_bits, code_column(&tables->query_columns, hash),
-                      work->carry->queries->n, code_column(&tables->key_columns, hash), work->carry->keys->n);
-        carry_hash(work, partners, table, c, end);
+                      work->sums->queries->n, code_column(&tables->key_columns, hash), work->sums->keys->n);
+        sum_hash(work, partners, table, c, end);
     }
 }
 
-void partner_tables_carry(const struct kernels *kernels, struct pool *pool, struct partner_tables *tables,
-                          const struct table_carry *carry)
+void partner_tables_sum(const struct kernels *kernels, struct pool *pool, struct partner_tables *tables,
+                        const struct table_sums *sums)
 {
-    struct work work = {.kernels = kernels, .tables = tables, .carry = carry};
+    struct work work = {.kernels = kernels, .tables = tables, .sums = sums};
     size_t num_hashes = tables->hashing.num_hashes, slices = pool == NULL ? 1 : tables->workers;
-    size_t lines = (carry->dim + SLICE - 1) / SLICE;
+    size_t lines = (sums->dim + SLICE - 1) / SLICE;
     work.slice = (lines + slices - 1) / slices * SLICE;
-    slices = (carry->dim + work.slice - 1) / work.slice;
+    slices = (sums->dim + work.slice - 1) / work.slice;
     for (; work.first < num_hashes; work.first += CODE_COLUMNS) {
         work.count = size_min(CODE_COLUMNS, num_hashes - work.first);
-        code_columns_take(&tables->query_columns, carry->queries, work.first);
-        code_columns_take(&tables->key_columns, carry->keys, work.first);
-        pool_run(pool, carry_slice, &work, slices);
+        code_columns_take(&tables->query_columns, sums->queries, work.first);
+        code_columns_take(&tables->key_columns, sums->keys, work.first);
+        pool_run(pool, sum_slice, &work, slices);
     }
 }

@@ -21,7 +21,7 @@ void partner_tables_lay_out(struct partner_tables *tables, struct arena *arena, 
 
 /* The rows that one side gives and the other receives: out_i += value_j for each hash in which i and j have
    the same code. */
-struct table_carry {
+struct table_sums {
     const struct codes *queries, *keys;
     bool to_queries;     /* keys give; false: queries give */
     const float *values; /* (giving rows, dim) */
@@ -30,8 +30,8 @@ struct table_carry {
     size_t ld_out, dim;
 };
 
-/* Adds into out with the bits of tables_carry. */
-void partner_tables_carry(const struct kernels *kernels, struct pool *pool, struct partner_tables *tables,
-                          const struct table_carry *carry);
+/* Adds into out with the bits of tables_sum. */
+void partner_tables_sum(const struct kernels *kernels, struct pool *pool, struct partner_tables *tables,
+                        const struct table_sums *sums);
 
 #endif

@@ -80,7 +80,7 @@ static void hide_by_token(enum group_sight sight, float *scores, const uint32_t 
 {
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < cols; j++)
-            scores[i * TILE + j] = sight_meets(sight, queries[i], keys[j]) ? scores[i * TILE + j] : -INFINITY;
+            scores[i * TILE + j] = sight_sees(sight, queries[i], keys[j]) ? scores[i * TILE + j] : -INFINITY;
 }
 
 /* The rows of the places from `place` on. */

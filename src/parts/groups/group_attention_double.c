@@ -56,20 +56,20 @@ static bool run_of_key(const void *argument, size_t query, size_t number, struct
 {
     const struct memory *memory = argument;
     const struct group_lists *lists = memory->lists;
-    bool met = false;
+    bool any = false;
     for (size_t p = memory->places.start[query]; p < memory->places.start[query + 1]; p++) {
         size_t count;
         const uint32_t *keys = keys_at(lists, memory->places.place[p], &count);
         if (number < count) {
-            *run = (struct key_run){keys + number, 0,
-                                    sight_meets(lists->sight, (uint32_t)query, keys[number]), 1};
+            *run = (struct key_run){keys + number, 0, sight_sees(lists->sight, (uint32_t)query, keys[number]),
+                                    1};
             return true;
         }
         number -= count;
         for (size_t k = 0; k < count; k++)
-            met |= sight_meets(lists->sight, (uint32_t)query, keys[k]);
+            any |= sight_sees(lists->sight, (uint32_t)query, keys[k]);
     }
-    *run = (struct key_run){NULL, query, !met, 1};
+    *run = (struct key_run){NULL, query, !any, 1};
     return number == 0;
 }
 

@@ -24,7 +24,7 @@ static inline bool sight_is_by_token(enum group_sight sight)
 }
 
 /* true if a query meets a key of its group; both are numbers of tokens. For sights by token. */
-static inline bool sight_meets(enum group_sight sight, uint32_t query, uint32_t key)
+static inline bool sight_sees(enum group_sight sight, uint32_t query, uint32_t key)
 {
     return sight == SIGHT_OTHERS ? key != query : key < query;
 }

@@ -48,9 +48,9 @@ void hash_backward(const struct hash_function *hash, const float *x, size_t ld_x
     }
     kernels->tiles.product(dsecond, groups, hidden, 1, width, dz, groups, width, groups, count, true);
     kernels->layers.add_bias_backward(dsecond + width * groups, dz, count, groups);
-    float *turned = dhidden + count * width; /* second (width, B) as (B, width) */
-    kernels->tiles.transpose(turned, width, hash->second, groups, width, groups);
-    kernels->tiles.product(dhidden, width, dz, groups, 1, turned, width, count, width, groups, false);
+    float *transposed = dhidden + count * width; /* second (width, B) as (B, width) */
+    kernels->tiles.transpose(transposed, width, hash->second, groups, width, groups);
+    kernels->tiles.product(dhidden, width, dz, groups, 1, transposed, width, count, width, groups, false);
     kernels->rows.gate(dhidden, dhidden, hidden, count * width);
     kernels->tiles.product(dfirst, width, x, 1, ld_x, dhidden, width, dim, width, count, true);
     kernels->layers.add_bias_backward(dfirst + dim * width, dhidden, count, width);

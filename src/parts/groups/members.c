@@ -95,10 +95,26 @@ void places_find(const struct places *places, const struct members *members, siz
         places->place[start[members->list[p] + 1]++] = (uint32_t)p;
 }
 
-void homes_find(uint32_t *start, uint32_t *group, const struct members *members, size_t n)
+struct token_groups token_groups_take(struct arena *arena, size_t n, size_t places)
 {
+    struct token_groups groups;
+    groups.start = arena_take(arena, size_sum(n, 1), sizeof *groups.start);
+    groups.group = arena_take(arena, places, sizeof *groups.group);
+    return groups;
+}
+
+void token_groups_find(const struct token_groups *groups, const struct members *members, size_t n)
+{
+    uint32_t *start = groups->start;
     begin_tokens(start, members, n);
     for (size_t b = 0; b < members->num_groups; b++)
         for (size_t p = members->start[b]; p < members->start[b + 1]; p++)
-            group[start[members->list[p] + 1]++] = (uint32_t)b;
+            groups->group[start[members->list[p] + 1]++] = (uint32_t)b;
+}
+
+void token_groups_by_choice(const struct token_groups *groups, const uint32_t *choice, size_t n, size_t each)
+{
+    for (size_t i = 0; i <= n; i++)
+        groups->start[i] = (uint32_t)(i * each);
+    memcpy(groups->group, choice, n * each * sizeof *choice);
 }

@@ -62,7 +62,16 @@ struct places {
 struct places places_take(struct arena *arena, size_t n, size_t places);
 void places_find(const struct places *places, const struct members *members, size_t n);
 
-/* The same with the groups of a token, rising, instead of its places. */
-void homes_find(uint32_t *start, uint32_t *group, const struct members *members, size_t n);
+/* The groups of each of n tokens: token i is in group[start[i] .. start[i + 1]), none, one or several. */
+struct token_groups {
+    uint32_t *start, *group;
+};
+
+/* Takes the memory for `places` groups of all tokens together. */
+struct token_groups token_groups_take(struct arena *arena, size_t n, size_t places);
+/* Groups rise. */
+void token_groups_find(const struct token_groups *groups, const struct members *members, size_t n);
+/* Token i is in choice[i * each .. (i + 1) * each). */
+void token_groups_by_choice(const struct token_groups *groups, const uint32_t *choice, size_t n, size_t each);
 
 #endif

@@ -9,9 +9,9 @@
 #include "parts/groups/score_order.h"
 
 struct memory {
-    struct ordered *entries, *room; /* (n, num_groups) each */
-    uint32_t *counts;               /* (ORDER_COUNTS) */
-    size_t *sizes;                  /* (num_groups): tokens so far */
+    struct ordered *entries, *other; /* (n, num_groups) each */
+    uint32_t *counts;                /* (ORDER_COUNTS) */
+    size_t *sizes;                   /* (num_groups): tokens so far */
     size_t bytes;
 };
 
@@ -21,7 +21,7 @@ static struct memory memory_on(size_t num_groups, size_t n, void *block)
     struct arena arena = arena_on(block);
     size_t pairs = size_product(n, num_groups);
     memory.entries = arena_take(&arena, pairs, sizeof *memory.entries);
-    memory.room = arena_take(&arena, pairs, sizeof *memory.room);
+    memory.other = arena_take(&arena, pairs, sizeof *memory.other);
     memory.counts = arena_take(&arena, ORDER_COUNTS, sizeof *memory.counts);
     memory.sizes = arena_take(&arena, num_groups, sizeof *memory.sizes);
     memory.bytes = arena.used;
@@ -46,7 +46,7 @@ void partition(const float *scores, size_t ld, size_t num_groups, size_t n, uint
         memory.entries[pair] =
             (struct ordered){isnan(score) ? UINT32_MAX : ~score_order(score), (uint32_t)pair};
     }
-    const struct ordered *sorted = order_sort(memory.entries, memory.room, memory.counts, pairs);
+    const struct ordered *sorted = order_sort(memory.entries, memory.other, memory.counts, pairs);
     for (size_t k = 0; k < pairs; k++) {
         size_t i = sorted[k].index / num_groups, b = sorted[k].index % num_groups;
         if (choice[i * stride] != UINT32_MAX || memory.sizes[b] > each ||

@@ -1,6 +1,6 @@
 /* Groups of equal size that hold each token once, as the LHA paper assumes for its figure 2 (Sun, Yang and
    Yoo 2022, section 3: "balanced clusters"): pairs of token and group in falling order of their score, where
-   a pair counts if the token has no group yet and the group has room. n tokens in B groups: n / B rounded
+   a pair counts if the token has no group yet and the group is not full. n tokens in B groups: n / B rounded
    down, and one more for the first n mod B groups that need it. Cost: a radix sort of n B scores.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_PARTITION_H

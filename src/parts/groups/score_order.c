@@ -17,9 +17,9 @@ static size_t digit_of(struct ordered entry, size_t pass)
     return entry.order >> (pass * ORDER_DIGIT_BITS) & (ORDER_DIGITS - 1);
 }
 
-const struct ordered *order_sort(struct ordered *entries, struct ordered *room, uint32_t *counts, size_t n)
+const struct ordered *order_sort(struct ordered *entries, struct ordered *other, uint32_t *counts, size_t n)
 {
-    struct ordered *from = entries, *to = room;
+    struct ordered *from = entries, *to = other;
     memset(counts, 0, ORDER_COUNTS * sizeof *counts);
     for (size_t i = 0; i < n; i++)
         for (size_t pass = 0; pass < ORDER_PASSES; pass++)

@@ -18,8 +18,8 @@ uint32_t score_order(float score);
 enum { ORDER_DIGIT_BITS = 11, ORDER_DIGITS = 1 << ORDER_DIGIT_BITS, ORDER_PASSES = 3 };
 enum { ORDER_COUNTS = ORDER_PASSES * ORDER_DIGITS };
 
-/* Returns the entries in rising order, in `entries` or in `room` (n each); equal ones stay in the order they
+/* Returns the entries in rising order, in `entries` or in `other` (n each); equal ones stay in the order they
    had. counts (ORDER_COUNTS): work space. */
-const struct ordered *order_sort(struct ordered *entries, struct ordered *room, uint32_t *counts, size_t n);
+const struct ordered *order_sort(struct ordered *entries, struct ordered *other, uint32_t *counts, size_t n);
 
 #endif

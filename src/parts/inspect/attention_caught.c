@@ -18,7 +18,7 @@ static size_t seen_keys(const struct problem_shape *shape, size_t i)
 struct memory {
     float *key_columns;        /* tile after tile of keys, (dim, TILE) each */
     double *utility, *best;    /* (num_caught, num_queries) */
-    size_t *met;               /* (num_caught, num_queries): keys that it meets */
+    size_t *pairs;             /* (num_caught, num_queries): keys that it attends to */
     size_t *most;              /* (num_caught): c of the bound */
     uint32_t *starts, *places; /* (num_caught, num_queries + 1), (num_caught, places): see places_of */
     /* of one thread */
@@ -38,7 +38,7 @@ static struct memory memory_on(const struct problem_shape *shape, const struct c
         arena_take(&arena, size_product(tiles, TILE), size_product(shape->head_dim, sizeof(float)));
     memory.utility = arena_take(&arena, of_queries, sizeof(double));
     memory.best = arena_take(&arena, of_queries, sizeof(double));
-    memory.met = arena_take(&arena, of_queries, sizeof *memory.met);
+    memory.pairs = arena_take(&arena, of_queries, sizeof *memory.pairs);
     memory.most = arena_take(&arena, c->num_caught, sizeof *memory.most);
     memory.starts =
         arena_take(&arena, size_product(c->num_caught, size_sum(shape->num_queries, 1)), sizeof(uint32_t));
@@ -83,12 +83,12 @@ static struct places places_of(const struct pass *pass, const struct memory *mem
 
 /* Counts the distinct keys that query i meets in membership p; *sum: the sum of row[j] over them (row NULL:
    0). stamp[j] is the mark of the last query that met key j. */
-static size_t meet(const struct pass *pass, const struct memory *memory, size_t p, size_t i, uint32_t mark,
-                   const float *row, double *sum)
+static size_t sum_seen(const struct pass *pass, const struct memory *memory, size_t p, size_t i,
+                       uint32_t mark, const float *row, double *sum)
 {
     const struct caught *caught = &pass->catching->caught[p];
     const struct places places = places_of(pass, memory, p);
-    size_t met = 0, group = 0;
+    size_t count = 0, group = 0;
     *sum = 0;
     for (size_t at = places.start[i]; at < places.start[i + 1]; at++) {
         size_t place = places.place[at];
@@ -102,11 +102,11 @@ static size_t meet(const struct pass *pass, const struct memory *memory, size_t 
             uint32_t j = keys[k];
             bool fresh = memory->stamp[j] != mark;
             memory->stamp[j] = mark;
-            met += fresh;
+            count += fresh;
             *sum += fresh && row != NULL ? (double)row[j] : 0;
         }
     }
-    return met;
+    return count;
 }
 
 /* ---- counts -------------------------------------------------------------------------------------------- */
@@ -122,7 +122,7 @@ static void count_rows(void *argument, size_t index, int worker)
     memset(memory.stamp, 0, shape->num_keys * sizeof *memory.stamp);
     for (size_t p = 0; p < pass->catching->num_caught; p++)
         for (size_t i = first; i < first + rows; i++)
-            memory.met[p * shape->num_queries + i] = meet(pass, &memory, p, i, ++mark, NULL, &nothing);
+            memory.pairs[p * shape->num_queries + i] = sum_seen(pass, &memory, p, i, ++mark, NULL, &nothing);
 }
 
 /* Number of pairs if every query has its `most` best keys among those that it may see. */
@@ -194,7 +194,7 @@ static void catch_rows(void *argument, size_t index, int worker)
             sum += (double)row[j];
         for (size_t p = 0; p < pass->catching->num_caught; p++) {
             size_t at = p * shape->num_queries + first + i;
-            meet(pass, &memory, p, first + i, ++mark, row, &part);
+            sum_seen(pass, &memory, p, first + i, ++mark, row, &part);
             memory.utility[at] = part / sum;
             memory.best[at] = memory.most[p] < seen
                                   ? best_of(pass->problem->kernels, &memory, row, seen, memory.most[p]) / sum
@@ -220,11 +220,11 @@ void attention_caught(const struct problem *problem, const struct catching *c, v
     }
     pool_run(problem->pool, count_rows, &pass, blocks);
     for (size_t p = 0; p < c->num_caught; p++) {
-        double met = 0;
+        double pairs = 0;
         for (size_t i = 0; i < n_q; i++)
-            met += (double)memory.met[p * n_q + i];
-        memory.most[p] = most_for(shape, met);
-        c->caught[p].pairs = met / pairs_of_best(shape, n_k);
+            pairs += (double)memory.pairs[p * n_q + i];
+        memory.most[p] = most_for(shape, pairs);
+        c->caught[p].pairs = pairs / pairs_of_best(shape, n_k);
     }
     pool_run(problem->pool, catch_rows, &pass, blocks);
     for (size_t p = 0; p < c->num_caught; p++) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "parts/collisions/meetings.h"
+#include "parts/collisions/colliding_pairs.h"
 
 void key_lists_lay_out(struct key_lists *lists, struct arena *arena, const struct hashing *hashing,
                        size_t num_queries, size_t num_keys)
@@ -49,7 +49,7 @@ static const uint32_t *visible_keys(const struct key_lists *lists, size_t query,
 {
     const uint32_t *keys = key_list(lists, query, hash, count);
     if (*count > 0 && keys[*count - 1] >= seen)
-        *count = meetings_seen(keys, *count, seen);
+        *count = colliding_seen(keys, *count, seen);
     return keys;
 }
 

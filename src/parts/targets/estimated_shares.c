@@ -24,8 +24,8 @@ struct pass {
 };
 
 struct memory {
-    float *sums, *turned; /* (B, R): S or T; (R, B) */
-    float *all;           /* (R): the sum of phi over all keys */
+    float *sums, *transposed; /* (B, R): S or T; (R, B) */
+    float *all;               /* (R): the sum of phi over all keys */
     /* of one slot */
     float *own_sums, *own_all; /* of its block */
     struct levels *level;
@@ -43,7 +43,7 @@ static struct memory memory_on(const struct problem_shape *shape, const struct u
     struct arena arena = arena_on(block), own;
     size_t features = u->num_features, table = size_product(u->num_groups, features), bytes = 0;
     m.sums = arena_take(&arena, table, sizeof(float));
-    m.turned = arena_take(&arena, table, sizeof(float));
+    m.transposed = arena_take(&arena, table, sizeof(float));
     m.all = arena_take(&arena, features, sizeof(float));
     for (int pass = 0; pass < 2; pass++) { /* the first pass measures */
         unsigned char *slots = pass == 0 ? NULL : arena_take(&arena, shape->workers, bytes);
@@ -100,15 +100,15 @@ static void level_add(void *argument, size_t slot)
 }
 
 /* own_sums[b] += phi_i / divisor_i for the groups b of token first + i; divisor NULL: 1. */
-static void add_to_homes(const struct pass *pass, const struct memory *m, const struct homes *homes,
-                         size_t first, size_t count, const float *divisor)
+static void add_to_groups(const struct pass *pass, const struct memory *m, const struct token_groups *groups,
+                          size_t first, size_t count, const float *divisor)
 {
     const struct kernels *kernels = pass->problem->kernels;
     size_t features = pass->utility->num_features;
     for (size_t i = 0; i < count; i++)
-        for (size_t p = homes->start[first + i]; p < homes->start[first + i + 1]; p++)
-            kernels->rows.axpy(m->own_sums + homes->group[p] * features, divisor == NULL ? 1 : 1 / divisor[i],
-                               m->phi + i * features, features);
+        for (size_t p = groups->start[first + i]; p < groups->start[first + i + 1]; p++)
+            kernels->rows.axpy(m->own_sums + groups->group[p] * features,
+                               divisor == NULL ? 1 : 1 / divisor[i], m->phi + i * features, features);
 }
 
 static void clear_sums(const struct utility *u, float *sums, float *all)
@@ -117,13 +117,13 @@ static void clear_sums(const struct utility *u, float *sums, float *all)
     memset(all, 0, u->num_features * sizeof *all);
 }
 
-/* Passes psi = phi sums^T to `take`; turned: the sums transposed. */
+/* Passes psi = phi sums^T to `take`; transposed: the sums so. */
 static void give_products(const struct pass *pass, const struct memory *m, size_t slot, size_t first,
                           size_t count)
 {
     const struct utility *u = pass->utility;
     size_t features = u->num_features, groups = u->num_groups;
-    pass->problem->kernels->tiles.product(m->psi, groups, m->phi, features, 1, m->turned, groups, count,
+    pass->problem->kernels->tiles.product(m->psi, groups, m->phi, features, 1, m->transposed, groups, count,
                                           groups, features, false);
     u->take(u->argument, pass->side, first, count, m->psi, slot);
 }
@@ -138,7 +138,7 @@ static void sum_keys(const void *argument, size_t slot, size_t first, size_t end
         size_t count = project(pass, &m, j, end);
         features_of(&pass->features, &m.rows, count, 1, pass->stabiliser, pass->level.plain, m.phi);
         pass->problem->kernels->layers.add_bias_backward(m.own_all, m.phi, count, u->num_features);
-        add_to_homes(pass, &m, &u->key_homes, j, count, NULL);
+        add_to_groups(pass, &m, &u->key_groups, j, count, NULL);
     }
 }
 
@@ -167,7 +167,7 @@ static void give_queries(const void *argument, size_t slot, size_t first, size_t
             features_of(&pass->features, &m.rows, count, pass->shrink, pass->stabiliser, pass->level.shrunk,
                         m.phi);
         pass->problem->kernels->rows.dots(m.divisor, m.phi, features, m.all, 0, count, features);
-        add_to_homes(pass, &m, &u->query_homes, i, count, m.divisor);
+        add_to_groups(pass, &m, &u->query_groups, i, count, m.divisor);
     }
 }
 
@@ -245,12 +245,12 @@ void estimated_shares(const struct problem *problem, const struct utility *u, vo
     run_side(&pass, UTILITY_KEYS, sum_keys, add_keys);
     sum_spans(u, m.sums, groups * features);
     sum_spans(u, m.all, features);
-    kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
+    kernels->tiles.transpose(m.transposed, groups, m.sums, features, groups, features);
     memset(m.sums, 0, groups * features * sizeof(float));
     pass.stabiliser = of_queries;
     run_side(&pass, UTILITY_QUERIES, give_queries, add_queries);
     sum_spans(u, m.sums, groups * features);
-    kernels->tiles.transpose(m.turned, groups, m.sums, features, groups, features);
+    kernels->tiles.transpose(m.transposed, groups, m.sums, features, groups, features);
     pass.stabiliser = of_keys;
     run_side(&pass, UTILITY_KEYS, give_keys, close_block);
 }

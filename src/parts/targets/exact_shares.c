@@ -109,7 +109,7 @@ static void add_keys(const struct strip *strip, const struct memory *m, size_t f
 {
     const struct utility *u = strip->utility;
     const struct kernels *kernels = strip->problem->kernels;
-    const uint32_t *start = u->key_homes.start + first, *group = u->key_homes.group;
+    const uint32_t *start = u->key_groups.start + first, *group = u->key_groups.group;
     memset(m->chunk_psi, 0, u->num_groups * STRIP * sizeof(float));
     for (size_t tile = 0; tile < keys; tile += TILE) {
         size_t cols = size_min(TILE, keys - tile);
@@ -207,7 +207,7 @@ static void add_queries(void *argument, size_t chunk, int worker)
     const struct kernels *kernels = strip->problem->kernels;
     struct memory m = memory_of(strip, chunk, (size_t)worker);
     size_t first = chunk * CHUNK, keys = keys_of(&strip->problem->shape, chunk), groups = u->num_groups;
-    const uint32_t *start = u->query_homes.start + strip->first, *group = u->query_homes.group;
+    const uint32_t *start = u->query_groups.start + strip->first, *group = u->query_groups.group;
     float share[STRIP]; /* of a query's attention, per exponential */
     chunk_factors(strip, &m, share);
     for (size_t i = 0; i < strip->rows; i++) {

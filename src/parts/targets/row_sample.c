@@ -31,12 +31,13 @@ void row_sample_copy(float *to, struct view from, size_t first, size_t dim, cons
         memcpy(to + s * dim, view_row(from, rows[s] - first), dim * sizeof *to);
 }
 
-void row_sample_homes(const struct homes *to, const struct homes *from, const uint32_t *rows, size_t count)
+void row_sample_groups(const struct token_groups *to, const struct token_groups *from, const uint32_t *rows,
+                       size_t count)
 {
     to->start[0] = 0;
     for (size_t s = 0; s < count; s++) {
-        uint32_t first = from->start[rows[s]], homes = from->start[rows[s] + 1] - first;
-        memcpy(to->group + to->start[s], from->group + first, homes * sizeof *to->group);
-        to->start[s + 1] = to->start[s] + homes;
+        uint32_t first = from->start[rows[s]], groups = from->start[rows[s] + 1] - first;
+        memcpy(to->group + to->start[s], from->group + first, groups * sizeof *to->group);
+        to->start[s + 1] = to->start[s] + groups;
     }
 }

@@ -5,8 +5,8 @@
 #ifndef PARTS_ROW_SAMPLE_H
 #define PARTS_ROW_SAMPLE_H
 
+#include "parts/groups/members.h"
 #include "parts/rows/view.h"
-#include "parts/targets/homes.h"
 
 /* rows (count), 1 <= count <= n < 2^32; if count = n, all rows in order. weights (count): the length of a
    row's stretch over n / count, so that sum weights[s] x[rows[s]] / count has the mean of x over all rows as
@@ -18,6 +18,7 @@ void row_sample_copy(float *to, struct view from, size_t first, size_t dim, cons
                      size_t count);
 
 /* The groups of the rows of the sample, indexed within the sample; `to` must have room for them. */
-void row_sample_homes(const struct homes *to, const struct homes *from, const uint32_t *rows, size_t count);
+void row_sample_groups(const struct token_groups *to, const struct token_groups *from, const uint32_t *rows,
+                       size_t count);
 
 #endif

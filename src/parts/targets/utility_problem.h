@@ -4,8 +4,8 @@
 #ifndef PARTS_UTILITY_PROBLEM_H
 #define PARTS_UTILITY_PROBLEM_H
 
+#include "parts/groups/members.h"
 #include "parts/problem/problem.h"
-#include "parts/targets/homes.h"
 
 /* Rows per tile, and rows per block with its own sums. */
 enum { UTILITY_ROWS = 64, UTILITY_BLOCK = 8 * UTILITY_ROWS };
@@ -25,7 +25,7 @@ struct utility_across {
 /* The queries and keys of the problem are the rows that attend. */
 struct utility {
     size_t num_groups;
-    struct homes query_homes, key_homes;
+    struct token_groups query_groups, key_groups;
     const float *query_weights; /* (n_q) weight of each in psi_K; NULL: 1. Exact only */
     size_t num_features;        /* R; 0: exact */
     const float *directions;    /* (d, features_directions(num_features, both_signs)) */

@@ -5,7 +5,7 @@
    its norm; the second matrix of queries for keys; the members in the targets of mode paper by lists, in
    those of released by the best group, in those of strict membership by the tokens' choice; lists too
    short for one group each; gradients of a group of rows added again with the next; of a sample: the mean
-   over all queries, rows for attention, for either hash or homes of the first rows, the same draw always;
+   over all queries, rows for attention, for either hash or groups of the first rows, the same draw always;
    of its weights: those of other rows, none in the gradient, none in the loss; of rounds: one softmax over
    the groups of all, the sum of their losses for the mean, the best group of the first round for all.
    Covers: lha_hashes.c, lha_loss.c.
@@ -134,7 +134,7 @@ static void scores_come_from_the_parameters(void **state)
 /* ---- the loss ------------------------------------------------------------------------------------------ */
 
 /* Members of each group in the targets, (n, lists): over the whole sequence, whatever attention does. */
-static bool *homes_of(const struct oracle_groups *o, const struct variant *v, const double *z, size_t n)
+static bool *groups_of(const struct oracle_groups *o, const struct variant *v, const double *z, size_t n)
 {
     bool *home = calloc(n * lists_of(v), 1);
     for (size_t round = 0; round < o->rounds; round++) {
@@ -158,8 +158,8 @@ static double *targets_of(const struct oracle_groups *o, const struct variant *v
 {
     size_t lists = lists_of(v);
     double *psi = calloc((o->n_q + o->n_k) * lists, sizeof *psi), *a = calloc(o->n_k, sizeof *a);
-    bool *query_home = homes_of(o, v, o->z_query, o->n_q);
-    bool *key_home = homes_of(o, v, o->joint ? o->z_query : o->z_key, o->n_k);
+    bool *query_groups = groups_of(o, v, o->z_query, o->n_q);
+    bool *key_groups = groups_of(o, v, o->joint ? o->z_query : o->z_key, o->n_k);
     for (size_t i = 0; i < o->n_q; i++) {
         double sum = 0;
         for (size_t j = 0; j < o->n_k; j++) {
@@ -170,8 +170,8 @@ static double *targets_of(const struct oracle_groups *o, const struct variant *v
         }
         for (size_t j = 0; j < o->n_k; j++)
             for (size_t b = 0; b < lists; b++) {
-                psi[i * lists + b] += key_home[j * lists + b] ? a[j] / sum : 0;
-                psi[(o->n_q + j) * lists + b] += query_home[i * lists + b] ? a[j] / sum : 0;
+                psi[i * lists + b] += key_groups[j * lists + b] ? a[j] / sum : 0;
+                psi[(o->n_q + j) * lists + b] += query_groups[i * lists + b] ? a[j] / sum : 0;
             }
     }
     for (size_t i = 0; i < (o->n_q + o->n_k) * o->rounds; i++) {
@@ -181,8 +181,8 @@ static double *targets_of(const struct oracle_groups *o, const struct variant *v
         for (size_t b = 0; b < v->groups; b++)
             psi[i * v->groups + b] /= sum;
     }
-    free(query_home);
-    free(key_home);
+    free(query_groups);
+    free(key_groups);
     free(a);
     return psi;
 }

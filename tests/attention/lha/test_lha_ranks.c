@@ -7,7 +7,7 @@
    gradients of normed keys added as they are; delta for the sum of exponentials; rows of the token's number
    in place of those that arrived; own loss: the mean over the rows of a rank, groups of the first rows, all
    samples given by every rank, shares of a rank's keys only, sums of features of a rank, T of its queries;
-   choices that are not exchanged. Covers: lha_lists.c, lha_ranks.c, lha_trade.c.
+   choices that are not exchanged. Covers: lha_lists.c, lha_ranks.c, lha_exchange.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_ranks.h"
 

@@ -80,17 +80,18 @@ static void check(const struct kernels *kernels, size_t num_queries, size_t num_
             if (keys->rows[j] < visible[queries->rows[i]])
                 plain->pairs.bucket(&one);
         }
-    struct crowd crowd;
+    struct dense_scratch dense;
     struct arena arena = arena_on(NULL);
-    crowd_lay_out(&crowd, &arena, DIM, VALUE_DIM);
+    dense_scratch_lay_out(&dense, &arena, DIM, VALUE_DIM);
     void *block = aligned_alloc(64, arena.used);
     memset(block, 0xA5, arena.used);
     arena = arena_on(block);
-    crowd_lay_out(&crowd, &arena, DIM, VALUE_DIM);
+    dense_scratch_lay_out(&dense, &arena, DIM, VALUE_DIM);
     bucket.dquery = queries->gradient;
     bucket.dkey = keys->gradient;
-    causal_pairs(kernels, &crowd, &bucket, visible);
-    /* As in test_crowd.c; a tangent weight is at most 3 / (p pi s) if the units are not nearly opposite. */
+    causal_pairs(kernels, &dense, &bucket, visible);
+    /* As in test_dense_bucket.c; a tangent weight is at most 3 / (p pi s) if the units are not nearly
+     * opposite. */
     double terms = (double)(num_queries + num_keys) * (VALUE_DIM + 1);
     double bound = (tangent ? 400 : 4) * EPS * terms * sqrt((double)(num_queries + num_keys + VALUE_DIM));
     for (size_t i = 0; i < MOST * DIM; i++) {

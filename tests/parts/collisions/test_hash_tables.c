@@ -1,4 +1,4 @@
-/* Rows carried through tables, with partners and by buckets against the sum over pairs, in both directions;
+/* Rows summed by tables, with partners and by buckets against the sum over pairs, in both directions;
    slices, passes, buckets and threads give the same bits; sizes never shrink with more rows. Bugs planted and
    caught: the table not cleared between slices, the last slice too narrow, the last pass running past the
    hashes, a capacity below one slice, threads sharing memory, tables of a narrow last slice treated as
@@ -89,19 +89,19 @@ static void check_setting(const struct setting *s, struct pool *pool, bool causa
             bool to_queries = way == 0;
             size_t rows = to_queries ? s->n_q : s->n_k;
             memset(got, 0, rows * s->dim * sizeof *got);
-            tables_carry(
+            tables_sum(
                 *kernels, pool, &tables,
-                &(struct table_carry){&queries, &keys, to_queries, values, s->dim, got, s->dim, s->dim});
+                &(struct table_sums){&queries, &keys, to_queries, values, s->dim, got, s->dim, s->dim});
             if (to_queries)
                 carry_by_pairs(want, query_codes, s->n_q, key_codes, s->n_k, values, s);
             else
                 carry_by_pairs(want, key_codes, s->n_k, query_codes, s->n_q, values, s);
-            check_same_bits(got, want, rows * s->dim * sizeof *got, "carried rows");
+            check_same_bits(got, want, rows * s->dim * sizeof *got, "summed rows");
             /* all ones, one row for all, through the same tables */
             float one = 1, counts[1000] = {0};
             assert_true(rows <= 1000);
-            tables_carry(*kernels, pool, &tables,
-                         &(struct table_carry){&queries, &keys, to_queries, &one, 0, counts, 1, 1});
+            tables_sum(*kernels, pool, &tables,
+                       &(struct table_sums){&queries, &keys, to_queries, &one, 0, counts, 1, 1});
             for (size_t i = 0; i < rows; i++) {
                 size_t meet = 0;
                 for (size_t j = 0; j < (to_queries ? s->n_k : s->n_q); j++)
@@ -114,7 +114,7 @@ static void check_setting(const struct setting *s, struct pool *pool, bool causa
     free(block), free(query_codes), free(key_codes), free(values), free(got), free(want);
 }
 
-static void carries(void **state)
+static void values_are_summed(void **state)
 {
     (void)state;
     static const struct setting settings[] = {
@@ -139,7 +139,7 @@ static void carries(void **state)
     }
 }
 
-/* What tables_carry_fixed documents, by plain loops in integers, so the result is exact. False if it
+/* What tables_sum_fixed documents, by plain loops in integers, so the result is exact. False if it
    refuses. */
 static bool carry_rounded(float *out, const uint16_t *to, size_t n_to, const uint16_t *from, size_t n_from,
                           const float *values, const struct setting *s)
@@ -192,8 +192,8 @@ static void check_rounded(const struct setting *s, struct pool *pool, bool causa
                 fabsf(outlier) < 6 && tables.means == BY_TABLES && s->dim >= FIXED_BLOCK;
     for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
         memset(got, 0, numbers * sizeof *got);
-        const struct table_carry rows = {&queries, &keys, true, values, s->dim, got, s->dim, s->dim};
-        assert_int_equal(tables_carry_fixed(*kernels, pool, &tables, &rows), fits);
+        const struct table_sums rows = {&queries, &keys, true, values, s->dim, got, s->dim, s->dim};
+        assert_int_equal(tables_sum_fixed(*kernels, pool, &tables, &rows), fits);
         if (!fits)
             memset(want, 0, numbers * sizeof *want);
         check_same_bits(got, want, numbers * sizeof *got, "rounded rows");
@@ -201,7 +201,7 @@ static void check_rounded(const struct setting *s, struct pool *pool, bool causa
     free(block), free(query_codes), free(key_codes), free(values), free(got), free(want);
 }
 
-static void carries_whole_numbers(void **state)
+static void sums_whole_numbers(void **state)
 {
     (void)state;
     static const struct setting settings[] = {
@@ -258,7 +258,8 @@ static void sizes_grow_with_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(carries), cmocka_unit_test(carries_whole_numbers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values_are_summed),
+                                       cmocka_unit_test(sums_whole_numbers),
                                        cmocka_unit_test(sizes_grow_with_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Rows carried between partners against the sum over pairs, in both directions: the same bits for any number
+/* Rows summed between partners against the sum over pairs, in both directions: the same bits for any number
    of threads, slices of columns and groups of hashes. Bugs planted and caught: the table not cleared, codes
    of the second group of hashes not transposed, the sides exchanged, threads that share a table, a slice of
    columns beyond the capacity of the table, the last slice too narrow.
@@ -24,7 +24,7 @@ static uint16_t *draw_codes(size_t n, const struct setting *s, uint64_t key)
     return codes;
 }
 
-/* In the order of the contract of tables_carry, so the bits are equal. */
+/* In the order of the contract of tables_sum, so the bits are equal. */
 static void carry_by_pairs(float *out, const uint16_t *to, size_t n_to, const uint16_t *from, size_t n_from,
                            const float *values, const struct setting *s)
 {
@@ -65,27 +65,27 @@ static void check_setting(const struct setting *s, struct pool *pool)
         for (int to_queries = 0; to_queries < 2; to_queries++) {
             for (size_t k = 0; k < size; k++)
                 got[k] = want[k] = (float)k;
-            partner_tables_carry(*kernels, pool, &tables,
-                                 &(struct table_carry){.queries = &queries,
-                                                       .keys = &keys,
-                                                       .to_queries = to_queries,
-                                                       .values = values,
-                                                       .ld_values = s->dim,
-                                                       .out = got,
-                                                       .ld_out = s->dim,
-                                                       .dim = s->dim});
+            partner_tables_sum(*kernels, pool, &tables,
+                               &(struct table_sums){.queries = &queries,
+                                                    .keys = &keys,
+                                                    .to_queries = to_queries,
+                                                    .values = values,
+                                                    .ld_values = s->dim,
+                                                    .out = got,
+                                                    .ld_out = s->dim,
+                                                    .dim = s->dim});
             if (to_queries)
                 carry_by_pairs(want, query_codes, s->n_q, key_codes, s->n_k, values, s);
             else
                 carry_by_pairs(want, key_codes, s->n_k, query_codes, s->n_q, values, s);
-            check_same_bits(got, want, size * sizeof *got, "carried rows");
+            check_same_bits(got, want, size * sizeof *got, "summed rows");
         }
     for (size_t i = 0; i < 64; i++)
         assert_int_equal(block[bytes + i], 0xA5);
     free(block), free(query_codes), free(key_codes), free(values), free(got), free(want);
 }
 
-static void carries(void **state)
+static void values_are_summed(void **state)
 {
     (void)state;
     static const struct setting settings[] = {
@@ -106,6 +106,6 @@ static void carries(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(carries)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values_are_summed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

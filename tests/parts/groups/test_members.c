@@ -1,5 +1,6 @@
 /* Lists of groups and their inverse against the definition. Bugs planted and caught: a share rounded down;
-   no group of one token; more than all tokens; another group's scores; lists that begin where they end.
+   no group of one token; more than all tokens; another group's scores; lists that begin where they end;
+   groups of a token shifted by one; choices of one token for those of the next.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/members.h"
 
@@ -92,12 +93,30 @@ static void each_token_takes_its_group(void **state)
     check_places(&members, N);
 }
 
+static void tokens_have_their_groups(void **state)
+{
+    (void)state;
+    uint32_t start[] = {0, 3, 3, 5}, list[] = {0, 2, 3, 1, 2}, of_token[5], group[5];
+    struct members members = {3, start, list};
+    struct token_groups groups = {of_token, group};
+    token_groups_find(&groups, &members, 4);
+    static const uint32_t starts_wanted[] = {0, 1, 2, 4, 5}, wanted[] = {0, 2, 0, 2, 0};
+    assert_memory_equal(of_token, starts_wanted, sizeof starts_wanted);
+    assert_memory_equal(group, wanted, sizeof wanted);
+    static const uint32_t choice[] = {2, 0, 1, 3};
+    token_groups_by_choice(&groups, choice, 2, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(of_token[i] == 2 * i && of_token[i + 1] == 2 * i + 2);
+    assert_memory_equal(group, choice, sizeof choice);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(capacities),
         cmocka_unit_test(each_group_takes_its_best),
         cmocka_unit_test(each_token_takes_its_group),
+        cmocka_unit_test(tokens_have_their_groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

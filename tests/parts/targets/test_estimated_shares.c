@@ -1,7 +1,7 @@
 /* Estimated targets against double precision, from the features drawn, with both stabilisers and both signs;
    the mean of estimates close to the exact targets for short rows. Bugs planted and caught: a key in two
-   groups counted in one; targets of keys by the homes of keys; not divided by the sum over all keys; the sum
-   over kept keys only; T over one tile; homes of a token shifted by one.
+   groups counted in one; targets of keys by the groups of keys; not divided by the sum over all keys; the sum
+   over kept keys only; T over one tile; groups of a token shifted by one.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/targets/estimated_shares.h"
 

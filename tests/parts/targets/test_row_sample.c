@@ -1,6 +1,6 @@
 /* One row drawn from each stretch: ascending, all equally likely, and all rows if the sample is that
    large; and what is copied for them. Bugs planted and caught: a stretch that begins one late; the last
-   row never drawn; rows of one sample for another; the homes of row s for those of the s-th row of the
+   row never drawn; rows of one sample for another; the groups of row s for those of the s-th row of the
    sample; weights of the next stretch.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/targets/row_sample.h"
@@ -59,8 +59,8 @@ static void what_is_copied_is_of_the_sample(void **state)
             assert_true(got[s * DIM + c] == (float)(rows[s] * LD + c));
     uint32_t start[N + 1] = {0, 1, 1, 3, 4, 4, 6}, group[6] = {9, 7, 3, 4, 2, 8}, to_start[COUNT + 1],
                        to_group[6];
-    struct homes from = {start, group}, to = {to_start, to_group};
-    row_sample_homes(&to, &from, rows, COUNT);
+    struct token_groups from = {start, group}, to = {to_start, to_group};
+    row_sample_groups(&to, &from, rows, COUNT);
     static const uint32_t want_start[] = {0, 0, 2, 4}, want_group[] = {7, 3, 2, 8};
     assert_memory_equal(to_start, want_start, sizeof want_start);
     assert_memory_equal(to_group, want_group, sizeof want_group);

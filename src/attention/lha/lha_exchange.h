@@ -1,10 +1,10 @@
-/* The trade of rows between the ranks that have them and the ranks that own the buckets. Rows travel by
+/* The exchange of rows between the ranks that have them and the ranks that own the buckets. Rows travel by
    place: a rank's places in the order of buckets are, cut at the buckets of each owner, what it sends to
    them. What arrives is in the order of ranks, and a rank's rows in that of places. Cost: one copy of a row
    at either end, and 4 bytes per float and place in a bucket of another rank.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef ATTENTION_LHA_TRADE_H
-#define ATTENTION_LHA_TRADE_H
+#ifndef ATTENTION_LHA_EXCHANGE_H
+#define ATTENTION_LHA_EXCHANGE_H
 
 #include "attention/mechanism.h"
 #include "parts/groups/members.h"
@@ -42,8 +42,8 @@ struct lha_pieces lha_pieces_take(struct arena *arena, size_t ranks);
 
 /* Sends rows of `width` floats: side->here to side->there on the owners of lists, or with `back` from there
    to here. */
-void lha_carry(const struct problem *problem, const struct lha_pieces *pieces, const struct lha_side *side,
-               size_t width, bool back);
+void lha_send(const struct problem *problem, const struct lha_pieces *pieces, const struct lha_side *side,
+              size_t width, bool back);
 
 /* Columns [first, first + cols) of rows of `width` floats. */
 static inline struct view lha_columns(float *rows, size_t width, size_t first, size_t cols)

@@ -4,7 +4,7 @@
    out of one side, the scale applied to both sides, gradients written instead of added, rows read in order
    instead of by number, a size limit below which no bucket is crowded that is too large.
    SPDX-License-Identifier: Apache-2.0 */
-#include "parts/collisions/crowd.h"
+#include "parts/collisions/dense_bucket.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -58,16 +58,16 @@ static void check_size(const struct kernels *kernels, size_t num_queries, size_t
                                   .dkey = dkey[0],
                                   .scale = 0.7f};
     kernels_named("ref", &(const char *){0})->pairs.bucket(&bucket);
-    struct crowd crowd;
+    struct dense_scratch dense;
     struct arena arena = arena_on(NULL);
-    crowd_lay_out(&crowd, &arena, dim, value_dim);
+    dense_scratch_lay_out(&dense, &arena, dim, value_dim);
     void *block = aligned_alloc(64, arena.used);
     memset(block, 0xA5, arena.used);
     arena = arena_on(block);
-    crowd_lay_out(&crowd, &arena, dim, value_dim);
+    dense_scratch_lay_out(&dense, &arena, dim, value_dim);
     bucket.dquery = dquery[1];
     bucket.dkey = dkey[1];
-    crowd_pairs(kernels, &crowd, &bucket);
+    dense_pairs(kernels, &dense, &bucket);
     /* Every element is a sum of (partners * columns) terms g v k, each of size about 1; this also holds
        for each partial sum, in both directions. */
     double terms = (double)(num_queries + num_keys) * (double)(value_dim + 1);
@@ -95,16 +95,16 @@ static void takes_the_cheaper_way(void **state)
 {
     (void)state;
     struct bucket_pairs bucket = {.num_queries = 8, .num_keys = 8, .dim = 64, .value_dim = 64};
-    assert_false(crowd_is_cheaper(&bucket));
+    assert_false(dense_is_cheaper(&bucket));
     bucket.num_queries = bucket.num_keys = 200;
-    assert_true(crowd_is_cheaper(&bucket));
+    assert_true(dense_is_cheaper(&bucket));
     bucket.num_queries = 1;
     bucket.num_keys = 100000;
-    assert_false(crowd_is_cheaper(&bucket));
+    assert_false(dense_is_cheaper(&bucket));
     bucket.num_queries = bucket.num_keys = (size_t)1 << 31;
-    assert_true(crowd_is_cheaper(&bucket));
+    assert_true(dense_is_cheaper(&bucket));
     bucket.weight = PAIR_TANGENT;
-    assert_false(crowd_is_cheaper(&bucket));
+    assert_false(dense_is_cheaper(&bucket));
 }
 
 /* Below the size limit no bucket is crowded; with one row more it can be. */
@@ -115,10 +115,10 @@ static void few_rows_are_never_a_crowd(void **state)
         for (size_t value_dim = 1; value_dim < 200; value_dim += 11) {
             struct bucket_pairs bucket = {
                 .num_queries = (size_t)1 << 30, .dim = dim, .value_dim = value_dim, .weight = PAIR_CONSTANT};
-            bucket.num_keys = crowd_never(dim, value_dim);
-            assert_false(crowd_is_cheaper(&bucket));
+            bucket.num_keys = dense_never(dim, value_dim);
+            assert_false(dense_is_cheaper(&bucket));
             bucket.num_keys++;
-            assert_true(crowd_is_cheaper(&bucket));
+            assert_true(dense_is_cheaper(&bucket));
         }
 }
 

@@ -1,11 +1,11 @@
-/* The weights of pairs, one by one. The rows of both sides are the axes of one space and every score is 1,
+/* The weights of pairs, one by one. The rows of both sides are the axes of one scratch and every score is 1,
    so element (i, j) of the gradients is the weight of pair (i, j), in dquery and in dkey.
    Bugs planted and caught: the second tile of keys with the counts of the first; a round left out; the
    tile of keys not taken modulo the number of tiles; keys counted that a query does not see; the factor of
    a sample inverted; the sample drawn from all keys if a query sees fewer; the same starting key again
    after some queries; the last tile of a long sample left out.
    SPDX-License-Identifier: Apache-2.0 */
-#include "parts/collisions/meetings.h"
+#include "parts/collisions/colliding_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +22,8 @@ struct fixture {
     size_t visible[N_Q];
     float of_count[M + 1];
     struct codes queries, keys;
-    struct meetings meetings;
-    struct meeting_space spaces[THREADS];
+    struct colliding colliding;
+    struct colliding_scratch scratches[THREADS];
     void *block;
     struct bucket_pairs bucket; /* its row lists are empty */
 };
@@ -52,11 +52,11 @@ static struct fixture *fixture_new(bool causal)
         f->of_count[c] = (float)(1 << c);
     f->queries = codes_at(&hashing, f->query_codes, N_Q);
     f->keys = codes_at(&hashing, f->key_codes, N_K);
-    f->meetings = (struct meetings){&f->queries, &f->keys, f->of_count, causal ? f->visible : NULL};
+    f->colliding = (struct colliding){&f->queries, &f->keys, f->of_count, causal ? f->visible : NULL};
     struct arena arena = arena_on(NULL);
     for (int measured = 0; measured < 2; measured++) {
         for (size_t t = 0; t < THREADS; t++)
-            meeting_space_lay_out(&f->spaces[t], &arena);
+            colliding_scratch_lay_out(&f->scratches[t], &arena);
         if (measured == 0)
             f->block = aligned_alloc(64, (arena.used + 63) / 64 * 64);
         arena = arena_on(f->block);
@@ -105,7 +105,7 @@ static float factor_of(const struct fixture *f, size_t i, size_t j)
 
 static bool is_seen(const struct fixture *f, size_t i, size_t j)
 {
-    return f->meetings.visible == NULL || j < f->visible[i];
+    return f->colliding.visible == NULL || j < f->visible[i];
 }
 
 static void bucket_has_all_its_pairs(void **state)
@@ -124,7 +124,7 @@ static void bucket_has_all_its_pairs(void **state)
                     keys[b++] = j;
             f->bucket.queries = queries, f->bucket.num_queries = a;
             f->bucket.keys = keys, f->bucket.num_keys = b;
-            meetings_add(*kernels, &f->meetings, &f->spaces[0], &f->bucket);
+            colliding_add(*kernels, &f->colliding, &f->scratches[0], &f->bucket);
             for (size_t i = 0; i < N_Q; i++)
                 for (size_t j = 0; j < N_K; j++) {
                     bool meets = i % 3 > 0 && j % 3 > 0 && is_seen(f, i, j);
@@ -148,8 +148,8 @@ static void head_has_all_its_pairs(void **state)
             struct fixture *f = fixture_new(form & 1);
             if (form & 2) /* more queries than keys */
                 f->keys.n = 60;
-            meetings_add_all(kernels_named(NULL, &(const char *){0}), pool, &f->meetings, f->spaces,
-                             &f->bucket);
+            colliding_add_all(kernels_named(NULL, &(const char *){0}), pool, &f->colliding, f->scratches,
+                              &f->bucket);
             for (size_t i = 0; i < N_Q; i++)
                 for (size_t j = 0; j < N_K; j++)
                     check_near((double)weight_in_query(f, i, j),
@@ -173,8 +173,8 @@ static void check_sample(size_t most, bool causal, bool counted, uint64_t key, s
     f->bucket.queries = f->bucket.keys = rows;
     f->bucket.num_queries = N_Q;
     f->bucket.num_keys = N_K;
-    meetings_sample(kernels_named(NULL, &(const char *){0}), &f->meetings, &f->spaces[0], &f->bucket, most,
-                    key, counted);
+    colliding_sample(kernels_named(NULL, &(const char *){0}), &f->colliding, &f->scratches[0], &f->bucket,
+                     most, key, counted);
     for (size_t i = 0; i < N_Q; i++) {
         size_t count = causal ? f->visible[i] : N_K, chosen = 0, take = count < most ? count : most;
         for (size_t j = 0; j < N_K; j++) {

@@ -1,6 +1,6 @@
 /* See the header.
    SPDX-License-Identifier: Apache-2.0 */
-#include "attention/lha/lha_trade.h"
+#include "attention/lha/lha_exchange.h"
 
 #include <string.h>
 
@@ -97,8 +97,8 @@ void lha_side_open(const struct problem *problem, const struct members *all, str
 
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
-void lha_carry(const struct problem *problem, const struct lha_pieces *pieces, const struct lha_side *side,
-               size_t width, bool back)
+void lha_send(const struct problem *problem, const struct lha_pieces *pieces, const struct lha_side *side,
+              size_t width, bool back)
 {
     size_t row = width * sizeof(float);
     for (size_t rank = 0; rank < problem->shape.ranks; rank++) {

@@ -1,22 +1,22 @@
-/* All pairs go through slot pairs.bucket in tiles of MEETING_TILE, with a tile of factors from slot
-   meetings. meetings_add_all: queries of tile a and keys of tile b meet in round b - a, so the tiles of a
+/* All pairs go through slot pairs.bucket in tiles of COLLIDING_TILE, with a tile of factors from slot
+   colliding. colliding_add_all: queries of tile a and keys of tile b meet in round b - a, so the tiles of a
    round share no row and run in parallel, and every row meets its partners in the same order for any number
    of threads. Cost: as slot pairs.bucket, plus num_hashes / 32 vector comparisons per pair.
    SPDX-License-Identifier: Apache-2.0 */
-#include "parts/collisions/meetings.h"
+#include "parts/collisions/colliding_pairs.h"
 
 #include "base/random.h"
 
-enum { TILE = MEETING_TILE };
+enum { TILE = COLLIDING_TILE };
 
-void meeting_space_lay_out(struct meeting_space *space, struct arena *arena)
+void colliding_scratch_lay_out(struct colliding_scratch *scratch, struct arena *arena)
 {
-    space->times = arena_take(arena, (size_t)TILE * TILE, sizeof *space->times);
-    space->queries = arena_take(arena, TILE, sizeof *space->queries);
-    space->keys = arena_take(arena, TILE, sizeof *space->keys);
+    scratch->times = arena_take(arena, (size_t)TILE * TILE, sizeof *scratch->times);
+    scratch->queries = arena_take(arena, TILE, sizeof *scratch->queries);
+    scratch->keys = arena_take(arena, TILE, sizeof *scratch->keys);
 }
 
-size_t meetings_seen(const uint32_t *rows, size_t count, size_t limit)
+size_t colliding_seen(const uint32_t *rows, size_t count, size_t limit)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -30,27 +30,27 @@ size_t meetings_seen(const uint32_t *rows, size_t count, size_t limit)
 }
 
 /* Adds the pairs of a tile, with their factors: 0 if unseen. */
-static void add_tile(const struct kernels *kernels, const struct meetings *meetings,
-                     const struct meeting_space *space, struct bucket_pairs tile)
+static void add_tile(const struct kernels *kernels, const struct colliding *colliding,
+                     const struct colliding_scratch *scratch, struct bucket_pairs tile)
 {
-    const size_t *visible = meetings->visible;
+    const size_t *visible = colliding->visible;
     /* Rows rise: if the last query does not see the first key, none does. */
     if (visible != NULL && visible[tile.queries[tile.num_queries - 1]] <= tile.keys[0])
         return;
-    kernels->pairs.equal_codes(space->times, TILE, meetings->queries->data, meetings->keys->data,
-                               meetings->queries->wide, meetings->queries->num_hashes, meetings->of_count,
+    kernels->pairs.equal_codes(scratch->times, TILE, colliding->queries->data, colliding->keys->data,
+                               colliding->queries->wide, colliding->queries->num_hashes, colliding->of_count,
                                tile.queries, tile.num_queries, tile.keys, tile.num_keys);
     for (size_t i = 0; visible != NULL && i < tile.num_queries; i++)
-        for (size_t j = meetings_seen(tile.keys, tile.num_keys, visible[tile.queries[i]]); j < tile.num_keys;
+        for (size_t j = colliding_seen(tile.keys, tile.num_keys, visible[tile.queries[i]]); j < tile.num_keys;
              j++)
-            space->times[i * TILE + j] = 0;
-    tile.times = space->times;
+            scratch->times[i * TILE + j] = 0;
+    tile.times = scratch->times;
     tile.ld_times = TILE;
     kernels->pairs.bucket(&tile);
 }
 
-void meetings_add(const struct kernels *kernels, const struct meetings *meetings,
-                  const struct meeting_space *space, const struct bucket_pairs *bucket)
+void colliding_add(const struct kernels *kernels, const struct colliding *colliding,
+                   const struct colliding_scratch *scratch, const struct bucket_pairs *bucket)
 {
     struct bucket_pairs tile = *bucket;
     for (size_t i = 0; i < bucket->num_queries; i += TILE) {
@@ -59,7 +59,7 @@ void meetings_add(const struct kernels *kernels, const struct meetings *meetings
         for (size_t j = 0; j < bucket->num_keys; j += TILE) {
             tile.keys = bucket->keys + j;
             tile.num_keys = size_min(bucket->num_keys - j, TILE);
-            add_tile(kernels, meetings, space, tile);
+            add_tile(kernels, colliding, scratch, tile);
         }
     }
 }
@@ -73,39 +73,39 @@ static size_t offset_of(uint64_t key, uint32_t query, size_t count)
     return (size_t)((uint64_t)words[query % 4] * count >> 32);
 }
 
-void meetings_sample(const struct kernels *kernels, const struct meetings *meetings,
-                     const struct meeting_space *space, const struct bucket_pairs *bucket, size_t most,
-                     uint64_t key, bool counted)
+void colliding_sample(const struct kernels *kernels, const struct colliding *colliding,
+                      const struct colliding_scratch *scratch, const struct bucket_pairs *bucket, size_t most,
+                      uint64_t key, bool counted)
 {
     for (size_t i = 0; i < bucket->num_queries; i++) {
         struct bucket_pairs each = *bucket;
         uint32_t query = bucket->queries[i];
         size_t count = bucket->num_keys;
-        if (meetings->visible != NULL)
-            count = meetings_seen(bucket->keys, count, meetings->visible[query]);
+        if (colliding->visible != NULL)
+            count = colliding_seen(bucket->keys, count, colliding->visible[query]);
         size_t take = size_min(count, most), offset = take < count ? offset_of(key, query, count) : 0;
         each.queries = &query;
         each.num_queries = 1;
-        each.keys = space->keys;
+        each.keys = scratch->keys;
         if (take < count)
             each.scale *= (float)count / (float)take;
         for (size_t t = 0; t < take; t += TILE) {
             each.num_keys = size_min(take - t, TILE);
             for (size_t j = 0; j < each.num_keys; j++)
-                space->keys[j] = bucket->keys[(offset + (t + j) * count) / take];
+                scratch->keys[j] = bucket->keys[(offset + (t + j) * count) / take];
             if (counted)
-                add_tile(kernels, meetings, space, each);
+                add_tile(kernels, colliding, scratch, each);
             else
                 kernels->pairs.bucket(&each);
         }
     }
 }
 
-/* One round of meetings_add_all. */
+/* One round of colliding_add_all. */
 struct round {
     const struct kernels *kernels;
-    const struct meetings *meetings;
-    const struct meeting_space *spaces;
+    const struct colliding *colliding;
+    const struct colliding_scratch *scratches;
     const struct bucket_pairs *bucket;
     size_t round, tiles;
 };
@@ -118,31 +118,31 @@ static size_t name_rows(uint32_t *rows, size_t first, size_t n)
     return count;
 }
 
-static void meet_tile(void *argument, size_t index, int worker)
+static void add_own_tile(void *argument, size_t index, int worker)
 {
     const struct round *round = argument;
-    const struct meeting_space *space = &round->spaces[worker];
+    const struct colliding_scratch *scratch = &round->scratches[worker];
     size_t first_query = index * TILE, first_key = (index + round->round) % round->tiles * TILE;
-    size_t n_q = round->meetings->queries->n, n_k = round->meetings->keys->n;
+    size_t n_q = round->colliding->queries->n, n_k = round->colliding->keys->n;
     if (first_query >= n_q || first_key >= n_k)
         return;
     struct bucket_pairs tile = *round->bucket;
-    tile.num_queries = name_rows(space->queries, first_query, n_q);
-    tile.num_keys = name_rows(space->keys, first_key, n_k);
-    tile.queries = space->queries;
-    tile.keys = space->keys;
-    add_tile(round->kernels, round->meetings, space, tile);
+    tile.num_queries = name_rows(scratch->queries, first_query, n_q);
+    tile.num_keys = name_rows(scratch->keys, first_key, n_k);
+    tile.queries = scratch->queries;
+    tile.keys = scratch->keys;
+    add_tile(round->kernels, round->colliding, scratch, tile);
 }
 
-void meetings_add_all(const struct kernels *kernels, struct pool *pool, const struct meetings *meetings,
-                      const struct meeting_space *spaces, const struct bucket_pairs *bucket)
+void colliding_add_all(const struct kernels *kernels, struct pool *pool, const struct colliding *colliding,
+                       const struct colliding_scratch *scratches, const struct bucket_pairs *bucket)
 {
-    size_t most = meetings->queries->n > meetings->keys->n ? meetings->queries->n : meetings->keys->n;
+    size_t most = colliding->queries->n > colliding->keys->n ? colliding->queries->n : colliding->keys->n;
     struct round round = {.kernels = kernels,
-                          .meetings = meetings,
-                          .spaces = spaces,
+                          .colliding = colliding,
+                          .scratches = scratches,
                           .bucket = bucket,
                           .tiles = (most + TILE - 1) / TILE};
     for (; round.round < round.tiles; round.round++)
-        pool_run(pool, meet_tile, &round, round.tiles);
+        pool_run(pool, add_own_tile, &round, round.tiles);
 }
