@@ -46,7 +46,7 @@ struct watched {
     double begun_seconds;            /* time of the run when this process started; -1: not known yet */
     const char *stopped_by;          /* "steps", the name of a metric, "time" or "signal" */
     hashattn_progress last;          /* last report; its lists are the following */
-    struct kept_metrics train, valid, best; /* as of the last evaluation, if any */
+    struct metrics_copy train, valid, best; /* as of the last evaluation, if any */
     int64_t steps_here;                     /* steps done by this process */
     bool told, has_evaluated, live;
     struct sparkline losses;       /* of every step */
@@ -102,10 +102,10 @@ static int watch(void *user, const hashattn_progress *now)
     if (now->note != NULL)
         progress_words(&watched->progress, "%s", now->note);
     if (now->valid.count > 0 || !watched->has_evaluated)
-        metrics_keep(&watched->train, &now->train);
-    metrics_keep(&watched->best, &now->best);
+        metrics_copy_from(&watched->train, &now->train);
+    metrics_copy_from(&watched->best, &now->best);
     if (now->valid.count > 0) {
-        metrics_keep(&watched->valid, &now->valid);
+        metrics_copy_from(&watched->valid, &now->valid);
         watched->has_evaluated = true;
         say_evaluation(watched, now);
     }
@@ -139,8 +139,8 @@ static void report_json(const struct train *train, const struct watched *watched
                         const hashattn_context *context, const char *run, const char *task)
 {
     const hashattn_progress *last = &watched->last;
-    const hashattn_metrics train_metrics = metrics_kept(&watched->train),
-                           valid = metrics_kept(&watched->valid), best = metrics_kept(&watched->best);
+    const hashattn_metrics train_metrics = metrics_of_copy(&watched->train),
+                           valid = metrics_of_copy(&watched->valid), best = metrics_of_copy(&watched->best);
     bool told = watched->told;
     struct json_out json = json_out_to(stdout);
     json_out_object(&json, NULL);
@@ -176,7 +176,7 @@ static int finish(const struct train *train, const struct options *options, hash
 {
     struct watched watched = train->watched;
     char best[100] = "";
-    const hashattn_metrics kept = metrics_kept(&watched.best);
+    const hashattn_metrics kept = metrics_of_copy(&watched.best);
     const hashattn_metric *chooser = metrics_chooser(&kept);
     if (chooser != NULL)
         snprintf(best, sizeof best, ", best %s %.4f", chooser->name, chooser->value);

@@ -1,4 +1,4 @@
-/* See the header.
+/* The bytes, messages and times of the model, collective by collective.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench/cluster_model.h"
 

@@ -7,7 +7,6 @@
 #include "api/floating.h"
 #include "api/handles.h"
 #include "api/versions/versions.h"
-#include "base/caches.h"
 #include "base/file_writer.h"
 #include "base/machine.h"
 #include "base/memory.h"
@@ -165,7 +164,7 @@ void hashattn_context_describe(const hashattn_context *context, hashattn_descrip
     json_library(json, sizeof json);
     utf8_library(utf8, sizeof utf8);
     snprintf(own.libraries, sizeof own.libraries, "%s, %s", json, utf8);
-    caches_read(CACHES_OF_LINUX, own.caches, sizeof own.caches);
+    machine_caches(MACHINE_CACHES, own.caches, sizeof own.caches);
     version_give(description, &own, sizeof own);
 }
 

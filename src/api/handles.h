@@ -23,7 +23,7 @@ struct hashattn_context {
 };
 
 /* The plan of the last problem; see operator_plan.h. */
-struct kept_plan {
+struct cached_plan {
     bool made;
     struct attention_plan plan;
     struct row_ranks ranks; /* of the plan, if they share the rows */
@@ -42,7 +42,7 @@ struct hashattn_attention {
     struct parameter_sizes params_sizes;
     bool params_drawn; /* from the seed below, not from a file */
     uint64_t params_seed;
-    struct kept_plan kept;
+    struct cached_plan cached;
 };
 
 #endif

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -22,4 +23,16 @@ size_t clock_peak_resident(void)
 {
     struct rusage usage;
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * RESIDENT_UNIT : 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double clock_median(double *seconds, size_t count)
+{
+    qsort(seconds, count, sizeof *seconds, compare);
+    return count % 2 == 1 ? seconds[count / 2] : 0.5 * (seconds[count / 2 - 1] + seconds[count / 2]);
 }

@@ -5,7 +5,9 @@
 
 #include <stddef.h>
 
-double clock_seconds(void);       /* monotonic */
+double clock_seconds(void); /* monotonic */
+/* Sorts `count` >= 1 times of repetitions. */
+double clock_median(double *seconds, size_t count);
 size_t clock_peak_resident(void); /* largest resident set of this process so far, in bytes */
 
 #endif

@@ -18,4 +18,11 @@ void machine_name(char *text, size_t size);
    on the system refuses alternate signal stacks that are too small for that component. */
 bool machine_grants_state(unsigned number);
 
+/* The folder in which Linux lists the caches of its first processor. */
+#define MACHINE_CACHES "/sys/devices/system/cpu/cpu0/cache"
+
+/* Writes the sizes that `folder` lists in its entries index0, index1, ...: "L1 32 KiB, L2 1 MiB, L3 32 MiB";
+   "" if it lists none or does not exist. */
+void machine_caches(const char *folder, char *text, size_t size);
+
 #endif

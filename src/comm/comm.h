@@ -86,8 +86,6 @@ hashattn_status comm_exchange(struct host *host, struct comm *comm, const hashat
 hashattn_status comm_gather(struct host *host, struct comm *comm, void *items, size_t bytes, size_t size);
 /* Copies rank 0's bytes to all ranks. */
 hashattn_status comm_broadcast(struct host *host, struct comm *comm, void *bytes, size_t size);
-/* No rank returns before all have called. */
-hashattn_status comm_barrier(struct host *host, struct comm *comm);
 /* true if `wish` is true on any rank. */
 hashattn_status comm_any(struct host *host, struct comm *comm, bool *wish);
 /* Returns OK if `status` is OK on every rank. Otherwise all ranks fail with the status and message of the

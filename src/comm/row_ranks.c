@@ -1,4 +1,4 @@
-/* See the header.
+/* Collectives of comm.h whose first failure is remembered.
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/row_ranks.h"
 
@@ -109,4 +109,19 @@ void row_ranks_largest(struct row_ranks *ranks, float *x, size_t n, float *scrat
     memcpy(x, scratch, n * sizeof *x);
     for (size_t i = n; i < size * n; i++)
         x[i % n] = scratch[i] > x[i % n] ? scratch[i] : x[i % n];
+}
+
+hashattn_status rank_grid_open(struct host *host, struct comm *comm, int64_t sequence_parallel,
+                               struct rank_grid *grid)
+{
+    int size = comm_size(comm), rank = comm_rank(comm);
+    FAIL_IF(
+        size % sequence_parallel != 0, host, HASHATTN_INVALID,
+        "sequence_parallel is %lld and the number of ranks %d; it must be a multiple, as with mpirun -n %lld",
+        (long long)sequence_parallel, size, (long long)sequence_parallel);
+    int row = (int)sequence_parallel;
+    grid->data = comm_part(comm, rank % row, row, size / row);
+    grid->row = comm_part(comm, rank - rank % row, 1, row);
+    grid->ranks = (struct row_ranks){.host = host, .comm = &grid->row};
+    return HASHATTN_OK;
 }

@@ -1,4 +1,4 @@
-/* See the header.
+/* Three steps for each range, AHEAD ranges apart.
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/sum_stream.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* A date is read to seconds; days are counted in the proleptic Gregorian calendar.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/calendar.h"
 

@@ -4,7 +4,7 @@
 #ifndef KERNELS_PRODUCT_TILES_H
 #define KERNELS_PRODUCT_TILES_H
 
-#include "kernels/product.h"
+#include "kernels/kernels.h"
 
 /* As product(). Sums run over k in order, whatever the position of a row. */
 void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const float *a, size_t ld_a,

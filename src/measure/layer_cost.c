@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "kernels/product.h"
-#include "measure/median.h"
 #include "models/stacks/trunk.h"
 
 enum { LEAST_REPEATS = 3, MOST_REPEATS = 25 };
@@ -187,9 +186,9 @@ static hashattn_status measure_layer(struct host *host, struct layer *layer, con
             times[part][i] = seconds[part] * 1e3;
     }
     *cost = (struct layer_cost){
-        .forward_ms = median(times[PART_FORWARD], repeats),
-        .backward_ms = training ? median(times[PART_BACKWARD], repeats) : NAN,
-        .lay_ms = median(times[PART_LAY], repeats),
+        .forward_ms = clock_median(times[PART_FORWARD], repeats),
+        .backward_ms = training ? clock_median(times[PART_BACKWARD], repeats) : NAN,
+        .lay_ms = clock_median(times[PART_LAY], repeats),
         .library_gflops = library,
         .product_operations = trunk_operations(&layer->trunk) * (double)rows->count,
         .repeats = repeats,

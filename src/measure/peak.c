@@ -1,4 +1,4 @@
-/* See the header.
+/* Three jobs for every thread: products, memory, hashing.
    SPDX-License-Identifier: Apache-2.0 */
 #include "measure/peak.h"
 

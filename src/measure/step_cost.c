@@ -1,10 +1,9 @@
-/* See the header.
+/* Times the steps of a stepper and passes over the first batch, each by itself.
    SPDX-License-Identifier: Apache-2.0 */
 #include "measure/step_cost.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "measure/median.h"
 #include "train/step.h"
 
 static hashattn_status measure_steps(struct stepper *stepper, size_t steps, double *times,
@@ -38,7 +37,7 @@ static hashattn_status measure_steps(struct stepper *stepper, size_t steps, doub
     cost->loss = outcome.loss;
     cost->workspace_bytes = stepper->session.space.pass.size;
     cost->tokens_per_second = (double)cost->tokens / total * 1e3;
-    cost->step_ms = median(times, steps);
+    cost->step_ms = clock_median(times, steps);
     return HASHATTN_OK;
 }
 
@@ -62,7 +61,7 @@ static hashattn_status measure_forward(struct stepper *stepper, size_t passes, d
     }
     cost->forward_bytes = session.space.pass.size;
     session_close(stepper->host, &session);
-    cost->forward_ms = median(times, passes);
+    cost->forward_ms = clock_median(times, passes);
     return status;
 }
 

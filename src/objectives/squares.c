@@ -1,4 +1,4 @@
-/* See the header.
+/* Sums over examples, in order.
    SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/squares.h"
 

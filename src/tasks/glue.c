@@ -56,7 +56,7 @@ static const struct option_row rows[] = {
      "which set the directory holds; auto: its last name says it"},
     {"max_len", OPTION_INT, FIELD(max_len), 128, 8, 65536, NULL,
      "tokens read of an example, special ones included; the longer sentence of a pair is cut first"},
-    {"vocab_size", OPTION_INT, FIELD(vocab_size), 8192, LEARN_LEAST, TOKENIZER_MOST_IDS - 1, NULL,
+    {"vocab_size", OPTION_INT, FIELD(vocab_size), 8192, LEARN_LEAST, VOCABULARY_MOST_IDS - 1, NULL,
      "tokens to learn from the training file, unless training starts from a stored model"},
     {.name = NULL},
 };

@@ -22,13 +22,13 @@
 #include "tasks/words.h"
 #include "text/learning/learn_bpe.h"
 
-enum vocabulary { VOCABULARY_BYTES, VOCABULARY_WORDS, VOCABULARY_BPE };
+enum vocabulary_kind { VOCABULARY_BYTES, VOCABULARY_WORDS, VOCABULARY_BPE };
 static const char *const vocabularies[] = {"bytes", "words", "bpe", NULL};
 
 enum { FIRST_ID = 1, BYTES_VOCAB = FIRST_ID + 256 };
 
 struct lm_options {
-    int vocabulary; /* enum vocabulary */
+    int vocabulary; /* enum vocabulary_kind */
     int64_t seq_len, max_words;
 };
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Copies the times of a window into rows, less its level.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/windows.h"
 

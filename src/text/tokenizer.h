@@ -12,8 +12,7 @@
 #include <stdint.h>
 
 #include "io/lines.h"
-
-enum { TOKENIZER_MOST_IDS = 1 << 20 };
+#include "text/vocabulary.h"
 
 struct tokenizer;
 
@@ -25,7 +24,7 @@ hashattn_status tokenizer_load(struct host *host, const char *directory, struct 
 hashattn_status tokenizer_is_in(struct host *host, const char *directory, bool *is);
 void tokenizer_free(struct host *host, struct tokenizer *tokenizer); /* NULL is allowed */
 
-/* One more than the largest id, at most TOKENIZER_MOST_IDS: the rows that an embedding needs. */
+/* One more than the largest id, at most VOCABULARY_MOST_IDS: the rows that an embedding needs. */
 size_t tokenizer_num_ids(const struct tokenizer *tokenizer);
 /* The token of an id as the vocabulary writes it ("\u0120the" for " the"); bytes is NULL if no token has this
    id. */

@@ -17,11 +17,11 @@ hashattn_status vocabulary_from_json(struct host *host, const struct json *objec
                                      struct vocabulary *vocabulary)
 {
     size_t count = json_count(object);
-    FAIL_IF(count > TOKENIZER_MOST_IDS, host, HASHATTN_BAD_FILE, "%zu tokens, at most %d are allowed (2^20)",
-            count, TOKENIZER_MOST_IDS);
+    FAIL_IF(count > VOCABULARY_MOST_IDS, host, HASHATTN_BAD_FILE, "%zu tokens, at most %d are allowed (2^20)",
+            count, VOCABULARY_MOST_IDS);
     for (struct json_member m = json_first(object); m.key != NULL; m = json_next(m)) {
         int64_t id;
-        hashattn_status status = json_get_int(host, m.value, "", 0, TOKENIZER_MOST_IDS - 1, &id);
+        hashattn_status status = json_get_int(host, m.value, "", 0, VOCABULARY_MOST_IDS - 1, &id);
         if (status != HASHATTN_OK) {
             char name[80];
             snprintf(name, sizeof name, "token '%.60s'", m.key);
@@ -50,8 +50,8 @@ static hashattn_status read_merge(struct host *host, struct piece line, struct t
     const char *space = line.size > 0 ? memchr(line.bytes, ' ', line.size) : NULL;
     FAIL_IF(space == NULL || memchr(space + 1, ' ', line.size - (size_t)(space + 1 - line.bytes)) != NULL,
             host, HASHATTN_BAD_FILE, "a merge is two tokens separated by one space");
-    FAIL_IF(tokenizer->bpe.num_merges == TOKENIZER_MOST_IDS, host, HASHATTN_BAD_FILE,
-            "more than %d merges (2^20)", TOKENIZER_MOST_IDS);
+    FAIL_IF(tokenizer->bpe.num_merges == VOCABULARY_MOST_IDS, host, HASHATTN_BAD_FILE,
+            "more than %d merges (2^20)", VOCABULARY_MOST_IDS);
     size_t left = (size_t)(space - line.bytes);
     return bpe_add(host, &tokenizer->bpe, &tokenizer->vocabulary, (struct piece){line.bytes, left},
                    (struct piece){space + 1, line.size - left - 1});
@@ -69,7 +69,7 @@ hashattn_status merges_parse(struct host *host, const char *text, size_t size, s
     size_t count = 0;
     while (lines_next(&lines, &line))
         count++;
-    TRY(bpe_init(host, &tokenizer->bpe, &tokenizer->vocabulary, size_min(count, TOKENIZER_MOST_IDS)));
+    TRY(bpe_init(host, &tokenizer->bpe, &tokenizer->vocabulary, size_min(count, VOCABULARY_MOST_IDS)));
     lines = lines_open(text, size);
     while (lines_next(&lines, &line)) {
         if (is_version(line) || (line.size == 0 && lines.at == lines.end))

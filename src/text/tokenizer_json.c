@@ -134,8 +134,8 @@ static hashattn_status read_bpe(struct host *host, const struct json *root, stru
     TRY(refuse_flag(host, root, "model", "fuse_unk"));
     TRY(json_get_array(host, root, "model.merges", &merges));
     size_t count = json_count(merges);
-    FAIL_IF(count > TOKENIZER_MOST_IDS, host, HASHATTN_BAD_FILE, "%zu merges, at most %d are allowed (2^20)",
-            count, TOKENIZER_MOST_IDS);
+    FAIL_IF(count > VOCABULARY_MOST_IDS, host, HASHATTN_BAD_FILE, "%zu merges, at most %d are allowed (2^20)",
+            count, VOCABULARY_MOST_IDS);
     TRY(bpe_init(host, &tokenizer->bpe, &tokenizer->vocabulary, count));
     for (size_t i = 0; i < count; i++)
         TRY(read_merge(host, json_element(merges, i), tokenizer));
@@ -200,7 +200,7 @@ static hashattn_status read_added(struct host *host, const struct json *root, si
     join(path, section, "content");
     TRY(json_get_string(host, root, path, &content));
     join(path, section, "id");
-    TRY(json_get_int(host, root, path, 0, TOKENIZER_MOST_IDS - 1, &id));
+    TRY(json_get_int(host, root, path, 0, VOCABULARY_MOST_IDS - 1, &id));
     token.content = piece_of(content);
     token.id = (uint32_t)id;
     TRY(get_flag(host, root, section, "special", false, &token.special));
@@ -254,7 +254,7 @@ static hashattn_status get_special(struct host *host, const struct json *root, c
     snprintf(path, sizeof path, "%.70s.%.40s.0", section, name);
     TRY(json_get_string(host, root, path, &text));
     snprintf(path, sizeof path, "%.70s.%.40s.1", section, name);
-    TRY(json_get_int(host, root, path, 0, TOKENIZER_MOST_IDS - 1, &given));
+    TRY(json_get_int(host, root, path, 0, VOCABULARY_MOST_IDS - 1, &given));
     FAIL_IF(!tokenizer_find(tokenizer, piece_of(text), id), host, HASHATTN_BAD_FILE,
             "'%s.%s': special token '%.60s' is not in the vocabulary", section, name, text);
     FAIL_IF(*id != given, host, HASHATTN_BAD_FILE,
@@ -286,7 +286,7 @@ static hashattn_status read_special_ids(struct host *host, const struct json *ro
     for (size_t i = 0; i < json_count(ids); i++) {
         int64_t id;
         snprintf(path, sizeof path, "ids.%zu", i);
-        TRY(json_get_int(host, entry, path, 0, TOKENIZER_MOST_IDS - 1, &id));
+        TRY(json_get_int(host, entry, path, 0, VOCABULARY_MOST_IDS - 1, &id));
         FAIL_IF(tokenizer_token(tokenizer, (uint32_t)id).bytes == NULL, host, HASHATTN_BAD_FILE,
                 "special token '%.60s' of '%s' has id %lld, which is not in the vocabulary", name, section,
                 (long long)id);

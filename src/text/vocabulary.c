@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "text/tokenizer.h"
 
 void vocabulary_free(struct host *host, struct vocabulary *vocabulary)
 {
@@ -52,9 +51,9 @@ hashattn_status vocabulary_add(struct host *host, struct vocabulary *vocabulary,
                                uint64_t id)
 {
     uint32_t other;
-    FAIL_IF(id >= TOKENIZER_MOST_IDS, host, HASHATTN_BAD_FILE,
+    FAIL_IF(id >= VOCABULARY_MOST_IDS, host, HASHATTN_BAD_FILE,
             "token '%.*s' has id %llu, allowed are 0 to %d (2^20 entries)", shown(token), token.bytes,
-            (unsigned long long)id, TOKENIZER_MOST_IDS - 1);
+            (unsigned long long)id, VOCABULARY_MOST_IDS - 1);
     struct piece before = vocabulary_get(vocabulary, id);
     FAIL_IF(before.bytes != NULL, host, HASHATTN_BAD_FILE, "tokens '%.*s' and '%.*s' both have id %llu",
             shown(before), before.bytes, shown(token), token.bytes, (unsigned long long)id);

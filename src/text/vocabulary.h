@@ -9,6 +9,8 @@
 #include "base/tables/index_table.h"
 #include "io/lines.h"
 
+enum { VOCABULARY_MOST_IDS = 1 << 20 };
+
 struct vocabulary_entry {
     size_t start; /* of the token in `bytes` */
     uint32_t size;
@@ -28,7 +30,7 @@ struct vocabulary {
     struct index_table tokens;        /* ids */
 };
 
-/* Starts from a zeroed struct. BAD_FILE: the id is TOKENIZER_MOST_IDS or more, or the id or the token is
+/* Starts from a zeroed struct. BAD_FILE: the id is VOCABULARY_MOST_IDS or more, or the id or the token is
    there already. */
 hashattn_status vocabulary_add(struct host *host, struct vocabulary *vocabulary, struct piece token,
                                uint64_t id);

@@ -63,11 +63,6 @@ static size_t rows_between(struct batches *batches, uint64_t first, uint64_t end
     return rows;
 }
 
-size_t batches_rows(struct batches *batches, uint64_t first, uint64_t count)
-{
-    return rows_between(batches, first * batches->batch, (first + count) * batches->batch);
-}
-
 void batches_counts(struct batches *batches, uint64_t first, uint64_t count, double *counts)
 {
     const struct dataset *dataset = batches->dataset;
@@ -103,9 +98,4 @@ const struct packed_examples *batches_get_part(struct batches *batches, uint64_t
     }
     packing_end(&batches->packed);
     return &batches->packed;
-}
-
-const struct packed_examples *batches_get(struct batches *batches, uint64_t step)
-{
-    return batches_get_part(batches, step, 0, batches->batch);
 }

@@ -22,15 +22,12 @@ hashattn_status batches_new(struct host *host, const struct dataset *dataset, si
                             struct batches *batches);
 void batches_free(struct host *host, struct batches *batches);
 
-/* Packs batch number `step`, counted from 0. Batches may be requested in any order. */
-const struct packed_examples *batches_get(struct batches *batches, uint64_t step);
-/* Packs examples first .. first + number - 1 of that batch, with the ids that they have in it. */
+/* Packs examples first .. first + number - 1 of batch `step`, counted from 0, with the ids that they have in
+   it. Batches may be requested in any order. */
 const struct packed_examples *batches_get_part(struct batches *batches, uint64_t step, size_t first,
                                                size_t number);
 
-/* Rows that the model reads in the batches first .. first + count - 1. */
-size_t batches_rows(struct batches *batches, uint64_t first, uint64_t count);
-/* For each objective, the sum of the weights of its targets in these batches. */
+/* For each objective, the sum of the weights of its targets in the batches first .. first + count - 1. */
 void batches_counts(struct batches *batches, uint64_t first, uint64_t count, double *counts);
 
 /* Finds a batch whose examples first .. first + number - 1 have the most rows among batches 0 .. count - 1,

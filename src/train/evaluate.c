@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "comm/rank_grid.h"
+#include "comm/row_ranks.h"
 #include "train/packing.h"
 
 /* ---- checking ----------------------------------------------------------------------------------------- */

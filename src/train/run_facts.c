@@ -257,7 +257,7 @@ hashattn_status run_facts_get(struct host *host, const struct json *root, struct
                 facts->num_words, facts->vocab_size);
     }
     if (json_find(object, "tokens") != NULL) {
-        TRY(json_get_int(host, root, "task.facts.tokens", 1, TOKENIZER_MOST_IDS, &number));
+        TRY(json_get_int(host, root, "task.facts.tokens", 1, VOCABULARY_MOST_IDS, &number));
         facts->num_tokens = (size_t)number;
         FAIL_IF(facts->num_tokens > facts->vocab_size, host, HASHATTN_BAD_FILE,
                 "task.facts.tokens is %zu, more than the vocab_size of %zu", facts->num_tokens,

@@ -9,7 +9,7 @@
    backward pass of a rank's last shard, which makes its nodes of the tree known, from the last parameters to
    the first (comm/sum_stream.h). With gradient_precision bf16, every gradient of a shard and every sum of
    them is rounded, also where nothing is sent, so that ranks change no bit. With sequence_parallel R, the
-   ranks are a grid (comm/rank_grid.h): R ranks share the rows of each sequence of a shard. A gradient is then
+   ranks are a grid (comm/row_ranks.h): R ranks share the rows of each sequence of a shard. A gradient is then
    first summed over shards, then over these R; the bits depend on R, and not on the number of ranks. Memory:
    the blocks of values, gradients and two moments, for S shards on R ranks up to log2(S / R) + 2 more
    gradients, the training set, and one workspace, allocated at once for the shard with the most rows. On one
@@ -19,7 +19,7 @@
 #ifndef TRAIN_STEP_H
 #define TRAIN_STEP_H
 
-#include "comm/rank_grid.h"
+#include "comm/row_ranks.h"
 #include "comm/sum_stream.h"
 #include "nn/profile.h"
 #include "train/batches.h"

@@ -44,7 +44,7 @@ hashattn_status train_options_set(struct host *host, struct train_options *optio
    unless they were set, evaluations at the end of every epoch. INVALID: more than 1e9 steps. */
 hashattn_status train_options_settle(struct host *host, struct train_options *options, size_t examples);
 /* Sets the shards if they are 0. A communicator, even of one rank, means SHARDS_OF_RANKS. INVALID: there are
-   fewer shards than rows of ranks (comm/rank_grid.h). */
+   fewer shards than rows of ranks (comm/row_ranks.h). */
 enum { SHARDS_OF_RANKS = 8 };
 hashattn_status train_options_settle_shards(struct host *host, struct train_options *options,
                                             const struct comm *comm);

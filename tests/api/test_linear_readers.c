@@ -261,7 +261,7 @@ static void make_letters(struct work *work, size_t n)
 static void learn(struct work *work)
 {
     struct word_counts counts = {.bytes = NULL};
-    const struct learn_options options = {.vocab_size = TOKENIZER_MOST_IDS, .min_frequency = 1};
+    const struct learn_options options = {.vocab_size = VOCABULARY_MOST_IDS, .min_frequency = 1};
     struct tokenizer *tokenizer;
     good(work, word_counts_add(work->host, &counts, (struct piece){work->text, work->size}));
     good(work, learn_bpe(work->host, &counts, &options, &tokenizer));

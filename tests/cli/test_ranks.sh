@@ -4,7 +4,7 @@
 # Models without parameters. Ranks that share sequences: one pair, two pairs, resuming, eval and refusals; attend on shared rows, lha bit for bit.
 # Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
 # that one rank has not computed; joining or leaving without a time limit.
-# Covers: ranks.c time_limit.c
+# Covers: ranks.c
 . "$(dirname "$0")/checks.sh"
 
 if [ ! -e "$build/libhashattn-mpi.so" ] || ! command -v mpirun >/dev/null; then

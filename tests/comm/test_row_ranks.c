@@ -2,7 +2,7 @@
    after a failure. Bugs planted and caught: a part that takes its own numbers for those of all ranks, in
    messages and in sums; bytes of a part that are not counted for the whole; a failure that is forgotten;
    bytes of a failed ring left as they were; a trade: what a rank has for itself not copied, the pieces of the
-   ranks in the order of the messages; the largest of the own row only. Covers: row_ranks.c rank_grid.c.
+   ranks in the order of the messages; the largest of the own row only.
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/row_ranks.h"
 
@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "comm/rank_grid.h"
 #include "support/check.h"
 #include "support/thread_ranks.h"
 

@@ -5,17 +5,17 @@
    Planted and caught: the upper of two middle values as the median; a layer with the mechanism of another
    layer of the model; a layer with dropout in evaluation; an error that leaks blocks; a profile that includes
    the step that warms up; a forward pass in the workspace of the steps.
-   Covers: median.c layer_cost.c step_cost.c peak.c
+   Covers: layer_cost.c step_cost.c peak.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
 #include "measure/layer_cost.h"
-#include "measure/median.h"
 #include "measure/peak.h"
 #include "measure/step_cost.h"
 #include "parts/hashing/codes.h"
@@ -30,9 +30,9 @@ static void medians_are_in_the_middle(void **state)
 {
     (void)state;
     double odd[] = {5, 1, 9}, even[] = {4, 1, 2, 9}, one[] = {7};
-    check_near(median(odd, 3), 5, 0, "of three");
-    check_near(median(even, 4), 3, 0, "of four");
-    check_near(median(one, 1), 7, 0, "of one");
+    check_near(clock_median(odd, 3), 5, 0, "of three");
+    check_near(clock_median(even, 4), 3, 0, "of four");
+    check_near(clock_median(one, 1), 7, 0, "of one");
 }
 
 static void costs_are_those_of_the_shape(void **state)

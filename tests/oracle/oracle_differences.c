@@ -1,4 +1,4 @@
-/* See the header.
+/* Central differences of the pass, one number at a time.
    SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_differences.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Memberships, then one softmax for every query, forward and backward.
    SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_groups.h"
 

@@ -1,4 +1,4 @@
-/* See the header. Shares no code with the library.
+/* Shares no code with the library.
    SPDX-License-Identifier: Apache-2.0 */
 #include "oracle/oracle_softmax.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Fails each allocation in turn, and limits memory, for any work with a context.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/api_context.h"
 

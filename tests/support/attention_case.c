@@ -1,4 +1,4 @@
-/* See the header.
+/* Copies into guarded blocks, the calls, and copies back.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/attention_case.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Cuts the case into spans, a thread for each rank.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/attention_team.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Calls the oracle with the rows of a case, and compares output and gradients.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/group_case.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Reads the header from the source folder.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/header_text.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* An allocator whose release only marks.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/keeping_host.h"
 

@@ -1,4 +1,4 @@
-/* See the header. Saves the features of queries and keys, X, and the number of keys that each query saw.
+/* Saves the features of queries and keys, X, and the number of keys that each query saw.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/linear_mechanism.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Makes locales once with localedef, in a folder of the test.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/locales.h"
 

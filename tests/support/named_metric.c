@@ -1,4 +1,4 @@
-/* See the header.
+/* Searches the tables of a model.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/named_metric.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Runs oracle and mechanism for each instruction set, and compares them within its bounds.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/pair_case.h"
 

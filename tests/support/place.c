@@ -1,4 +1,4 @@
-/* See the header.
+/* mkdtemp, a path in it, and removal.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/place.h"
 

@@ -1,4 +1,4 @@
-/* See the header. Saved: the sums before the gain.
+/* Saved: the sums before the gain.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/placed_mechanism.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Draws the case; sums weights of all pairs by definition.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/target_case.h"
 

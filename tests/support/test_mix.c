@@ -1,4 +1,4 @@
-/* See the header.
+/* Describes the head plan and makes its plan of attention.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/test_mix.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Blocks of exact sizes between guards, filled with NaN.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/test_pass.h"
 

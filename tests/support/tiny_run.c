@@ -1,4 +1,4 @@
-/* See the header.
+/* Makes and removes the directory; data and setup have the fewest numbers that train.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/tiny_run.h"
 

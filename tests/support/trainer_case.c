@@ -1,4 +1,4 @@
-/* See the header.
+/* Records the events of a run, and compares the files of two runs record by record.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/trainer_case.h"
 

@@ -13,6 +13,11 @@
 
 enum { EXAMPLES = 7, LONGEST = 5 };
 
+static const struct packed_examples *get_batch(struct batches *batches, uint64_t step)
+{
+    return batches_get_part(batches, step, 0, batches->batch);
+}
+
 /* Example i has 1 + i % LONGEST tokens, all 100 + i, and label i. */
 struct fixture {
     struct host host;
@@ -64,7 +69,7 @@ static void every_epoch_has_each_example_once(void **state)
                      HASHATTN_OK, NULL);
         uint32_t walk[EXAMPLES * 16];
         for (size_t step = 0; step < EXAMPLES * 16 / sizes[k]; step++) {
-            const struct packed_examples *packed = batches_get(&batches, step);
+            const struct packed_examples *packed = get_batch(&batches, step);
             assert_int_equal(packed->data.count, sizes[k]);
             check_packed(&packed->data);
             for (size_t i = 0; i < packed->data.count; i++) {
@@ -98,11 +103,11 @@ static void a_batch_depends_on_seed_and_step_alone(void **state)
                  NULL);
     check_status(&fixture.host, batches_new(&fixture.host, &fixture.dataset, 4, 6, &other), HASHATTN_OK,
                  NULL);
-    batches_get(&jumping, 1000);
+    get_batch(&jumping, 1000);
     int different = 0;
     for (uint64_t step = 0; step < 20; step++) {
-        const struct packed_examples *a = batches_get(&straight, step), *b = batches_get(&jumping, step);
-        const uint32_t *labels = a->targets[0].ids, *others = batches_get(&other, step)->targets[0].ids;
+        const struct packed_examples *a = get_batch(&straight, step), *b = get_batch(&jumping, step);
+        const uint32_t *labels = a->targets[0].ids, *others = get_batch(&other, step)->targets[0].ids;
         check_same_bits(labels, b->targets[0].ids, 4 * sizeof *labels, "order");
         check_same_bits(a->data.offsets, b->data.offsets, 5 * sizeof *a->data.offsets, "offsets");
         check_same_bits(a->data.ids, b->data.ids, a->data.offsets[4] * sizeof *a->data.ids, "ids");
@@ -125,7 +130,7 @@ static void orders_stay_what_they_were(void **state)
     check_status(&fixture.host, batches_new(&fixture.host, &fixture.dataset, EXAMPLES, 5, &batches),
                  HASHATTN_OK, NULL);
     for (uint64_t epoch = 0; epoch < 2; epoch++)
-        check_same_bits(batches_get(&batches, epoch)->targets[0].ids, want[epoch], sizeof want[0], "order");
+        check_same_bits(get_batch(&batches, epoch)->targets[0].ids, want[epoch], sizeof want[0], "order");
     batches_free(&fixture.host, &batches);
     assert_null(batches.order);
     batches_free(&fixture.host, &batches); /* twice is harmless */
@@ -146,23 +151,23 @@ static void rows_are_those_that_are_given(void **state)
     check_status(&fixture.host, batches_new(&fixture.host, dataset, 4, 5, &batches), HASHATTN_OK, NULL);
     size_t rows = 0;
     for (uint64_t step = 0; step < 7; step++) { /* four epochs */
-        const struct packed_examples *packed = batches_get(&batches, step);
+        const struct packed_examples *packed = get_batch(&batches, step);
         double count;
         assert_int_equal(packed->data.count, 4);
-        assert_int_equal(batches_rows(&batches, step, 1), packed->data.offsets[4]);
         batches_counts(&batches, step, 1, &count); /* every row has a target, the token after it */
         assert_true(count == (double)packed->data.offsets[4]);
         rows += packed->data.offsets[4];
     }
     assert_int_equal(rows, 4 * (fixture.offsets[EXAMPLES] - EXAMPLES));
-    assert_int_equal(batches_rows(&batches, 0, 7), rows);
     batches_free(&fixture.host, &batches);
     fixture_init(&fixture);
     dataset->pairs = true;
     dataset->count = EXAMPLES / 2;
     check_status(&fixture.host, batches_new(&fixture.host, dataset, 2, 5, &batches), HASHATTN_OK, NULL);
+    uint64_t largest = batches_largest(&batches, 5, 0, 2);
+    size_t most = get_batch(&batches, largest)->data.offsets[4];
     for (uint64_t step = 0; step < 5; step++)
-        assert_int_equal(batches_rows(&batches, step, 1), batches_get(&batches, step)->data.offsets[4]);
+        assert_true(get_batch(&batches, step)->data.offsets[4] <= most);
     batches_free(&fixture.host, &batches);
 }
 
@@ -192,7 +197,7 @@ static void weights_are_added_up_over_batches(void **state)
             double want[4] = {0}, got[4] = {-1, -1, -1, -1};
             batches_counts(&batches, first, count, got);
             for (uint64_t i = first; i < first + count; i++) {
-                const struct packed_examples *packed = batches_get(&batches, i);
+                const struct packed_examples *packed = get_batch(&batches, i);
                 size_t rows = packed->data.offsets[4];
                 want[0] += 4;
                 want[2] += (double)rows;
@@ -254,9 +259,9 @@ static void the_largest_batch_is_found(void **state)
     for (uint64_t count = 1; count < 12; count++) {
         uint64_t found = batches_largest(&batches, count, 0, 3);
         assert_true(found < count);
-        size_t most = batches_get(&batches, found)->data.offsets[3];
+        size_t most = get_batch(&batches, found)->data.offsets[3];
         for (uint64_t i = 0; i < count; i++) {
-            size_t rows = batches_get(&batches, i)->data.offsets[3];
+            size_t rows = get_batch(&batches, i)->data.offsets[3];
             assert_true(rows < most || (rows == most && i >= found)); /* the first of the largest */
         }
     }

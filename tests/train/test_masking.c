@@ -118,7 +118,7 @@ static void corpus_init(struct corpus *corpus)
 /* Which rows of each example step number `step` hides. */
 static void hidden_in(struct batches *batches, uint64_t step, bool hidden[EXAMPLES][LENGTH])
 {
-    const struct packed_examples *packed = batches_get(batches, step);
+    const struct packed_examples *packed = batches_get_part(batches, step, 0, batches->batch);
     double count;
     size_t found = 0;
     for (size_t e = 0; e < EXAMPLES; e++) {
@@ -186,8 +186,9 @@ static void seeds_have_their_own_masks(void **state)
     corpus.dataset.count = 1;
     check_status(&host, batches_new(&host, &corpus.dataset, 1, 5, &one), HASHATTN_OK, NULL);
     check_status(&host, batches_new(&host, &corpus.dataset, 1, 6, &other), HASHATTN_OK, NULL);
-    assert_memory_not_equal(batches_get(&one, 0)->targets[0].weights,
-                            batches_get(&other, 0)->targets[0].weights, LENGTH * sizeof(float));
+    assert_memory_not_equal(batches_get_part(&one, 0, 0, one.batch)->targets[0].weights,
+                            batches_get_part(&other, 0, 0, other.batch)->targets[0].weights,
+                            LENGTH * sizeof(float));
     batches_free(&host, &one);
     batches_free(&host, &other);
 }

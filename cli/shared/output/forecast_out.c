@@ -1,4 +1,4 @@
-/* See the header.
+/* Rows of CSV or JSON for each time of a window; sums of errors for each column.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/forecast_out.h"
 

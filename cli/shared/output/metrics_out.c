@@ -1,11 +1,11 @@
-/* See the header.
+/* Numbers have four decimals as text and all digits in JSON.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/metrics_out.h"
 
 #include <stdio.h>
 #include <string.h>
 
-void metrics_keep(struct kept_metrics *kept, const hashattn_metrics *metrics)
+void metrics_copy_from(struct metrics_copy *kept, const hashattn_metrics *metrics)
 {
     kept->count = metrics->count < METRICS_MOST ? metrics->count : METRICS_MOST;
     for (size_t i = 0; i < kept->count; i++) {
@@ -14,10 +14,10 @@ void metrics_keep(struct kept_metrics *kept, const hashattn_metrics *metrics)
     }
 }
 
-hashattn_metrics metrics_kept(const struct kept_metrics *kept)
+hashattn_metrics metrics_of_copy(const struct metrics_copy *kept)
 {
     /* Sets the names here, because those of a copied struct point into the original. */
-    struct kept_metrics *own = (struct kept_metrics *)(uintptr_t)kept;
+    struct metrics_copy *own = (struct metrics_copy *)(uintptr_t)kept;
     for (size_t i = 0; i < kept->count; i++)
         own->list[i].name = kept->names[i];
     return (hashattn_metrics){kept->count, kept->list};

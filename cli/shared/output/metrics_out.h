@@ -9,13 +9,13 @@
 enum { METRICS_MOST = 32, METRICS_NAME = 64 };
 
 /* A copy that outlives the reporting call. */
-struct kept_metrics {
+struct metrics_copy {
     hashattn_metric list[METRICS_MOST];
     char names[METRICS_MOST][METRICS_NAME];
     size_t count;
 };
-void metrics_keep(struct kept_metrics *kept, const hashattn_metrics *metrics);
-hashattn_metrics metrics_kept(const struct kept_metrics *kept);
+void metrics_copy_from(struct metrics_copy *kept, const hashattn_metrics *metrics);
+hashattn_metrics metrics_of_copy(const struct metrics_copy *kept);
 
 /* The metric that chooses the best model, or NULL. */
 const hashattn_metric *metrics_chooser(const hashattn_metrics *metrics);

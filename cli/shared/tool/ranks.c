@@ -1,16 +1,21 @@
 /* libhashattn-mpi is found beside libhashattn, by the search path of the tool.
+   An alarm ends calls that may never return, such as joining other processes.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/tool/ranks.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-#include "cli/shared/tool/time_limit.h"
-#include "cli/shared/tool/tool.h"
+#include "cli/shared/tool/exit_code.h"
 #include "hashattn/mpi.h"
 
 static const char library_name[] = "libhashattn-mpi.so.0";
@@ -21,6 +26,55 @@ static struct {
     hashattn_communicator peer;
     void (*close)(hashattn_communicator *peer);
 } joined;
+
+/* ---- a time limit for calls that may never return -------------------------------------------------------
+ */
+
+/* Printed by the handler, which calls only what a handler may. */
+static char late[240];
+static struct sigaction before_alarm;
+
+static void end_process(int number)
+{
+    (void)number;
+    ssize_t written = write(STDERR_FILENO, late, strlen(late));
+    (void)written;
+    _exit(EXIT_WORK); /* exit would call what hangs */
+}
+
+static void set_alarm(double seconds)
+{
+    double whole = floor(seconds);
+    const struct itimerval timer = {
+        .it_value = {.tv_sec = (time_t)whole, .tv_usec = (suseconds_t)((seconds - whole) * 1e6)}};
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+/* After `seconds` the sentence is printed to stderr and the process exits with EXIT_WORK, unless
+   time_limit_end was called before. 0: no limit. One at a time. */
+static void time_limit_begin(double, const char *, ...) __attribute__((format(printf, 2, 3)));
+
+static void time_limit_begin(double seconds, const char *format, ...)
+{
+    struct sigaction action = {.sa_handler = end_process};
+    char words[200];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(words, sizeof words, format, list);
+    va_end(list);
+    snprintf(late, sizeof late, "hashattn: %s\n", words);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGALRM, &action, &before_alarm);
+    set_alarm(seconds);
+}
+
+static void time_limit_end(void)
+{
+    set_alarm(0);
+    sigaction(SIGALRM, &before_alarm, NULL);
+}
+
+/* ---- ranks --------------------------------------------------------------------------------------------- */
 
 void ranks_place(int *rank, int *size)
 {

@@ -1,4 +1,4 @@
-/* What all commands share: exit codes, messages of errors, and the context.
+/* What all commands share: messages of errors, the context, and opening a run.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_TOOL_H
 #define CLI_TOOL_H
@@ -7,17 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/shared/tool/exit_code.h"
 #include "hashattn/hashattn.h"
-
-/* Exit codes; hashattn_status_exit_code maps the library's statuses to the same numbers. */
-enum exit_code {
-    EXIT_GOOD = 0,
-    EXIT_WORK = 1,
-    EXIT_USAGE = 2,
-    EXIT_FILE = 3,
-    EXIT_RESOURCE = 4, /* memory or disk */
-    EXIT_STOPPED = 130,
-};
 
 /* Prints one line "hashattn: ..." on stderr and returns `code`. Ends all ranks, if they were joined: the
    others would wait for this one. */
@@ -42,5 +33,9 @@ struct common {
    Returns EXIT_GOOD or the exit code of the reported error. */
 int tool_open(const struct common *common, hashattn_context **context);
 void tool_close(hashattn_context *context); /* NULL is allowed */
+
+/* As hashattn_model_load. Says on standard error if the run has no best model yet, so that its last
+   parameters are used. */
+hashattn_status tool_open_run(hashattn_context *context, const char *run, hashattn_model **model);
 
 #endif

@@ -9,27 +9,27 @@
 
 void operator_plan_forget(hashattn_attention *attention)
 {
-    attention->kept.made = false;
+    attention->cached.made = false;
 }
 
 void operator_plan_free(hashattn_attention *attention)
 {
-    memory_free(&attention->context->host, attention->kept.block);
-    attention->kept = (struct kept_plan){.made = false};
+    memory_free(&attention->context->host, attention->cached.block);
+    attention->cached = (struct cached_plan){.made = false};
 }
 
 /* The contents of the block. */
-struct kept_arrays {
+struct plan_arrays {
     void *plan;
     size_t *query, *key; /* offsets */
     size_t *totals;      /* (num_sequences) with total_rows */
     size_t bytes;
 };
 
-static struct kept_arrays arrays_on(void *block, size_t num_sequences)
+static struct plan_arrays arrays_on(void *block, size_t num_sequences)
 {
     struct arena arena = arena_on(block);
-    struct kept_arrays arrays;
+    struct plan_arrays arrays;
     size_t ends = size_sum(num_sequences, 1);
     arrays.plan = arena_take(&arena, attention_plan_bytes(num_sequences), 1);
     arrays.query = arena_take(&arena, ends, sizeof *arrays.query);
@@ -59,21 +59,21 @@ static enum dtype dtype_of(const hashattn_problem *p)
     return p->element == HASHATTN_BF16 ? DTYPE_BFLOAT16 : DTYPE_FLOAT32;
 }
 
-static bool is_kept(const struct kept_plan *kept, const hashattn_problem *p)
+static bool is_cached(const struct cached_plan *cached, const hashattn_problem *p)
 {
-    const struct attention_shape *shape = &kept->plan.shape;
-    return kept->made && shape->num_sequences == p->num_sequences && shape->num_heads == p->num_heads &&
+    const struct attention_shape *shape = &cached->plan.shape;
+    return cached->made && shape->num_sequences == p->num_sequences && shape->num_heads == p->num_heads &&
            shape->head_dim == p->head_dim && shape->value_dim == p->value_dim &&
            shape->max_len == p->max_len && shape->dtype == dtype_of(p) &&
            shape->masked == (p->key_mask != NULL) && shape->causal == (p->causal != 0) &&
-           kept->total_rows == p->total_rows && same_offsets(p, shape);
+           cached->total_rows == p->total_rows && same_offsets(p, shape);
 }
 
 /* The shapes of the problem, with arrays of our own. */
 static struct attention_shape shape_of(hashattn_attention *attention, const hashattn_problem *p,
-                                       const struct kept_arrays *arrays)
+                                       const struct plan_arrays *arrays)
 {
-    struct row_ranks *ranks = &attention->kept.ranks;
+    struct row_ranks *ranks = &attention->cached.ranks;
     for (size_t s = 0; s <= p->num_sequences; s++) {
         arrays->query[s] = offset_of(p->query_offsets, p->num_queries, s);
         arrays->key[s] = offset_of(p->key_offsets, p->num_keys, s);
@@ -105,16 +105,16 @@ static struct attention_shape shape_of(hashattn_attention *attention, const hash
     return shape;
 }
 
-static hashattn_status reserve(struct host *host, struct kept_plan *kept, size_t num_sequences)
+static hashattn_status reserve(struct host *host, struct cached_plan *cached, size_t num_sequences)
 {
     size_t bytes = arrays_on(NULL, num_sequences).bytes;
     void *block;
-    if (bytes <= kept->capacity)
+    if (bytes <= cached->capacity)
         return HASHATTN_OK;
     TRY(memory_new(host, 1, bytes, "a plan", &block));
-    memory_free(host, kept->block);
-    kept->block = block;
-    kept->capacity = bytes;
+    memory_free(host, cached->block);
+    cached->block = block;
+    cached->capacity = bytes;
     return HASHATTN_OK;
 }
 
@@ -122,20 +122,20 @@ hashattn_status operator_plan(hashattn_attention *attention, const hashattn_prob
                               const struct attention_plan **plan)
 {
     struct host *host = &attention->context->host;
-    struct kept_plan *kept = &attention->kept;
-    *plan = &kept->plan;
-    if (is_kept(kept, p)) {
-        kept->ranks.status = HASHATTN_OK;
+    struct cached_plan *cached = &attention->cached;
+    *plan = &cached->plan;
+    if (is_cached(cached, p)) {
+        cached->ranks.status = HASHATTN_OK;
         return p->key_mask == NULL ? HASHATTN_OK
-                                   : attention_check_shapes(host, &kept->plan.shape, p->key_mask);
+                                   : attention_check_shapes(host, &cached->plan.shape, p->key_mask);
     }
-    kept->made = false;
-    kept->ranks = (struct row_ranks){.host = host, .comm = &attention->context->comm};
-    kept->total_rows = p->total_rows;
-    TRY(reserve(host, kept, p->num_sequences));
-    const struct kept_arrays arrays = arrays_on(kept->block, p->num_sequences);
+    cached->made = false;
+    cached->ranks = (struct row_ranks){.host = host, .comm = &attention->context->comm};
+    cached->total_rows = p->total_rows;
+    TRY(reserve(host, cached, p->num_sequences));
+    const struct plan_arrays arrays = arrays_on(cached->block, p->num_sequences);
     const struct attention_shape shape = shape_of(attention, p, &arrays);
-    TRY(attention_plan_make(host, &shape, p->key_mask, arrays.plan, &kept->plan));
-    kept->made = true;
+    TRY(attention_plan_make(host, &shape, p->key_mask, arrays.plan, &cached->plan));
+    cached->made = true;
     return HASHATTN_OK;
 }

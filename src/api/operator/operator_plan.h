@@ -1,4 +1,4 @@
-/* The plan of an operator's calls (attention/driver/plan.h). It is made for the first problem and kept: a
+/* The plan of an operator's calls (attention/driver/plan.h). It is made for the first problem and cached: a
    problem with the same shapes as the last one costs a comparison of its offsets.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef API_OPERATOR_PLAN_H

@@ -1,4 +1,4 @@
-/* See the header. The value of the polynomial is mixed, so that names whose values lie side by side are
+/* The value of the polynomial is mixed, so that names whose values lie side by side are
    scattered over a table.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/tables/hash_key.h"

@@ -162,7 +162,7 @@ static hashattn_status check_header(struct host *host, const struct token_header
     TRY(check_range(host, "the number of examples", header->num_examples, 1, UINT32_MAX));
     TRY(check_range(host, "the number of tokens", header->num_tokens, header->num_examples,
                     (uint64_t)1 << 48));
-    TRY(check_range(host, "the number of ids", header->num_ids, 1, TOKENIZER_MOST_IDS));
+    TRY(check_range(host, "the number of ids", header->num_ids, 1, VOCABULARY_MOST_IDS));
     TRY(check_range(host, "seq_len", header->seq_len, TOKEN_FILE_LEAST, TOKEN_FILE_MOST));
     TRY(check_range(host, "an unused field", header->unused[0] | header->unused[1], 0, 0));
     uint64_t wanted = layout_of(header).size;

@@ -381,7 +381,7 @@ hashattn_status learn_bpe(struct host *host, const struct word_counts *counts,
 {
     struct tokenizer *made;
     *tokenizer = NULL;
-    assert(options->vocab_size >= LEARN_LEAST && options->vocab_size <= TOKENIZER_MOST_IDS);
+    assert(options->vocab_size >= LEARN_LEAST && options->vocab_size <= VOCABULARY_MOST_IDS);
     TRY(tokenizer_new(host, &made));
     struct learner learner = {
         .host = host, .vocabulary = &made->vocabulary, .counts = counts, .free_nodes = NO_NODE};

@@ -14,7 +14,7 @@ enum {
 };
 
 struct learn_options {
-    size_t vocab_size;      /* LEARN_LEAST to TOKENIZER_MOST_IDS; fewer tokens if the text has fewer pairs */
+    size_t vocab_size;      /* LEARN_LEAST to VOCABULARY_MOST_IDS; fewer tokens if the text has fewer pairs */
     uint64_t min_frequency; /* of a pair that is merged; at least 1 */
     /* Called now and then; non-zero stops with INTERRUPTED. May be NULL. */
     int (*progress)(void *user, size_t tokens, size_t vocab_size);

@@ -1,4 +1,4 @@
-/* See the header.
+/* Evaluates both runs, then tests their sums in pairs.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/compare/compare.h"
 

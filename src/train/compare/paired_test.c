@@ -1,4 +1,4 @@
-/* See the header.
+/* The jackknife, metric by metric.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/compare/paired_test.h"
 

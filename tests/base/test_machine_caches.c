@@ -1,7 +1,7 @@
 /* The list of caches: of made-up folders, and of this machine. Planted and caught: instruction caches
    listed; KiB written as MiB; an entry without a size ends the list; a short buffer overrun.
    SPDX-License-Identifier: Apache-2.0 */
-#include "base/caches.h"
+#include "base/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,17 +27,17 @@ static void data_caches_are_listed(void **state)
 {
     const struct folder *folder = *state;
     char text[64];
-    caches_read(folder->path, text, sizeof text);
+    machine_caches(folder->path, text, sizeof text);
     assert_string_equal(text, "");
     put_cache(folder, "index0", "1\n", "Data\n", "48K\n");
     put_cache(folder, "index1", "1\n", "Instruction\n", "32K\n");
     put_cache(folder, "index2", "2\n", "Unified\n", "\n");
     put_cache(folder, "index3", "2\n", "Unified\n", "2048K\n");
     put_cache(folder, "index4", "3\n", "Unified\n", "33792K");
-    caches_read(folder->path, text, sizeof text);
+    machine_caches(folder->path, text, sizeof text);
     assert_string_equal(text, "L1 48 KiB, L2 2 MiB, L3 33 MiB");
     memset(text, 'x', sizeof text);
-    caches_read(folder->path, text, 8);
+    machine_caches(folder->path, text, 8);
     assert_string_equal(text, "L1 48 K");
     assert_int_equal(text[8], 'x');
     for (int i = 0; i < 5; i++) {
@@ -54,9 +54,9 @@ static void this_machine_is_no_error(void **state)
 {
     (void)state;
     char text[64] = "old";
-    caches_read(CACHES_OF_LINUX, text, sizeof text);
+    machine_caches(MACHINE_CACHES, text, sizeof text);
     assert_true(text[0] == '\0' || strncmp(text, "L1 ", 3) == 0);
-    caches_read("/nowhere", text, sizeof text);
+    machine_caches("/nowhere", text, sizeof text);
     assert_string_equal(text, "");
 }
 
