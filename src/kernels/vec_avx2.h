@@ -14,6 +14,7 @@
 #include <immintrin.h>
 
 #include "kernels/vec_flush_x86.h"
+#include "kernels/vec_word.h"
 
 enum {
     VLEN = 8,
@@ -31,10 +32,7 @@ static inline __m256i v_first(size_t n)
     return _mm256_loadu_si256((const __m256i *)(const void *)(ones_then_zeros + VLEN - n));
 }
 
-static inline vf v_load(const float *p)
-{
-    return _mm256_loadu_ps(p);
-}
+WORD(vf, v_load, (const float *p), _mm256_loadu_ps(p))
 
 static inline void v_store(float *p, vf a)
 {
@@ -52,75 +50,20 @@ static inline void v_store_part(float *p, vf a, size_t n)
     _mm256_maskstore_ps(p, v_first(n), a);
 }
 
-static inline vf v_keep(vf a, size_t n)
-{
-    return _mm256_and_ps(_mm256_castsi256_ps(v_first(n)), a);
-}
-
-static inline vf v_zero(void)
-{
-    return _mm256_setzero_ps();
-}
-
-static inline vf v_set(float a)
-{
-    return _mm256_set1_ps(a);
-}
-
-static inline vf v_add(vf a, vf b)
-{
-    return _mm256_add_ps(a, b);
-}
-
-static inline vf v_sub(vf a, vf b)
-{
-    return _mm256_sub_ps(a, b);
-}
-
-static inline vf v_mul(vf a, vf b)
-{
-    return _mm256_mul_ps(a, b);
-}
-
-static inline vf v_div(vf a, vf b)
-{
-    return _mm256_div_ps(a, b);
-}
-
-static inline vf v_fma(vf a, vf b, vf c)
-{
-    return _mm256_fmadd_ps(a, b, c);
-}
-
-static inline vf v_fnma(vf a, vf b, vf c)
-{
-    return _mm256_fnmadd_ps(a, b, c);
-}
-
-static inline vf v_max(vf a, vf b)
-{
-    return _mm256_max_ps(a, b);
-}
-
-static inline vf v_min(vf a, vf b)
-{
-    return _mm256_min_ps(a, b);
-}
-
-static inline vf v_sqrt(vf a)
-{
-    return _mm256_sqrt_ps(a);
-}
-
-static inline vf v_abs(vf a)
-{
-    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
-}
-
-static inline vf v_round(vf a)
-{
-    return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
+WORD(vf, v_keep, (vf a, size_t n), _mm256_and_ps(_mm256_castsi256_ps(v_first(n)), a))
+WORD(vf, v_zero, (void), _mm256_setzero_ps())
+WORD(vf, v_set, (float a), _mm256_set1_ps(a))
+WORD(vf, v_add, (vf a, vf b), _mm256_add_ps(a, b))
+WORD(vf, v_sub, (vf a, vf b), _mm256_sub_ps(a, b))
+WORD(vf, v_mul, (vf a, vf b), _mm256_mul_ps(a, b))
+WORD(vf, v_div, (vf a, vf b), _mm256_div_ps(a, b))
+WORD(vf, v_fma, (vf a, vf b, vf c), _mm256_fmadd_ps(a, b, c))
+WORD(vf, v_fnma, (vf a, vf b, vf c), _mm256_fnmadd_ps(a, b, c))
+WORD(vf, v_max, (vf a, vf b), _mm256_max_ps(a, b))
+WORD(vf, v_min, (vf a, vf b), _mm256_min_ps(a, b))
+WORD(vf, v_sqrt, (vf a), _mm256_sqrt_ps(a))
+WORD(vf, v_abs, (vf a), _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a))
+WORD(vf, v_round, (vf a), _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
 
 /* The factor 2^n is built from its exponent; a negative exponent is clamped to 0, which gives the factor
    0. */
@@ -131,36 +74,19 @@ static inline vf v_scale(vf a, vf n)
     return _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
 }
 
-static inline vm v_less(vf a, vf b)
-{
-    return _mm256_cmp_ps(a, b, _CMP_LT_OQ);
-}
-
-static inline vf v_select(vm condition, vf yes, vf no)
-{
-    return _mm256_blendv_ps(no, yes, condition);
-}
-
-static inline vm v_either(vm a, vm b)
-{
-    return _mm256_or_ps(a, b);
-}
+WORD(vm, v_less, (vf a, vf b), _mm256_cmp_ps(a, b, _CMP_LT_OQ))
+WORD(vf, v_select, (vm condition, vf yes, vf no), _mm256_blendv_ps(no, yes, condition))
+WORD(vm, v_either, (vm a, vm b), _mm256_or_ps(a, b))
 
 /* Bit l is lane l. */
-static inline unsigned v_bits(vm a)
-{
-    return (unsigned)_mm256_movemask_ps(a);
-}
+WORD(unsigned, v_bits, (vm a), (unsigned)_mm256_movemask_ps(a))
 
 static inline size_t v_count(vm a, size_t n)
 {
     return (size_t)__builtin_popcount((unsigned)_mm256_movemask_ps(a) & ((1u << n) - 1));
 }
 
-static inline __m256i u_add_one(__m256i a, vm set)
-{
-    return _mm256_sub_epi32(a, _mm256_castps_si256(set));
-}
+WORD(__m256i, u_add_one, (__m256i a, vm set), _mm256_sub_epi32(a, _mm256_castps_si256(set)))
 
 /* out = first + l for each lane l of 64 that is set, ascending; returns the number of them. */
 static inline size_t u_list64(uint32_t *out, const vm set[64 / VLEN], uint32_t first)
@@ -216,10 +142,7 @@ static inline void v_sum4x4(float *out, size_t step, vf a[4][4], const float shi
         v_sum4(out + r * step, a[r][0], a[r][1], a[r][2], a[r][3], shift[r], factor);
 }
 
-static inline vf v_sum_quarters(vf a)
-{
-    return v_add(a, _mm256_permute2f128_ps(a, a, 0x01));
-}
+WORD(vf, v_sum_quarters, (vf a), v_add(a, _mm256_permute2f128_ps(a, a, 0x01)))
 
 static inline void v_sums(const size_t count, vf *out, const vf *a)
 {
@@ -261,10 +184,7 @@ typedef __m256d vd;
 typedef __m256d dm;
 enum { DLEN = VLEN / 2 };
 
-static inline vd d_zero(void)
-{
-    return _mm256_setzero_pd();
-}
+WORD(vd, d_zero, (void), _mm256_setzero_pd())
 
 static inline vd d_add_squares(vd sum, vf a)
 {
@@ -279,70 +199,24 @@ static inline double d_sum(vd a)
     return _mm_cvtsd_f64(_mm_add_sd(half, _mm_unpackhi_pd(half, half)));
 }
 
-static inline vd d_load(const double *p)
-{
-    return _mm256_loadu_pd(p);
-}
+WORD(vd, d_load, (const double *p), _mm256_loadu_pd(p))
 
 static inline void d_store(double *p, vd a)
 {
     _mm256_storeu_pd(p, a);
 }
 
-static inline vd d_set(double a)
-{
-    return _mm256_set1_pd(a);
-}
-
-static inline vd d_add(vd a, vd b)
-{
-    return _mm256_add_pd(a, b);
-}
-
-static inline vd d_sub(vd a, vd b)
-{
-    return _mm256_sub_pd(a, b);
-}
-
-static inline vd d_mul(vd a, vd b)
-{
-    return _mm256_mul_pd(a, b);
-}
-
-static inline vd d_div(vd a, vd b)
-{
-    return _mm256_div_pd(a, b);
-}
-
-static inline vd d_sqrt(vd a)
-{
-    return _mm256_sqrt_pd(a);
-}
-
-static inline vd d_fma(vd a, vd b, vd c)
-{
-    return _mm256_fmadd_pd(a, b, c);
-}
-
-static inline vd d_fnma(vd a, vd b, vd c)
-{
-    return _mm256_fnmadd_pd(a, b, c);
-}
-
-static inline vd d_truncate(vd a)
-{
-    return _mm256_round_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-}
-
-static inline dm d_less(vd a, vd b)
-{
-    return _mm256_cmp_pd(a, b, _CMP_LT_OQ);
-}
-
-static inline vd d_select(dm condition, vd yes, vd no)
-{
-    return _mm256_blendv_pd(no, yes, condition);
-}
+WORD(vd, d_set, (double a), _mm256_set1_pd(a))
+WORD(vd, d_add, (vd a, vd b), _mm256_add_pd(a, b))
+WORD(vd, d_sub, (vd a, vd b), _mm256_sub_pd(a, b))
+WORD(vd, d_mul, (vd a, vd b), _mm256_mul_pd(a, b))
+WORD(vd, d_div, (vd a, vd b), _mm256_div_pd(a, b))
+WORD(vd, d_sqrt, (vd a), _mm256_sqrt_pd(a))
+WORD(vd, d_fma, (vd a, vd b, vd c), _mm256_fmadd_pd(a, b, c))
+WORD(vd, d_fnma, (vd a, vd b, vd c), _mm256_fnmadd_pd(a, b, c))
+WORD(vd, d_truncate, (vd a), _mm256_round_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
+WORD(dm, d_less, (vd a, vd b), _mm256_cmp_pd(a, b, _CMP_LT_OQ))
+WORD(vd, d_select, (dm condition, vd yes, vd no), _mm256_blendv_pd(no, yes, condition))
 
 /* An integer below 2^52 in the low bits of 2^52 is 2^52 plus that integer. */
 static inline vd d_whole(__m256i a)
@@ -361,40 +235,18 @@ static inline vd d_split(vd a, vd *exponent)
 
 typedef __m256i vu;
 
-static inline vu u_load(const uint32_t *p)
-{
-    return _mm256_loadu_si256((const __m256i *)(const void *)p);
-}
+WORD(vu, u_load, (const uint32_t *p), _mm256_loadu_si256((const __m256i *)(const void *)p))
 
 static inline void u_store(uint32_t *p, vu a)
 {
     _mm256_storeu_si256((__m256i *)(void *)p, a);
 }
 
-static inline vu u_set(uint32_t a)
-{
-    return _mm256_set1_epi32((int)a);
-}
-
-static inline vu u_xor3(vu a, vu b, vu c)
-{
-    return _mm256_xor_si256(_mm256_xor_si256(a, b), c);
-}
-
-static inline vu u_wide_product(vu a, vu b)
-{
-    return _mm256_mul_epu32(a, b);
-}
-
-static inline vu u_upper(vu a)
-{
-    return _mm256_srli_epi64(a, 32);
-}
-
-static inline vu u_together(vu even, vu odd)
-{
-    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
-}
+WORD(vu, u_set, (uint32_t a), _mm256_set1_epi32((int)a))
+WORD(vu, u_xor3, (vu a, vu b, vu c), _mm256_xor_si256(_mm256_xor_si256(a, b), c))
+WORD(vu, u_wide_product, (vu a, vu b), _mm256_mul_epu32(a, b))
+WORD(vu, u_upper, (vu a), _mm256_srli_epi64(a, 32))
+WORD(vu, u_together, (vu even, vu odd), _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa))
 
 static inline void u_store4(uint32_t *out, vu a, vu b, vu c, vu d)
 {
@@ -436,65 +288,23 @@ static inline vm u_short_below(const uint16_t *p, unsigned bound)
     return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)bound), wide));
 }
 
-static inline vu u_from(vf a)
-{
-    return _mm256_castps_si256(a);
-}
-
-static inline vd d_low(vu a)
-{
-    return d_whole(_mm256_cvtepu32_epi64(_mm256_castsi256_si128(a)));
-}
-
-static inline vd d_high(vu a)
-{
-    return d_whole(_mm256_cvtepu32_epi64(_mm256_extracti128_si256(a, 1)));
-}
+WORD(vu, u_from, (vf a), _mm256_castps_si256(a))
+WORD(vd, d_low, (vu a), d_whole(_mm256_cvtepu32_epi64(_mm256_castsi256_si128(a))))
+WORD(vd, d_high, (vu a), d_whole(_mm256_cvtepu32_epi64(_mm256_extracti128_si256(a, 1))))
 
 static inline vf v_rounded(vd low, vd high)
 {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(low)), _mm256_cvtpd_ps(high), 1);
 }
 
-static inline vf v_from(vu a)
-{
-    return _mm256_castsi256_ps(a);
-}
-
-static inline vu u_add(vu a, vu b)
-{
-    return _mm256_add_epi32(a, b);
-}
-
-static inline vu u_sub(vu a, vu b)
-{
-    return _mm256_sub_epi32(a, b);
-}
-
-static inline vu u_and(vu a, vu b)
-{
-    return _mm256_and_si256(a, b);
-}
-
-static inline vu u_or(vu a, vu b)
-{
-    return _mm256_or_si256(a, b);
-}
-
-static inline vu u_xor(vu a, vu b)
-{
-    return _mm256_xor_si256(a, b);
-}
-
-static inline vu u_left(vu a, unsigned bits)
-{
-    return _mm256_slli_epi32(a, (int)bits);
-}
-
-static inline vu u_right(vu a, unsigned bits)
-{
-    return _mm256_srli_epi32(a, (int)bits);
-}
+WORD(vf, v_from, (vu a), _mm256_castsi256_ps(a))
+WORD(vu, u_add, (vu a, vu b), _mm256_add_epi32(a, b))
+WORD(vu, u_sub, (vu a, vu b), _mm256_sub_epi32(a, b))
+WORD(vu, u_and, (vu a, vu b), _mm256_and_si256(a, b))
+WORD(vu, u_or, (vu a, vu b), _mm256_or_si256(a, b))
+WORD(vu, u_xor, (vu a, vu b), _mm256_xor_si256(a, b))
+WORD(vu, u_left, (vu a, unsigned bits), _mm256_slli_epi32(a, (int)bits))
+WORD(vu, u_right, (vu a, unsigned bits), _mm256_srli_epi32(a, (int)bits))
 
 static inline vu u_select_nan(vf a, vu nan, vu number)
 {
@@ -541,10 +351,7 @@ static inline void u_put_shorts(uint16_t *p, vu a, size_t n)
         p[i] = part[i];
 }
 
-static inline vu u_round(vf a)
-{
-    return _mm256_cvtps_epi32(a);
-}
+WORD(vu, u_round, (vf a), _mm256_cvtps_epi32(a))
 
 static inline vu u_dot_halves(vu sum, vu a, vu b)
 {
@@ -552,25 +359,10 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
     return sum;
 }
 
-static inline vu u_pack_halves(vu a, vu b)
-{
-    return _mm256_packs_epi32(a, b);
-}
-
-static inline vu u_low_halves(vu a, vu b)
-{
-    return _mm256_unpacklo_epi16(a, b);
-}
-
-static inline vu u_high_halves(vu a, vu b)
-{
-    return _mm256_unpackhi_epi16(a, b);
-}
-
-static inline vf v_of_whole(vu a)
-{
-    return _mm256_cvtepi32_ps(a);
-}
+WORD(vu, u_pack_halves, (vu a, vu b), _mm256_packs_epi32(a, b))
+WORD(vu, u_low_halves, (vu a, vu b), _mm256_unpacklo_epi16(a, b))
+WORD(vu, u_high_halves, (vu a, vu b), _mm256_unpackhi_epi16(a, b))
+WORD(vf, v_of_whole, (vu a), _mm256_cvtepi32_ps(a))
 
 static inline vu u_dot_bytes(vu sum, vu a, vu b)
 {
@@ -588,10 +380,7 @@ static inline void u_put_bytes(uint8_t *p, vu a)
     _mm_storel_epi64((__m128i *)(void *)p, both);
 }
 
-static inline vu u_add_halves(vu a, vu b)
-{
-    return _mm256_add_epi16(a, b);
-}
+WORD(vu, u_add_halves, (vu a, vu b), _mm256_add_epi16(a, b))
 
 static inline vu u_sub_halves(vu a, vu b)
 {
@@ -600,10 +389,7 @@ static inline vu u_sub_halves(vu a, vu b)
     return difference;
 }
 
-static inline vu u_scale_halves(vu a, vu b)
-{
-    return _mm256_mulhrs_epi16(a, b);
-}
+WORD(vu, u_scale_halves, (vu a, vu b), _mm256_mulhrs_epi16(a, b))
 
 static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
 {

@@ -14,6 +14,7 @@
 #include <immintrin.h>
 
 #include "kernels/vec_flush_x86.h"
+#include "kernels/vec_word.h"
 
 enum {
     VLEN = 16,        /* floats in a vector */
@@ -24,15 +25,8 @@ enum {
 typedef __m512 vf;
 typedef __mmask16 vm;
 
-static inline __mmask16 v_first(size_t n)
-{
-    return (__mmask16)((1u << n) - 1);
-}
-
-static inline vf v_load(const float *p)
-{
-    return _mm512_loadu_ps(p);
-}
+WORD(__mmask16, v_first, (size_t n), (__mmask16)((1u << n) - 1))
+WORD(vf, v_load, (const float *p), _mm512_loadu_ps(p))
 
 static inline void v_store(float *p, vf a)
 {
@@ -40,10 +34,7 @@ static inline void v_store(float *p, vf a)
 }
 
 /* The first n <= VLEN lanes from memory, the rest from `rest`; nothing past n is read. */
-static inline vf v_load_part(const float *p, size_t n, vf rest)
-{
-    return _mm512_mask_loadu_ps(rest, v_first(n), p);
-}
+WORD(vf, v_load_part, (const float *p, size_t n, vf rest), _mm512_mask_loadu_ps(rest, v_first(n), p))
 
 static inline void v_store_part(float *p, vf a, size_t n)
 {
@@ -51,117 +42,45 @@ static inline void v_store_part(float *p, vf a, size_t n)
 }
 
 /* a with the lanes from n <= VLEN on set to 0. */
-static inline vf v_keep(vf a, size_t n)
-{
-    return _mm512_maskz_mov_ps(v_first(n), a);
-}
-
-static inline vf v_zero(void)
-{
-    return _mm512_setzero_ps();
-}
-
-static inline vf v_set(float a)
-{
-    return _mm512_set1_ps(a);
-}
-
-static inline vf v_add(vf a, vf b)
-{
-    return _mm512_add_ps(a, b);
-}
-
-static inline vf v_sub(vf a, vf b)
-{
-    return _mm512_sub_ps(a, b);
-}
-
-static inline vf v_mul(vf a, vf b)
-{
-    return _mm512_mul_ps(a, b);
-}
-
-static inline vf v_div(vf a, vf b)
-{
-    return _mm512_div_ps(a, b);
-}
+WORD(vf, v_keep, (vf a, size_t n), _mm512_maskz_mov_ps(v_first(n), a))
+WORD(vf, v_zero, (void), _mm512_setzero_ps())
+WORD(vf, v_set, (float a), _mm512_set1_ps(a))
+WORD(vf, v_add, (vf a, vf b), _mm512_add_ps(a, b))
+WORD(vf, v_sub, (vf a, vf b), _mm512_sub_ps(a, b))
+WORD(vf, v_mul, (vf a, vf b), _mm512_mul_ps(a, b))
+WORD(vf, v_div, (vf a, vf b), _mm512_div_ps(a, b))
 
 /* a b + c and c - a b, rounded once. */
-static inline vf v_fma(vf a, vf b, vf c)
-{
-    return _mm512_fmadd_ps(a, b, c);
-}
-
-static inline vf v_fnma(vf a, vf b, vf c)
-{
-    return _mm512_fnmadd_ps(a, b, c);
-}
+WORD(vf, v_fma, (vf a, vf b, vf c), _mm512_fmadd_ps(a, b, c))
+WORD(vf, v_fnma, (vf a, vf b, vf c), _mm512_fnmadd_ps(a, b, c))
 
 /* Both return b if either is NaN. */
-static inline vf v_max(vf a, vf b)
-{
-    return _mm512_max_ps(a, b);
-}
-
-static inline vf v_min(vf a, vf b)
-{
-    return _mm512_min_ps(a, b);
-}
-
-static inline vf v_sqrt(vf a)
-{
-    return _mm512_sqrt_ps(a);
-}
-
-static inline vf v_abs(vf a)
-{
-    return _mm512_abs_ps(a);
-}
+WORD(vf, v_max, (vf a, vf b), _mm512_max_ps(a, b))
+WORD(vf, v_min, (vf a, vf b), _mm512_min_ps(a, b))
+WORD(vf, v_sqrt, (vf a), _mm512_sqrt_ps(a))
+WORD(vf, v_abs, (vf a), _mm512_abs_ps(a))
 
 /* Rounds to the nearest integer, ties to even. */
-static inline vf v_round(vf a)
-{
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
+WORD(vf, v_round, (vf a), _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC))
 
 /* a 2^n for integer n <= 127; 0 if that is too small. */
-static inline vf v_scale(vf a, vf n)
-{
-    return _mm512_scalef_ps(a, n);
-}
-
-static inline vm v_less(vf a, vf b)
-{
-    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ);
-}
-
-static inline vf v_select(vm condition, vf yes, vf no)
-{
-    return _mm512_mask_blend_ps(condition, no, yes);
-}
-
-static inline vm v_either(vm a, vm b)
-{
-    return _kor_mask16(a, b);
-}
+WORD(vf, v_scale, (vf a, vf n), _mm512_scalef_ps(a, n))
+WORD(vm, v_less, (vf a, vf b), _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ))
+WORD(vf, v_select, (vm condition, vf yes, vf no), _mm512_mask_blend_ps(condition, no, yes))
+WORD(vm, v_either, (vm a, vm b), _kor_mask16(a, b))
 
 /* Bit l is lane l. */
-static inline unsigned v_bits(vm a)
-{
-    return (unsigned)a;
-}
+WORD(unsigned, v_bits, (vm a), (unsigned)a)
 
 /* The number of set lanes among the first n. */
+
 static inline size_t v_count(vm a, size_t n)
 {
     return (size_t)__builtin_popcount((unsigned)a & ((1u << n) - 1));
 }
 
 /* a + 1 in the lanes that are set. */
-static inline __m512i u_add_one(__m512i a, vm set)
-{
-    return _mm512_mask_add_epi32(a, set, a, _mm512_set1_epi32(1));
-}
+WORD(__m512i, u_add_one, (__m512i a, vm set), _mm512_mask_add_epi32(a, set, a, _mm512_set1_epi32(1)))
 
 /* out = first + l for each lane l of 64 that is set, ascending; returns the number of them. Compresses whole
    vectors, so the time does not depend on how many are set. */
@@ -179,10 +98,7 @@ static inline size_t u_list64(uint32_t *out, const vm set[64 / VLEN], uint32_t f
     return count;
 }
 
-static inline uint32_t u_sum(__m512i a)
-{
-    return (uint32_t)_mm512_reduce_add_epi32(a);
-}
+WORD(uint32_t, u_sum, (__m512i a), (uint32_t)_mm512_reduce_add_epi32(a))
 
 /* Sum of the lanes: lane l adds lane l + VLEN / 2, then l + VLEN / 4, and so on. */
 static inline float v_sum(vf a)
@@ -193,10 +109,7 @@ static inline float v_sum(vf a)
     return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
 }
 
-static inline float v_largest(vf a)
-{
-    return _mm512_reduce_max_ps(a);
-}
+WORD(float, v_largest, (vf a), _mm512_reduce_max_ps(a))
 
 /* p, hidden from the compiler, so that lines from it on are prefetched from one address instead of one
    precomputed offset each. */
@@ -289,10 +202,7 @@ typedef __m512d vd;
 typedef __mmask8 dm;
 enum { DLEN = VLEN / 2 };
 
-static inline vd d_zero(void)
-{
-    return _mm512_setzero_pd();
-}
+WORD(vd, d_zero, (void), _mm512_setzero_pd())
 
 static inline vd d_add_squares(vd sum, vf a)
 {
@@ -301,76 +211,27 @@ static inline vd d_add_squares(vd sum, vf a)
     return _mm512_fmadd_pd(high, high, _mm512_fmadd_pd(low, low, sum));
 }
 
-static inline double d_sum(vd a)
-{
-    return _mm512_reduce_add_pd(a);
-}
-
-static inline vd d_load(const double *p)
-{
-    return _mm512_loadu_pd(p);
-}
+WORD(double, d_sum, (vd a), _mm512_reduce_add_pd(a))
+WORD(vd, d_load, (const double *p), _mm512_loadu_pd(p))
 
 static inline void d_store(double *p, vd a)
 {
     _mm512_storeu_pd(p, a);
 }
 
-static inline vd d_set(double a)
-{
-    return _mm512_set1_pd(a);
-}
-
-static inline vd d_add(vd a, vd b)
-{
-    return _mm512_add_pd(a, b);
-}
-
-static inline vd d_sub(vd a, vd b)
-{
-    return _mm512_sub_pd(a, b);
-}
-
-static inline vd d_mul(vd a, vd b)
-{
-    return _mm512_mul_pd(a, b);
-}
-
-static inline vd d_div(vd a, vd b)
-{
-    return _mm512_div_pd(a, b);
-}
-
-static inline vd d_sqrt(vd a)
-{
-    return _mm512_sqrt_pd(a);
-}
+WORD(vd, d_set, (double a), _mm512_set1_pd(a))
+WORD(vd, d_add, (vd a, vd b), _mm512_add_pd(a, b))
+WORD(vd, d_sub, (vd a, vd b), _mm512_sub_pd(a, b))
+WORD(vd, d_mul, (vd a, vd b), _mm512_mul_pd(a, b))
+WORD(vd, d_div, (vd a, vd b), _mm512_div_pd(a, b))
+WORD(vd, d_sqrt, (vd a), _mm512_sqrt_pd(a))
 
 /* a b + c and c - a b, rounded once. */
-static inline vd d_fma(vd a, vd b, vd c)
-{
-    return _mm512_fmadd_pd(a, b, c);
-}
-
-static inline vd d_fnma(vd a, vd b, vd c)
-{
-    return _mm512_fnmadd_pd(a, b, c);
-}
-
-static inline vd d_truncate(vd a)
-{
-    return _mm512_roundscale_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-}
-
-static inline dm d_less(vd a, vd b)
-{
-    return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ);
-}
-
-static inline vd d_select(dm condition, vd yes, vd no)
-{
-    return _mm512_mask_blend_pd(condition, no, yes);
-}
+WORD(vd, d_fma, (vd a, vd b, vd c), _mm512_fmadd_pd(a, b, c))
+WORD(vd, d_fnma, (vd a, vd b, vd c), _mm512_fnmadd_pd(a, b, c))
+WORD(vd, d_truncate, (vd a), _mm512_roundscale_pd(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC))
+WORD(dm, d_less, (vd a, vd b), _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ))
+WORD(vd, d_select, (dm condition, vd yes, vd no), _mm512_mask_blend_pd(condition, no, yes))
 
 /* a = 2^*exponent * result for a normal a > 0, result in [1/2, 1). */
 static inline vd d_split(vd a, vd *exponent)
@@ -382,43 +243,22 @@ static inline vd d_split(vd a, vd *exponent)
 /* VLEN 32-bit integers. */
 typedef __m512i vu;
 
-static inline vu u_load(const uint32_t *p)
-{
-    return _mm512_loadu_si512(p);
-}
+WORD(vu, u_load, (const uint32_t *p), _mm512_loadu_si512(p))
 
 static inline void u_store(uint32_t *p, vu a)
 {
     _mm512_storeu_si512(p, a);
 }
 
-static inline vu u_set(uint32_t a)
-{
-    return _mm512_set1_epi32((int)a);
-}
-
-static inline vu u_xor3(vu a, vu b, vu c)
-{
-    return _mm512_ternarylogic_epi32(a, b, c, 0x96);
-}
+WORD(vu, u_set, (uint32_t a), _mm512_set1_epi32((int)a))
+WORD(vu, u_xor3, (vu a, vu b, vu c), _mm512_ternarylogic_epi32(a, b, c, 0x96))
 
 /* u_wide_product: 64-bit products of the even lanes; each fills its lane and the next. u_upper: the upper
    half of each 64-bit pair in the lower half, with 0 above. u_together: the even lanes of `even`, with those
    of `odd` between them. */
-static inline vu u_wide_product(vu a, vu b)
-{
-    return _mm512_mul_epu32(a, b);
-}
-
-static inline vu u_upper(vu a)
-{
-    return _mm512_srli_epi64(a, 32);
-}
-
-static inline vu u_together(vu even, vu odd)
-{
-    return _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
-}
+WORD(vu, u_wide_product, (vu a, vu b), _mm512_mul_epu32(a, b))
+WORD(vu, u_upper, (vu a), _mm512_srli_epi64(a, 32))
+WORD(vu, u_together, (vu even, vu odd), _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32)))
 
 /* out[4 lane .. 4 lane + 3] = that lane of a, b, c, d. */
 static inline void u_store4(uint32_t *out, vu a, vu b, vu c, vu d)
@@ -456,67 +296,26 @@ static inline vm u_short_below(const uint16_t *p, unsigned bound)
     return _mm512_cmplt_epu32_mask(wide, u_set(bound));
 }
 
-static inline vu u_from(vf a)
-{
-    return _mm512_castps_si512(a);
-}
+WORD(vu, u_from, (vf a), _mm512_castps_si512(a))
 
 /* Converts the first DLEN lanes, or the rest, as unsigned integers to doubles; and two such halves to
    floats. */
-static inline vd d_low(vu a)
-{
-    return _mm512_cvtepu32_pd(_mm512_castsi512_si256(a));
-}
-
-static inline vd d_high(vu a)
-{
-    return _mm512_cvtepu32_pd(_mm512_extracti64x4_epi64(a, 1));
-}
+WORD(vd, d_low, (vu a), _mm512_cvtepu32_pd(_mm512_castsi512_si256(a)))
+WORD(vd, d_high, (vu a), _mm512_cvtepu32_pd(_mm512_extracti64x4_epi64(a, 1)))
 
 static inline vf v_rounded(vd low, vd high)
 {
     return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(low)), _mm512_cvtpd_ps(high), 1);
 }
 
-static inline vf v_from(vu a)
-{
-    return _mm512_castsi512_ps(a);
-}
-
-static inline vu u_add(vu a, vu b)
-{
-    return _mm512_add_epi32(a, b);
-}
-
-static inline vu u_sub(vu a, vu b)
-{
-    return _mm512_sub_epi32(a, b);
-}
-
-static inline vu u_and(vu a, vu b)
-{
-    return _mm512_and_si512(a, b);
-}
-
-static inline vu u_or(vu a, vu b)
-{
-    return _mm512_or_si512(a, b);
-}
-
-static inline vu u_xor(vu a, vu b)
-{
-    return _mm512_xor_si512(a, b);
-}
-
-static inline vu u_left(vu a, unsigned bits)
-{
-    return _mm512_slli_epi32(a, bits);
-}
-
-static inline vu u_right(vu a, unsigned bits)
-{
-    return _mm512_srli_epi32(a, bits);
-}
+WORD(vf, v_from, (vu a), _mm512_castsi512_ps(a))
+WORD(vu, u_add, (vu a, vu b), _mm512_add_epi32(a, b))
+WORD(vu, u_sub, (vu a, vu b), _mm512_sub_epi32(a, b))
+WORD(vu, u_and, (vu a, vu b), _mm512_and_si512(a, b))
+WORD(vu, u_or, (vu a, vu b), _mm512_or_si512(a, b))
+WORD(vu, u_xor, (vu a, vu b), _mm512_xor_si512(a, b))
+WORD(vu, u_left, (vu a, unsigned bits), _mm512_slli_epi32(a, bits))
+WORD(vu, u_right, (vu a, unsigned bits), _mm512_srli_epi32(a, bits))
 
 /* `nan` in the lanes in which a is NaN, else `number`. */
 static inline vu u_select_nan(vf a, vu nan, vu number)
@@ -553,10 +352,7 @@ static inline void u_put_shorts(uint16_t *p, vu a, size_t n)
 }
 
 /* Rounds to the nearest integer, ties to even; |a| < 2^31. */
-static inline vu u_round(vf a)
-{
-    return _mm512_cvtps_epi32(a);
-}
+WORD(vu, u_round, (vf a), _mm512_cvtps_epi32(a))
 
 /* sum + a b of the low halves + a b of the high halves, as signed integers. In assembly, because with
    intrinsics gcc 12 moves each sum twice per step, which halves the speed. */
@@ -573,25 +369,10 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
 /* u_pack_halves packs the lanes of a and b to 16-bit halves, in the instruction's own order. From two
    such rows, u_low_halves interleaves the halves that came from a, one lane per pair in their original order,
    and u_high_halves those from b. */
-static inline vu u_pack_halves(vu a, vu b)
-{
-    return _mm512_packs_epi32(a, b);
-}
-
-static inline vu u_low_halves(vu a, vu b)
-{
-    return _mm512_unpacklo_epi16(a, b);
-}
-
-static inline vu u_high_halves(vu a, vu b)
-{
-    return _mm512_unpackhi_epi16(a, b);
-}
-
-static inline vf v_of_whole(vu a)
-{
-    return _mm512_cvtepi32_ps(a);
-}
+WORD(vu, u_pack_halves, (vu a, vu b), _mm512_packs_epi32(a, b))
+WORD(vu, u_low_halves, (vu a, vu b), _mm512_unpacklo_epi16(a, b))
+WORD(vu, u_high_halves, (vu a, vu b), _mm512_unpackhi_epi16(a, b))
+WORD(vf, v_of_whole, (vu a), _mm512_cvtepi32_ps(a))
 
 /* sum + the products of the four bytes of a lane, unsigned in a, signed in b. Without the instruction the
    even and the odd bytes are widened to halves. */
@@ -616,10 +397,7 @@ static inline void u_put_bytes(uint8_t *p, vu a)
 /* Both 16-bit halves as signed integers, modulo 2^16: a + b, a - b, and (a b + 2^14) >> 15. The difference is
    in assembly, because gcc 12 otherwise rewrites (a + b) - (c + d) next to (a + b) + (c + d) as sums of four:
    a third more instructions in butterflies. */
-static inline vu u_add_halves(vu a, vu b)
-{
-    return _mm512_add_epi16(a, b);
-}
+WORD(vu, u_add_halves, (vu a, vu b), _mm512_add_epi16(a, b))
 
 static inline vu u_sub_halves(vu a, vu b)
 {
@@ -628,10 +406,7 @@ static inline vu u_sub_halves(vu a, vu b)
     return difference;
 }
 
-static inline vu u_scale_halves(vu a, vu b)
-{
-    return _mm512_mulhrs_epi16(a, b);
-}
+WORD(vu, u_scale_halves, (vu a, vu b), _mm512_mulhrs_epi16(a, b))
 
 /* codes + bit in the halves with a > 0. */
 static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
@@ -641,10 +416,7 @@ static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
 }
 
 /* Bit l is set if lane l is > 0 as a signed integer. */
-static inline unsigned u_positive(vu a)
-{
-    return (unsigned)_mm512_cmpgt_epi32_mask(a, _mm512_setzero_si512());
-}
+WORD(unsigned, u_positive, (vu a), (unsigned)_mm512_cmpgt_epi32_mask(a, _mm512_setzero_si512()))
 
 /* codes[lane] |= bit in the lanes with a > 0, as signed integers. */
 static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)

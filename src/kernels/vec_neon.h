@@ -18,6 +18,8 @@
 
 #include <arm_neon.h>
 
+#include "kernels/vec_word.h"
+
 enum {
     VLEN = 8,
     BLOCK_ROWS = 6, /* 24 registers of sums, 4 of loads and a broadcast: 29 of 32 */
@@ -61,10 +63,7 @@ static inline void four_store(float *p, float32x4_t a, size_t n)
         vst1q_lane_f32(p + 2, a, 2);
 }
 
-static inline vf v_load(const float *p)
-{
-    return (vf){vld1q_f32(p), vld1q_f32(p + 4)};
-}
+WORD(vf, v_load, (const float *p), (vf){vld1q_f32(p), vld1q_f32(p + 4)})
 
 static inline void v_store(float *p, vf a)
 {
@@ -86,25 +85,10 @@ static inline void v_store_part(float *p, vf a, size_t n)
         four_store(p + 4, a.hi, n - 4);
 }
 
-static inline vu u_set(uint32_t a)
-{
-    return (vu){vdupq_n_u32(a), vdupq_n_u32(a)};
-}
-
-static inline vu u_and(vu a, vu b)
-{
-    return (vu){vandq_u32(a.lo, b.lo), vandq_u32(a.hi, b.hi)};
-}
-
-static inline vf v_from(vu a)
-{
-    return (vf){vreinterpretq_f32_u32(a.lo), vreinterpretq_f32_u32(a.hi)};
-}
-
-static inline vu u_from(vf a)
-{
-    return (vu){vreinterpretq_u32_f32(a.lo), vreinterpretq_u32_f32(a.hi)};
-}
+WORD(vu, u_set, (uint32_t a), (vu){vdupq_n_u32(a), vdupq_n_u32(a)})
+WORD(vu, u_and, (vu a, vu b), (vu){vandq_u32(a.lo, b.lo), vandq_u32(a.hi, b.hi)})
+WORD(vf, v_from, (vu a), (vf){vreinterpretq_f32_u32(a.lo), vreinterpretq_f32_u32(a.hi)})
+WORD(vu, u_from, (vf a), (vu){vreinterpretq_u32_f32(a.lo), vreinterpretq_u32_f32(a.hi)})
 
 /* All ones in the first n lanes. */
 static inline vm v_first(size_t n)
@@ -113,81 +97,28 @@ static inline vm v_first(size_t n)
     return (vm){vcltq_u32(lanes, end), vcltq_u32(vaddq_u32(lanes, vdupq_n_u32(4)), end)};
 }
 
-static inline vf v_keep(vf a, size_t n)
-{
-    return v_from(u_and(u_from(a), v_first(n)));
-}
-
-static inline vf v_set(float a)
-{
-    return (vf){vdupq_n_f32(a), vdupq_n_f32(a)};
-}
-
-static inline vf v_zero(void)
-{
-    return v_set(0.0f);
-}
-
-static inline vf v_add(vf a, vf b)
-{
-    return (vf){vaddq_f32(a.lo, b.lo), vaddq_f32(a.hi, b.hi)};
-}
-
-static inline vf v_sub(vf a, vf b)
-{
-    return (vf){vsubq_f32(a.lo, b.lo), vsubq_f32(a.hi, b.hi)};
-}
-
-static inline vf v_mul(vf a, vf b)
-{
-    return (vf){vmulq_f32(a.lo, b.lo), vmulq_f32(a.hi, b.hi)};
-}
-
-static inline vf v_div(vf a, vf b)
-{
-    return (vf){vdivq_f32(a.lo, b.lo), vdivq_f32(a.hi, b.hi)};
-}
-
-static inline vf v_fma(vf a, vf b, vf c)
-{
-    return (vf){vfmaq_f32(c.lo, a.lo, b.lo), vfmaq_f32(c.hi, a.hi, b.hi)};
-}
-
-static inline vf v_fnma(vf a, vf b, vf c)
-{
-    return (vf){vfmsq_f32(c.lo, a.lo, b.lo), vfmsq_f32(c.hi, a.hi, b.hi)};
-}
+WORD(vf, v_keep, (vf a, size_t n), v_from(u_and(u_from(a), v_first(n))))
+WORD(vf, v_set, (float a), (vf){vdupq_n_f32(a), vdupq_n_f32(a)})
+WORD(vf, v_zero, (void), v_set(0.0f))
+WORD(vf, v_add, (vf a, vf b), (vf){vaddq_f32(a.lo, b.lo), vaddq_f32(a.hi, b.hi)})
+WORD(vf, v_sub, (vf a, vf b), (vf){vsubq_f32(a.lo, b.lo), vsubq_f32(a.hi, b.hi)})
+WORD(vf, v_mul, (vf a, vf b), (vf){vmulq_f32(a.lo, b.lo), vmulq_f32(a.hi, b.hi)})
+WORD(vf, v_div, (vf a, vf b), (vf){vdivq_f32(a.lo, b.lo), vdivq_f32(a.hi, b.hi)})
+WORD(vf, v_fma, (vf a, vf b, vf c), (vf){vfmaq_f32(c.lo, a.lo, b.lo), vfmaq_f32(c.hi, a.hi, b.hi)})
+WORD(vf, v_fnma, (vf a, vf b, vf c), (vf){vfmsq_f32(c.lo, a.lo, b.lo), vfmsq_f32(c.hi, a.hi, b.hi)})
 
 /* A comparison and a selection: fmax and fmin treat NaN differently. */
-static inline float32x4_t four_max(float32x4_t a, float32x4_t b)
-{
-    return vbslq_f32(vcgtq_f32(a, b), a, b);
-}
-
-static inline vf v_max(vf a, vf b)
-{
-    return (vf){four_max(a.lo, b.lo), four_max(a.hi, b.hi)};
-}
+WORD(float32x4_t, four_max, (float32x4_t a, float32x4_t b), vbslq_f32(vcgtq_f32(a, b), a, b))
+WORD(vf, v_max, (vf a, vf b), (vf){four_max(a.lo, b.lo), four_max(a.hi, b.hi)})
 
 static inline vf v_min(vf a, vf b)
 {
     return (vf){vbslq_f32(vcltq_f32(a.lo, b.lo), a.lo, b.lo), vbslq_f32(vcltq_f32(a.hi, b.hi), a.hi, b.hi)};
 }
 
-static inline vf v_sqrt(vf a)
-{
-    return (vf){vsqrtq_f32(a.lo), vsqrtq_f32(a.hi)};
-}
-
-static inline vf v_abs(vf a)
-{
-    return (vf){vabsq_f32(a.lo), vabsq_f32(a.hi)};
-}
-
-static inline vf v_round(vf a)
-{
-    return (vf){vrndnq_f32(a.lo), vrndnq_f32(a.hi)};
-}
+WORD(vf, v_sqrt, (vf a), (vf){vsqrtq_f32(a.lo), vsqrtq_f32(a.hi)})
+WORD(vf, v_abs, (vf a), (vf){vabsq_f32(a.lo), vabsq_f32(a.hi)})
+WORD(vf, v_round, (vf a), (vf){vrndnq_f32(a.lo), vrndnq_f32(a.hi)})
 
 /* As in vec_avx2.h: the factor 2^n from its exponent; a negative exponent is clamped to 0, which gives 0. */
 static inline float32x4_t four_scale(float32x4_t a, float32x4_t n)
@@ -196,25 +127,15 @@ static inline float32x4_t four_scale(float32x4_t a, float32x4_t n)
     return vmulq_f32(a, vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23)));
 }
 
-static inline vf v_scale(vf a, vf n)
-{
-    return (vf){four_scale(a.lo, n.lo), four_scale(a.hi, n.hi)};
-}
-
-static inline vm v_less(vf a, vf b)
-{
-    return (vm){vcltq_f32(a.lo, b.lo), vcltq_f32(a.hi, b.hi)};
-}
+WORD(vf, v_scale, (vf a, vf n), (vf){four_scale(a.lo, n.lo), four_scale(a.hi, n.hi)})
+WORD(vm, v_less, (vf a, vf b), (vm){vcltq_f32(a.lo, b.lo), vcltq_f32(a.hi, b.hi)})
 
 static inline vf v_select(vm condition, vf yes, vf no)
 {
     return (vf){vbslq_f32(condition.lo, yes.lo, no.lo), vbslq_f32(condition.hi, yes.hi, no.hi)};
 }
 
-static inline vm v_either(vm a, vm b)
-{
-    return (vm){vorrq_u32(a.lo, b.lo), vorrq_u32(a.hi, b.hi)};
-}
+WORD(vm, v_either, (vm a, vm b), (vm){vorrq_u32(a.lo, b.lo), vorrq_u32(a.hi, b.hi)})
 
 /* Bit l is lane l. */
 static inline unsigned v_bits(vm a)
@@ -223,15 +144,8 @@ static inline unsigned v_bits(vm a)
     return vaddvq_u32(vorrq_u32(vandq_u32(a.lo, low), vandq_u32(a.hi, high)));
 }
 
-static inline size_t v_count(vm a, size_t n)
-{
-    return (size_t)__builtin_popcount(v_bits(a) & ((1u << n) - 1));
-}
-
-static inline vu u_add_one(vu a, vm set)
-{
-    return (vu){vsubq_u32(a.lo, set.lo), vsubq_u32(a.hi, set.hi)};
-}
+WORD(size_t, v_count, (vm a, size_t n), (size_t)__builtin_popcount(v_bits(a) & ((1u << n) - 1)))
+WORD(vu, u_add_one, (vu a, vm set), (vu){vsubq_u32(a.lo, set.lo), vsubq_u32(a.hi, set.hi)})
 
 /* out = first + l for each lane l of 64 that is set, ascending; returns the number of them. */
 static inline size_t u_list64(uint32_t *out, const vm set[64 / VLEN], uint32_t first)
@@ -245,10 +159,7 @@ static inline size_t u_list64(uint32_t *out, const vm set[64 / VLEN], uint32_t f
     return count;
 }
 
-static inline uint32_t u_sum(vu a)
-{
-    return vaddvq_u32(vaddq_u32(a.lo, a.hi));
-}
+WORD(uint32_t, u_sum, (vu a), vaddvq_u32(vaddq_u32(a.lo, a.hi)))
 
 static inline float v_sum(vf a)
 {
@@ -271,10 +182,7 @@ static inline const float *v_address(const float *p)
 }
 
 /* Lanes (a0 + a2, b0 + b2, a1 + a3, b1 + b3) of four lanes each. */
-static inline float32x4_t four_fold(float32x4_t a, float32x4_t b)
-{
-    return vaddq_f32(vzip1q_f32(a, b), vzip2q_f32(a, b));
-}
+WORD(float32x4_t, four_fold, (float32x4_t a, float32x4_t b), vaddq_f32(vzip1q_f32(a, b), vzip2q_f32(a, b)))
 
 /* The sums of the four lanes of a, b, c and d: (0 + 2) + (1 + 3). */
 static inline float32x4_t four_sums(float32x4_t a, float32x4_t b, float32x4_t c, float32x4_t d)
@@ -299,10 +207,7 @@ static inline void v_sum4x4(float *out, size_t step, vf a[4][4], const float shi
         v_sum4(out + r * step, a[r][0], a[r][1], a[r][2], a[r][3], shift[r], factor);
 }
 
-static inline vf v_lane(float32x4_t sums, const int lane)
-{
-    return v_set(sums[lane]);
-}
+WORD(vf, v_lane, (float32x4_t sums, const int lane), v_set(sums[lane]))
 
 static inline void v_sums(const size_t count, vf *out, const vf *a)
 {
@@ -337,20 +242,9 @@ typedef struct {
 
 enum { DLEN = VLEN / 2 };
 
-static inline vd d_set(double a)
-{
-    return (vd){vdupq_n_f64(a), vdupq_n_f64(a)};
-}
-
-static inline vd d_zero(void)
-{
-    return d_set(0);
-}
-
-static inline vd d_load(const double *p)
-{
-    return (vd){vld1q_f64(p), vld1q_f64(p + 2)};
-}
+WORD(vd, d_set, (double a), (vd){vdupq_n_f64(a), vdupq_n_f64(a)})
+WORD(vd, d_zero, (void), d_set(0))
+WORD(vd, d_load, (const double *p), (vd){vld1q_f64(p), vld1q_f64(p + 2)})
 
 static inline void d_store(double *p, vd a)
 {
@@ -358,60 +252,22 @@ static inline void d_store(double *p, vd a)
     vst1q_f64(p + 2, a.hi);
 }
 
-static inline vd d_add(vd a, vd b)
-{
-    return (vd){vaddq_f64(a.lo, b.lo), vaddq_f64(a.hi, b.hi)};
-}
-
-static inline vd d_sub(vd a, vd b)
-{
-    return (vd){vsubq_f64(a.lo, b.lo), vsubq_f64(a.hi, b.hi)};
-}
-
-static inline vd d_mul(vd a, vd b)
-{
-    return (vd){vmulq_f64(a.lo, b.lo), vmulq_f64(a.hi, b.hi)};
-}
-
-static inline vd d_div(vd a, vd b)
-{
-    return (vd){vdivq_f64(a.lo, b.lo), vdivq_f64(a.hi, b.hi)};
-}
-
-static inline vd d_sqrt(vd a)
-{
-    return (vd){vsqrtq_f64(a.lo), vsqrtq_f64(a.hi)};
-}
-
-static inline vd d_fma(vd a, vd b, vd c)
-{
-    return (vd){vfmaq_f64(c.lo, a.lo, b.lo), vfmaq_f64(c.hi, a.hi, b.hi)};
-}
-
-static inline vd d_fnma(vd a, vd b, vd c)
-{
-    return (vd){vfmsq_f64(c.lo, a.lo, b.lo), vfmsq_f64(c.hi, a.hi, b.hi)};
-}
-
-static inline vd d_truncate(vd a)
-{
-    return (vd){vrndq_f64(a.lo), vrndq_f64(a.hi)};
-}
-
-static inline dm d_less(vd a, vd b)
-{
-    return (dm){vcltq_f64(a.lo, b.lo), vcltq_f64(a.hi, b.hi)};
-}
+WORD(vd, d_add, (vd a, vd b), (vd){vaddq_f64(a.lo, b.lo), vaddq_f64(a.hi, b.hi)})
+WORD(vd, d_sub, (vd a, vd b), (vd){vsubq_f64(a.lo, b.lo), vsubq_f64(a.hi, b.hi)})
+WORD(vd, d_mul, (vd a, vd b), (vd){vmulq_f64(a.lo, b.lo), vmulq_f64(a.hi, b.hi)})
+WORD(vd, d_div, (vd a, vd b), (vd){vdivq_f64(a.lo, b.lo), vdivq_f64(a.hi, b.hi)})
+WORD(vd, d_sqrt, (vd a), (vd){vsqrtq_f64(a.lo), vsqrtq_f64(a.hi)})
+WORD(vd, d_fma, (vd a, vd b, vd c), (vd){vfmaq_f64(c.lo, a.lo, b.lo), vfmaq_f64(c.hi, a.hi, b.hi)})
+WORD(vd, d_fnma, (vd a, vd b, vd c), (vd){vfmsq_f64(c.lo, a.lo, b.lo), vfmsq_f64(c.hi, a.hi, b.hi)})
+WORD(vd, d_truncate, (vd a), (vd){vrndq_f64(a.lo), vrndq_f64(a.hi)})
+WORD(dm, d_less, (vd a, vd b), (dm){vcltq_f64(a.lo, b.lo), vcltq_f64(a.hi, b.hi)})
 
 static inline vd d_select(dm condition, vd yes, vd no)
 {
     return (vd){vbslq_f64(condition.lo, yes.lo, no.lo), vbslq_f64(condition.hi, yes.hi, no.hi)};
 }
 
-static inline vd d_widened(float32x4_t a)
-{
-    return (vd){vcvt_f64_f32(vget_low_f32(a)), vcvt_high_f64_f32(a)};
-}
+WORD(vd, d_widened, (float32x4_t a), (vd){vcvt_f64_f32(vget_low_f32(a)), vcvt_high_f64_f32(a)})
 
 static inline vd d_add_squares(vd sum, vf a)
 {
@@ -443,10 +299,7 @@ static inline vd d_split(vd a, vd *exponent)
     return (vd){two_fractions(a.lo), two_fractions(a.hi)};
 }
 
-static inline vu u_load(const uint32_t *p)
-{
-    return (vu){vld1q_u32(p), vld1q_u32(p + 4)};
-}
+WORD(vu, u_load, (const uint32_t *p), (vu){vld1q_u32(p), vld1q_u32(p + 4)})
 
 static inline void u_store(uint32_t *p, vu a)
 {
@@ -454,40 +307,13 @@ static inline void u_store(uint32_t *p, vu a)
     vst1q_u32(p + 4, a.hi);
 }
 
-static inline vu u_add(vu a, vu b)
-{
-    return (vu){vaddq_u32(a.lo, b.lo), vaddq_u32(a.hi, b.hi)};
-}
-
-static inline vu u_sub(vu a, vu b)
-{
-    return (vu){vsubq_u32(a.lo, b.lo), vsubq_u32(a.hi, b.hi)};
-}
-
-static inline vu u_or(vu a, vu b)
-{
-    return (vu){vorrq_u32(a.lo, b.lo), vorrq_u32(a.hi, b.hi)};
-}
-
-static inline vu u_xor(vu a, vu b)
-{
-    return (vu){veorq_u32(a.lo, b.lo), veorq_u32(a.hi, b.hi)};
-}
-
-static inline vu u_xor3(vu a, vu b, vu c)
-{
-    return u_xor(u_xor(a, b), c);
-}
-
-static inline vu u_left(vu a, unsigned bits)
-{
-    return (vu){a.lo << bits, a.hi << bits};
-}
-
-static inline vu u_right(vu a, unsigned bits)
-{
-    return (vu){a.lo >> bits, a.hi >> bits};
-}
+WORD(vu, u_add, (vu a, vu b), (vu){vaddq_u32(a.lo, b.lo), vaddq_u32(a.hi, b.hi)})
+WORD(vu, u_sub, (vu a, vu b), (vu){vsubq_u32(a.lo, b.lo), vsubq_u32(a.hi, b.hi)})
+WORD(vu, u_or, (vu a, vu b), (vu){vorrq_u32(a.lo, b.lo), vorrq_u32(a.hi, b.hi)})
+WORD(vu, u_xor, (vu a, vu b), (vu){veorq_u32(a.lo, b.lo), veorq_u32(a.hi, b.hi)})
+WORD(vu, u_xor3, (vu a, vu b, vu c), u_xor(u_xor(a, b), c))
+WORD(vu, u_left, (vu a, unsigned bits), (vu){a.lo << bits, a.hi << bits})
+WORD(vu, u_right, (vu a, unsigned bits), (vu){a.lo >> bits, a.hi >> bits})
 
 static inline uint32x4_t two_products(uint32x4_t a, uint32x4_t b)
 {
@@ -495,30 +321,16 @@ static inline uint32x4_t two_products(uint32x4_t a, uint32x4_t b)
     return vreinterpretq_u32_u64(vmull_u32(left, right));
 }
 
-static inline vu u_wide_product(vu a, vu b)
-{
-    return (vu){two_products(a.lo, b.lo), two_products(a.hi, b.hi)};
-}
-
-static inline uint32x4_t two_upper(uint32x4_t a)
-{
-    return vreinterpretq_u32_u64(vshrq_n_u64(vreinterpretq_u64_u32(a), 32));
-}
-
-static inline vu u_upper(vu a)
-{
-    return (vu){two_upper(a.lo), two_upper(a.hi)};
-}
+WORD(vu, u_wide_product, (vu a, vu b), (vu){two_products(a.lo, b.lo), two_products(a.hi, b.hi)})
+WORD(uint32x4_t, two_upper, (uint32x4_t a), vreinterpretq_u32_u64(vshrq_n_u64(vreinterpretq_u64_u32(a), 32)))
+WORD(vu, u_upper, (vu a), (vu){two_upper(a.lo), two_upper(a.hi)})
 
 static inline uint32x4_t two_together(uint32x4_t even, uint32x4_t odd)
 {
     return vreinterpretq_u32_u64(vsliq_n_u64(vreinterpretq_u64_u32(even), vreinterpretq_u64_u32(odd), 32));
 }
 
-static inline vu u_together(vu even, vu odd)
-{
-    return (vu){two_together(even.lo, odd.lo), two_together(even.hi, odd.hi)};
-}
+WORD(vu, u_together, (vu even, vu odd), (vu){two_together(even.lo, odd.lo), two_together(even.hi, odd.hi)})
 
 static inline void u_store4(uint32_t *out, vu a, vu b, vu c, vu d)
 {
@@ -543,25 +355,10 @@ static inline vd d_whole(uint32x4_t a)
     return (vd){vcvtq_f64_u64(vmovl_u32(vget_low_u32(a))), vcvtq_f64_u64(vmovl_high_u32(a))};
 }
 
-static inline vd d_low(vu a)
-{
-    return d_whole(a.lo);
-}
-
-static inline vd d_high(vu a)
-{
-    return d_whole(a.hi);
-}
-
-static inline float32x4_t four_rounded(vd a)
-{
-    return vcvt_high_f32_f64(vcvt_f32_f64(a.lo), a.hi);
-}
-
-static inline vf v_rounded(vd low, vd high)
-{
-    return (vf){four_rounded(low), four_rounded(high)};
-}
+WORD(vd, d_low, (vu a), d_whole(a.lo))
+WORD(vd, d_high, (vu a), d_whole(a.hi))
+WORD(float32x4_t, four_rounded, (vd a), vcvt_high_f32_f64(vcvt_f32_f64(a.lo), a.hi))
+WORD(vf, v_rounded, (vd low, vd high), (vf){four_rounded(low), four_rounded(high)})
 
 static inline vu u_select_nan(vf a, vu nan, vu number)
 {
@@ -584,10 +381,7 @@ static inline vm u_above_zero(vu a)
     return (vm){vcgtzq_s32(vreinterpretq_s32_u32(a.lo)), vcgtzq_s32(vreinterpretq_s32_u32(a.hi))};
 }
 
-static inline unsigned u_positive(vu a)
-{
-    return v_bits(u_above_zero(a));
-}
+WORD(unsigned, u_positive, (vu a), v_bits(u_above_zero(a)))
 
 static inline void u_code_bit(uint32_t *codes, vu a, uint32_t bit)
 {

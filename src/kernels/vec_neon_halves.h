@@ -18,10 +18,7 @@ static inline size_t u_same16(const uint16_t *a, const uint16_t *b, size_t n)
     return vaddvq_u16(vshrq_n_u16(first, 15)) + vaddvq_u16(vshrq_n_u16(second, 15));
 }
 
-static inline vu u_widened(uint16x8_t a)
-{
-    return (vu){vmovl_u16(vget_low_u16(a)), vmovl_high_u16(a)};
-}
+WORD(vu, u_widened, (uint16x8_t a), (vu){vmovl_u16(vget_low_u16(a)), vmovl_high_u16(a)})
 
 static inline vm u_short_below(const uint16_t *p, unsigned bound)
 {
@@ -60,10 +57,7 @@ static inline vu u_widen_shorts(const uint16_t *p, size_t n)
     return u_widened(vld1q_u16(p));
 }
 
-static inline uint16x8_t u_narrowed(vu a)
-{
-    return vmovn_high_u32(vmovn_u32(a.lo), a.hi);
-}
+WORD(uint16x8_t, u_narrowed, (vu a), vmovn_high_u32(vmovn_u32(a.lo), a.hi))
 
 static inline void u_put_shorts(uint16_t *p, vu a, size_t n)
 {
@@ -78,15 +72,8 @@ static inline void u_put_bytes(uint8_t *p, vu a)
     vst1_u8(p, vmovn_u16(u_narrowed(a)));
 }
 
-static inline int16x8_t low_halves(vu a)
-{
-    return vuzp1q_s16(vreinterpretq_s16_u32(a.lo), vreinterpretq_s16_u32(a.hi));
-}
-
-static inline int16x8_t high_halves(vu a)
-{
-    return vuzp2q_s16(vreinterpretq_s16_u32(a.lo), vreinterpretq_s16_u32(a.hi));
-}
+WORD(int16x8_t, low_halves, (vu a), vuzp1q_s16(vreinterpretq_s16_u32(a.lo), vreinterpretq_s16_u32(a.hi)))
+WORD(int16x8_t, high_halves, (vu a), vuzp2q_s16(vreinterpretq_s16_u32(a.lo), vreinterpretq_s16_u32(a.hi)))
 
 /* Four widening multiply-adds. An operand of several calls is split into its low and high halves once. */
 static inline vu u_dot_halves(vu sum, vu a, vu b)
@@ -101,20 +88,9 @@ static inline vu u_dot_halves(vu sum, vu a, vu b)
 }
 
 /* The even or the odd bytes of 16-bit halves, as unsigned or signed halves. */
-static inline vu u_even_bytes(vu a)
-{
-    return u_and(a, u_set(0x00ff00ff));
-}
-
-static inline uint32x4_t odd_bytes(uint32x4_t a)
-{
-    return vreinterpretq_u32_u16(vshrq_n_u16(vreinterpretq_u16_u32(a), 8));
-}
-
-static inline uint32x4_t odd_signed(uint32x4_t a)
-{
-    return vreinterpretq_u32_s16(vshrq_n_s16(vreinterpretq_s16_u32(a), 8));
-}
+WORD(vu, u_even_bytes, (vu a), u_and(a, u_set(0x00ff00ff)))
+WORD(uint32x4_t, odd_bytes, (uint32x4_t a), vreinterpretq_u32_u16(vshrq_n_u16(vreinterpretq_u16_u32(a), 8)))
+WORD(uint32x4_t, odd_signed, (uint32x4_t a), vreinterpretq_u32_s16(vshrq_n_s16(vreinterpretq_s16_u32(a), 8)))
 
 static inline uint32x4_t even_signed(uint32x4_t a)
 {
@@ -143,27 +119,12 @@ static inline vu u_zipped(uint32x4_t a, uint32x4_t b)
                 vreinterpretq_u32_u16(vzip2q_u16(left, right))};
 }
 
-static inline vu u_low_halves(vu a, vu b)
-{
-    return u_zipped(a.lo, b.lo);
-}
-
-static inline vu u_high_halves(vu a, vu b)
-{
-    return u_zipped(a.hi, b.hi);
-}
+WORD(vu, u_low_halves, (vu a, vu b), u_zipped(a.lo, b.lo))
+WORD(vu, u_high_halves, (vu a, vu b), u_zipped(a.hi, b.hi))
 
 #define EACH_HALF(op, a, b) vreinterpretq_u32_s16(op(vreinterpretq_s16_u32(a), vreinterpretq_s16_u32(b)))
-
-static inline vu u_add_halves(vu a, vu b)
-{
-    return (vu){EACH_HALF(vaddq_s16, a.lo, b.lo), EACH_HALF(vaddq_s16, a.hi, b.hi)};
-}
-
-static inline vu u_sub_halves(vu a, vu b)
-{
-    return (vu){EACH_HALF(vsubq_s16, a.lo, b.lo), EACH_HALF(vsubq_s16, a.hi, b.hi)};
-}
+WORD(vu, u_add_halves, (vu a, vu b), (vu){EACH_HALF(vaddq_s16, a.lo, b.lo), EACH_HALF(vaddq_s16, a.hi, b.hi)})
+WORD(vu, u_sub_halves, (vu a, vu b), (vu){EACH_HALF(vsubq_s16, a.lo, b.lo), EACH_HALF(vsubq_s16, a.hi, b.hi)})
 
 /* (2 a b + 2^15) >> 16, which saturates only if both are -2^15. */
 static inline vu u_scale_halves(vu a, vu b)
@@ -173,10 +134,7 @@ static inline vu u_scale_halves(vu a, vu b)
 
 #undef EACH_HALF
 
-static inline uint32x4_t halves_positive(uint32x4_t a)
-{
-    return vreinterpretq_u32_u16(vcgtzq_s16(vreinterpretq_s16_u32(a)));
-}
+WORD(uint32x4_t, halves_positive, (uint32x4_t a), vreinterpretq_u32_u16(vcgtzq_s16(vreinterpretq_s16_u32(a))))
 
 static inline vu u_code_halves(vu codes, vu a, uint16_t bit)
 {
