@@ -11,7 +11,7 @@ struct head {
     struct attend_chunks *all;
     size_t sequence, head; /* head counts over all sequences */
     bool absorbing;
-    unsigned turn;
+    unsigned chunks;   /* so far */
     float *rows[2][4]; /* query, key, value, out */
     uint8_t *mask[2];
 };
@@ -34,8 +34,8 @@ static hashattn_status fetch(void *user, size_t position, hashattn_chunk *chunk)
     struct head *head = user;
     const struct attend_chunks *all = head->all;
     const hashattn_problem *p = all->problem;
-    size_t of_keys = head->absorbing ? p->num_keys : p->num_queries, turn = head->turn++ % 2;
-    float *const *rows = head->rows[turn];
+    size_t of_keys = head->absorbing ? p->num_keys : p->num_queries, side = head->chunks++ % 2;
+    float *const *rows = head->rows[side];
     size_t n = chunk->rows = smaller(all->chunk_rows, of_keys - position);
     size_t query = head->head * p->num_queries + position, key = head->head * p->num_keys + position;
     hashattn_status status = HASHATTN_OK;
@@ -48,10 +48,10 @@ static hashattn_status fetch(void *user, size_t position, hashattn_chunk *chunk)
     if (status == HASHATTN_OK && (head->absorbing || p->causal))
         status = take(all->value, key, n, p->value_dim, rows[2], &chunk->value);
     if (status == HASHATTN_OK && all->mask != NULL && (head->absorbing || p->causal)) {
-        chunk->key_mask = head->mask[turn];
+        chunk->key_mask = head->mask[side];
         status = hashattn_npy_read_part(all->mask,
                                         (all->mask_of_each ? head->sequence * p->num_keys : 0) + position, n,
-                                        head->mask[turn]);
+                                        head->mask[side]);
     }
     return status;
 }

@@ -17,7 +17,7 @@ struct bench {
     hashattn_attention *attention;
     hashattn_stream *stream;
     float *rows[2][4]; /* two chunks used in turn: query, key, value, out */
-    unsigned turn;
+    unsigned chunks;   /* so far */
     bool absorbing;
     double absorb_seconds, read_seconds, cpu_seconds;
     size_t stream_bytes;
@@ -38,7 +38,7 @@ static void make_rows(float *to, uint64_t start, size_t count)
 static hashattn_status fetch(void *user, size_t position, hashattn_chunk *chunk)
 {
     struct bench *b = user;
-    float *const *rows = b->rows[b->turn++ % 2];
+    float *const *rows = b->rows[b->chunks++ % 2];
     hashattn_array *const arrays[] = {&chunk->query, &chunk->key, &chunk->value, &chunk->out};
     size_t left = b->seq_len - position, width = b->heads * b->head_dim;
     chunk->rows = left < b->chunk_rows ? left : b->chunk_rows;

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from .training import resume as resume
     from .training import train as train
 
-_HOMES = {
+_NAMES = {
     "context": ("Context", "Description"),
     "errors": ("Error", "InvalidError", "InvalidTypeError", "RefusedError", "FailedError", "BadFileError",
                "NoDiskError", "OutOfMemoryError", "Interrupted"),
@@ -69,9 +69,9 @@ _HOMES = {
     "tokenizer": ("Encoding", "Tokenizer"),
     "training": ("Prepared", "generate", "prepare", "resume", "train"),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted(_HOME_OF)
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
@@ -80,8 +80,8 @@ def __getattr__(name: str) -> Any:
 
         with Context(threads=1) as context:
             value: Any = context.describe().version
-    elif name in _HOME_OF:
-        value = getattr(importlib.import_module("." + _HOME_OF[name], __name__), name)
+    elif name in _MODULE_OF:
+        value = getattr(importlib.import_module("." + _MODULE_OF[name], __name__), name)
     else:
         raise AttributeError(f"module 'hashattn' has no attribute '{name}'")
     globals()[name] = value

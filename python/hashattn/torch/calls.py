@@ -150,15 +150,15 @@ def _place() -> _Place:
     return place
 
 
-class _Kept(NamedTuple):
+class _Cached(NamedTuple):
     attention: Attention
     learns: bool
 
 
 @functools.lru_cache(maxsize=64)
-def _kept(context: Context, mechanism: str, options: tuple[str, ...]) -> _Kept:
+def _cached(context: Context, mechanism: str, options: tuple[str, ...]) -> _Cached:
     attention = Attention(mechanism, context=context, **dict(zip(options[::2], options[1::2])))
-    return _Kept(attention, bool(attention.tensors(64, 64, 64)))
+    return _Cached(attention, bool(attention.tensors(64, 64, 64)))
 
 
 def _set_params(attention: Attention, handle: ObjectHandle, call: Call, params: Tensor) -> None:
@@ -205,12 +205,12 @@ def opened(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_count
            causal: bool, mechanism: str, options: list[str]) -> Iterator[Opened]:
     """The mechanism, ready; learned tensors are drawn from the call's seed if not given."""
     place = _place()
-    kept = _kept(place.context, mechanism, tuple(options))
+    cached = _cached(place.context, mechanism, tuple(options))
     call = call_of(q, k, v, key_mask, query_counts, key_counts, max_len, padded, seed, causal)
-    if kept.learns and params is None:  # one that was kept may have those given in an earlier call
-        kept = _kept.__wrapped__(place.context, mechanism, tuple(options))
-    with kept.attention._use() as handle:
+    if cached.learns and params is None:  # one that was kept may have those given in an earlier call
+        cached = _cached.__wrapped__(place.context, mechanism, tuple(options))
+    with cached.attention._use() as handle:
         if params is not None:
-            _set_params(kept.attention, handle, call, params)
+            _set_params(cached.attention, handle, call, params)
         sizes = Attention._sizes_of_blocks(handle, call)  # refuses sizes that overflow, before anything is allocated
         yield Opened(handle, place, call, sizes)
