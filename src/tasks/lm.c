@@ -241,42 +241,22 @@ const struct task task_lm = {
     .summary = "predict the next byte, word or token of a text (train.txt, or WikiText's files)",
     .options = rows,
     .options_size = sizeof(struct lm_options),
-    .preset = {.steps = 2000,
-               .batch = 16,
-               .eval_every = 200,
-               .warmup = 100,
-               .learning_rate = 2e-3,
-               .layers = 4,
-               .dim = 128,
-               .heads = 4,
-               .ffn = 512,
-               .pooling = "mean",
-               .causal = true,
-               .attention = YOSO_BITS(6)},
+    .preset = {ENCODER(4, 128, 4, 512), .steps = 2000, .batch = 16, .eval_every = 200, .warmup = 100,
+               .learning_rate = 2e-3, .pooling = "mean", .causal = true, .attention = YOSO_BITS(6)},
     /* The released language model of LHA (Sun et al. 2022, section 4.1, row (d) of table 1) and its settings
        for WikiText-103. Neither the paper nor the code gives clipping and weight decay. Released buckets are
        N / 384, local keys 3 x 128. */
-    .presets = (const struct task_preset[]){{.name = "lha-lm",
-                                             .steps = 20000,
-                                             .batch = 32,
-                                             .eval_every = 1000,
-                                             .warmup = 2000,
-                                             .learning_rate = 3.5e-4,
-                                             .layers = 16,
-                                             .dim = 410,
-                                             .heads = 10,
-                                             .ffn = 2100,
-                                             .pooling = "mean",
-                                             .causal = true,
-                                             .plan = "local,lha",
-                                             .attention = "local.relative=true local.block_size=128 "
-                                                          "lha.num_buckets=4 " YOSO_BITS(6),
-                                             .model = "activation=relu attention_biases=false norm=post "
-                                                      "norm_epsilon=1e-6 positions=layered dropout=0.2 "
-                                                      "initial_std=0.02",
-                                             .training = "schedule=cosine",
-                                             .task = "vocabulary=words max_words=1048575 seq_len=1536"},
-                                            {.name = NULL}},
+    .presets =
+        (const struct task_preset[]){
+            {ENCODER(16, 410, 10, 2100), .name = "lha-lm", .steps = 20000, .batch = 32, .eval_every = 1000,
+             .warmup = 2000, .learning_rate = 3.5e-4, .pooling = "mean", .causal = true, .plan = "local,lha",
+             .attention = "local.relative=true local.block_size=128 "
+                          "lha.num_buckets=4 " YOSO_BITS(6),
+             .model = "activation=relu attention_biases=false norm=post "
+                      "norm_epsilon=1e-6 positions=layered dropout=0.2 "
+                      "initial_std=0.02",
+             .training = "schedule=cosine", .task = "vocabulary=words max_words=1048575 seq_len=1536"},
+            {.name = NULL}},
     .facts = facts,
     .load = load,
 };

@@ -161,7 +161,9 @@ struct task_preset {
 #define LRA_SMALL_MODEL "dropout=0"
 
 /* What presets share, as fields of struct task_preset; a task adds its own. */
-#define SMALL_ENCODER .layers = 2, .dim = 64, .heads = 2, .ffn = 128
+#define ENCODER(of_layers, of_dim, of_heads, of_ffn)                                                         \
+    .layers = (of_layers), .dim = (of_dim), .heads = (of_heads), .ffn = (of_ffn)
+#define SMALL_ENCODER ENCODER(2, 64, 2, 128)
 #define LRA_PRESET                                                                                           \
     .name = "lra", .learning_rate = 1e-4, SMALL_ENCODER, .pooling = "mean-padded", .model = LRA_MODEL,       \
     .training = LRA_TRAINING

@@ -64,18 +64,10 @@ const struct task task_text = {
     .summary = "classify your own documents (train.jsonl, .tsv, .csv or a directory)",
     .options = rows,
     .options_size = sizeof(struct text_options),
-    .preset = {.steps = 1000, /* tuned on the reviews of IMDb: docs/answers/language.md */
-               .batch = 32,
-               .eval_every = 100,
-               .warmup = 100,
-               .learning_rate = 3e-3,
-               .layers = 1,
-               .dim = 64,
-               .heads = 2,
-               .ffn = 128,
-               .pooling = "mean",
-               .attention = YOSO_BITS(5),
-               .model = "conv_window=3 dropout=0.3",
+    .preset = {ENCODER(1, 64, 2, 128),
+               .steps = 1000, /* tuned on the reviews of IMDb: docs/answers/language.md */
+               .batch = 32, .eval_every = 100, .warmup = 100, .learning_rate = 3e-3, .pooling = "mean",
+               .attention = YOSO_BITS(5), .model = "conv_window=3 dropout=0.3",
                .training = "weight_decay=0.1 beta2=0.98 epsilon=1e-5"},
     .presets =
         (const struct task_preset[]){{LRA_PRESET, .steps = 20000, .batch = 32, .eval_every = 500,
