@@ -28,4 +28,9 @@ void squares_count(const struct objective_pass *pass, double *sums);
 size_t squares_outputs(const void *self);
 void squares_predict(const struct objective_pass *pass, float *outputs);
 
+/* What these objectives have in common in their struct objective. */
+#define SQUARES_OF_EXAMPLES                                                                                  \
+    .place = TARGET_EXAMPLE, .type = TARGET_FLOATS, .sums = squares_sums, .metrics = squares_metrics,        \
+    .count = squares_count, .outputs = squares_outputs, .predict = squares_predict
+
 #endif
