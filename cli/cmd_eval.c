@@ -6,6 +6,7 @@
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/metrics_out.h"
 #include "cli/shared/pictures/forecast_picture.h"
+#include "cli/shared/tool/run_open.h"
 #include "cli/shared/tool/tool.h"
 
 /* Rows are labels, columns what they were taken for. */
@@ -156,7 +157,7 @@ static int evaluate_both(const struct common *common, hashattn_context *context,
 {
     hashattn_comparison found = {.struct_size = sizeof found};
     hashattn_model *other = NULL;
-    hashattn_status status = tool_open_run(context, wanted->against, &other);
+    hashattn_status status = run_open(context, wanted->against, &other);
     if (status == HASHATTN_OK)
         status = hashattn_model_compare(model, other, wanted->data, wanted->split, seed, &found);
     if (status == HASHATTN_OK)
@@ -171,7 +172,7 @@ static int load_and_evaluate(const struct options *options, hashattn_context *co
     const struct common *common = &options->common;
     hashattn_model *model;
     hashattn_model_info info = {.struct_size = sizeof info};
-    hashattn_status status = tool_open_run(context, wanted->run, &model);
+    hashattn_status status = run_open(context, wanted->run, &model);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
         status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
     if (status != HASHATTN_OK) {

@@ -7,6 +7,7 @@
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/forecast_out.h"
 #include "cli/shared/output/json_out.h"
+#include "cli/shared/tool/run_open.h"
 #include "cli/shared/tool/tool.h"
 
 struct predict {
@@ -77,7 +78,7 @@ static int predict_table(const struct options *options, hashattn_context *contex
 
 static int predict_file(const struct options *options, hashattn_context *context, struct predict *predict)
 {
-    hashattn_status status = tool_open_run(context, options->operands[0], &predict->model);
+    hashattn_status status = run_open(context, options->operands[0], &predict->model);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
         status = hashattn_model_set(predict->model, options->settings[i].name, options->settings[i].text);
     if (status != HASHATTN_OK)

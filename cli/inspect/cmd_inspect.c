@@ -6,6 +6,7 @@
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/tool/outputs.h"
+#include "cli/shared/tool/run_open.h"
 #include "cli/shared/tool/tool.h"
 
 /* Sums over the heads of a layer, or of all layers. */
@@ -195,7 +196,7 @@ static int inspect(const struct options *options, hashattn_context *context,
     hashattn_attention *probe = NULL;
     struct inspected inspected = {0};
     hashattn_model_info info = {.struct_size = sizeof info};
-    hashattn_status status = tool_open_run(context, options->operands[0], &model);
+    hashattn_status status = run_open(context, options->operands[0], &model);
     if (status == HASHATTN_OK)
         status = set_options(options, context, request, model, &probe);
     if (status == HASHATTN_OK) {

@@ -6,6 +6,7 @@
 
 #include "cli/shared/pictures/plot.h"
 #include "cli/shared/tool/outputs.h"
+#include "cli/shared/tool/run_open.h"
 #include "cli/shared/tool/tool.h"
 
 enum { MOST_POINTS = 800, HORIZONS_READ = 3, TRUTH_LOOK = 7, FORECAST_LOOK = 1 };
@@ -91,7 +92,7 @@ int forecast_picture_of_run(hashattn_context *context, const char *run, const ch
     hashattn_model *model = NULL;
     hashattn_model_info info = {.struct_size = sizeof info};
     struct forecast_picture picture = {.text = NULL};
-    hashattn_status status = tool_open_run(context, run, &model);
+    hashattn_status status = run_open(context, run, &model);
     if (status == HASHATTN_OK) {
         hashattn_model_describe(model, &info);
         status = hashattn_model_forecast(model, NULL, "valid", info.seed, forecast_picture_keep, &picture);

@@ -79,19 +79,3 @@ void tool_close(hashattn_context *context)
     hashattn_context_free(context);
     ranks_close();
 }
-
-hashattn_status tool_open_run(hashattn_context *context, const char *run, hashattn_model **model)
-{
-    hashattn_model_info info = {.struct_size = sizeof info};
-    int rank, ranks;
-    hashattn_status status = hashattn_model_load(context, run, model);
-    if (status != HASHATTN_OK)
-        return status;
-    hashattn_model_describe(*model, &info);
-    ranks_place(&rank, &ranks);
-    if (info.last_step >= 0 && rank == 0)
-        fprintf(stderr,
-                "hashattn: %s has no best model yet; these are its last parameters, of training step %lld\n",
-                run, (long long)info.last_step);
-    return HASHATTN_OK;
-}

@@ -1,4 +1,4 @@
-/* What all commands share: messages of errors, the context, and opening a run.
+/* What all commands share: messages of errors, and the context.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_TOOL_H
 #define CLI_TOOL_H
@@ -33,9 +33,5 @@ struct common {
    Returns EXIT_GOOD or the exit code of the reported error. */
 int tool_open(const struct common *common, hashattn_context **context);
 void tool_close(hashattn_context *context); /* NULL is allowed */
-
-/* As hashattn_model_load. Says on standard error if the run has no best model yet, so that its last
-   parameters are used. */
-hashattn_status tool_open_run(hashattn_context *context, const char *run, hashattn_model **model);
 
 #endif
