@@ -71,7 +71,7 @@ static size_t best_of(const float *logits, size_t classes, double *sum)
     return best;
 }
 
-/* The sums of id_sums, and the weights of the targets by what was predicted for them; of two classes. */
+/* The sums of id_sums and, of two classes, the weights of the targets by predicted class. */
 enum { TRUE_POSITIVES = ID_COUNT + 1, FALSE_POSITIVES, FALSE_NEGATIVES };
 static const char *const sums_named[] = {
     "loss", "correct", "count", "true_positives", "false_positives", "false_negatives", NULL};

@@ -1,5 +1,5 @@
-/* What objectives share that predict floats per example with the squared error as their loss: the loss of an
-   example is the mean over its floats.
+/* Shared by the objectives that predict floats per example with the squared error as their loss: the loss of
+   an example is the mean over its floats.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef OBJECTIVES_SQUARES_H
 #define OBJECTIVES_SQUARES_H
