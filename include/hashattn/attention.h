@@ -280,9 +280,9 @@ struct hashattn_problem {
     /* 0: the sequences are here. Otherwise the ranks of the context's communicator share each sequence, of
        this many rows, and the arrays hold only the span of this rank (hashattn_shared_rows), in equal
        lengths: num_queries = num_keys = its rows. Calls are collective: all ranks make them in the same
-       order, and a failure of one is one of all. Each rank needs memory for its span only. For yoso, lha,
-       softmax and local; none needs no other rank. INVALID: offsets, a key mask, BF16, or numbers so large
-       that float32 could overflow. */
+       order, and if one fails, all fail. Each rank needs memory for its span only. For yoso, lha, softmax and
+       local; none needs no other rank. INVALID: offsets, a key mask, BF16, or numbers so large that float32
+       could overflow. */
     size_t total_rows;
 };
 
@@ -298,9 +298,9 @@ HASHATTN_INLINE void hashattn_problem_default(hashattn_problem *problem)
 }
 
 /* Bytes of the two blocks that forward and backward use. `saved` holds what backward needs from forward,
-   behind 64 bytes that tell by which forward; 0 bytes if the mechanism saves nothing. `scratch` need not be
-   kept between calls. Draws no learned parameters. Neither holds an (n_q, n_k) array. INVALID: a number is
-   out of range. REFUSED: the mechanism cannot do this, with the reason. NO_MEMORY: the sizes overflow. */
+   behind 64 bytes that identify that call; 0 bytes if the mechanism saves nothing. `scratch` need not be kept
+   between calls. Draws no learned parameters. Neither holds an (n_q, n_k) array. INVALID: a number is out of
+   range. REFUSED: the mechanism cannot do this, with the reason. NO_MEMORY: the sizes overflow. */
 HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attention,
                                                       const hashattn_problem *problem, size_t *saved_bytes,
                                                       size_t *scratch_bytes);

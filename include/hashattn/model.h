@@ -51,8 +51,8 @@ typedef struct hashattn_evaluation {
     double seconds, tokens_per_second;
     /* Tokens given to the model, with a decoder to both stacks; targets that are not in the vocabulary. */
     size_t tokens, num_unknown;
-    /* For a classifier of at most 32 classes: how many examples of each class (row) were taken for each class
-       (column), (num_confused, num_confused). num_confused 0: none. Valid as long as the metrics. */
+    /* For a classifier of at most 32 classes: the examples of each class (row) by predicted class (column),
+       (num_confused, num_confused). num_confused 0: none. Valid as long as the metrics. */
     const size_t *confusion;
     size_t num_confused;
 } hashattn_evaluation;

@@ -39,7 +39,7 @@ HASHATTN_API const char *hashattn_status_name(hashattn_status status);
 HASHATTN_API const char *hashattn_status_text(hashattn_status status);
 /* Makes a text safe to print as one line, in place: control characters, line separators, marks that turn the
    direction of text and bytes that are not UTF-8 become '?'; a character of which a limit cut the end is
-   dropped. The messages of the library are like that. */
+   dropped. The library does this to its messages. */
 HASHATTN_API void hashattn_message_clean(char *text);
 /* The tool's exit code for this status: 0, 1, 2, 3, 4 or 130. */
 HASHATTN_API int hashattn_status_exit_code(hashattn_status status);
