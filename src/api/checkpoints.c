@@ -127,8 +127,8 @@ static hashattn_status prepare(struct hashattn_pretrained *pretrained)
         return HASHATTN_OK;
     TRY(memory_new(&context->host, pretrained_packed_floats(params), sizeof(float), "the weights", &packed));
     hashattn_status status =
-        pretrained_lay(&context->host, &pretrained->origin.files, params, context->kernels, context->pool,
-                       pretrained->seed, packed, &pretrained->values);
+        pretrained_pack(&context->host, &pretrained->origin.files, params, context->kernels, context->pool,
+                        pretrained->seed, packed, &pretrained->values);
     if (status == HASHATTN_OK) {
         pretrained->packed = packed;
     } else {

@@ -44,8 +44,8 @@ static void lay_slab(const struct kernels *kernels, enum precision precision, fl
         memcpy(panel + depth * PANEL, rows, deep * PANEL * sizeof *rows);
 }
 
-void weights_lay(const struct kernels *kernels, enum precision precision, float *weights, const float *b,
-                 size_t ld_b, bool transpose_b, size_t k, size_t n)
+void weights_pack(const struct kernels *kernels, enum precision precision, float *weights, const float *b,
+                  size_t ld_b, bool transpose_b, size_t k, size_t n)
 {
     float rows[BLOCK * PANEL]; /* (deep, PANEL) of op(B) */
     for (size_t column = 0; column < n; column += PANEL, weights += panel_size(precision, k)) {

@@ -23,8 +23,8 @@ extern const char *const precision_names[];
 size_t weights_size(enum precision precision, size_t k, size_t n);
 
 /* Packs op(B) (k, n); transpose_b: B is stored (n, k). */
-void weights_lay(const struct kernels *kernels, enum precision precision, float *weights, const float *b,
-                 size_t ld_b, bool transpose_b, size_t k, size_t n);
+void weights_pack(const struct kernels *kernels, enum precision precision, float *weights, const float *b,
+                  size_t ld_b, bool transpose_b, size_t k, size_t n);
 
 enum { WEIGHTS_PANEL = 64 }; /* columns per panel */
 /* Offset in floats of column `column`, a multiple of WEIGHTS_PANEL, in packed weights: a product of the
@@ -40,7 +40,7 @@ static inline size_t weights_left_width(size_t k)
 const void *weights_left(const struct kernels *kernels, enum precision precision, bf16 *halves,
                          const float *rows, size_t m, size_t k);
 
-/* C (m, n) = A B [+ bias in every row, if not NULL], with A from weights_left and B from weights_lay, both
+/* C (m, n) = A B [+ bias in every row, if not NULL], with A from weights_left and B from weights_pack, both
    for this precision. Safe to call from any thread; m, n, k may be 0. */
 void product_left(const struct kernels *kernels, enum precision precision, float *c, size_t ld_c,
                   const void *left, const float *weights, size_t m, size_t n, size_t k, const float *bias);

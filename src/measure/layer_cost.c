@@ -79,8 +79,8 @@ static double run_lay(struct layer *layer, const struct layer_blocks *blocks)
     const struct rows *rows = &layer->plan.rows;
     double start = clock_seconds();
     profile_begin(rows->profile);
-    layer->pass.values = params_lay(&layer->params, rows->kernels, rows->pool, blocks->values,
-                                    layer->plan.training, blocks->packed);
+    layer->pass.values = params_pack(&layer->params, rows->kernels, rows->pool, blocks->values,
+                                     layer->plan.training, blocks->packed);
     profile_lap(rows->profile, PROFILE_LAYING);
     return clock_seconds() - start;
 }

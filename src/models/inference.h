@@ -13,7 +13,7 @@ struct inference {
     const struct kernels *kernels;
     struct pool *pool;
     struct model *model;
-    const float *values; /* prepared, of params_lay or pretrained_lay */
+    const float *values; /* prepared, of params_pack or pretrained_pack */
     uint64_t seed;       /* of hashing: every sequence hashes with the same functions */
     struct profile *profile;
 };

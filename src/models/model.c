@@ -21,7 +21,7 @@ static hashattn_status find_own(struct host *host, struct model *model)
     return HASHATTN_OK;
 }
 
-static hashattn_status describe_goal(struct host *host, struct model *model,
+static hashattn_status describe_term(struct host *host, struct model *model,
                                      const struct model_objective *entry)
 {
     const struct model_config *config = &model->config;
@@ -40,12 +40,12 @@ static hashattn_status describe_goal(struct host *host, struct model *model,
                                           .embed = &model->encoder.trunk.input.embed};
     const char *why = objective->refuse(&facts);
     FAIL_IF(why != NULL, host, HASHATTN_INVALID, "model: %s: %s", objective->name, why);
-    struct goal *goal = &model->goals[model->num_goals];
-    TRY(memory_new_zeroed(host, 1, objective->size, "an objective", &goal->self));
-    goal->objective = objective;
-    goal->weight = entry->weight;
-    model->num_goals++;
-    return objective->describe(host, &model->params, &facts, goal->self);
+    struct loss_term *term = &model->terms[model->num_terms];
+    TRY(memory_new_zeroed(host, 1, objective->size, "an objective", &term->self));
+    term->objective = objective;
+    term->weight = entry->weight;
+    model->num_terms++;
+    return objective->describe(host, &model->params, &facts, term->self);
 }
 
 /* Bare objectives are not mixed with others, whose trunk they would not train. */
@@ -85,7 +85,7 @@ static hashattn_status describe(struct host *host, struct model *model)
     if (!model->bare)
         TRY(describe_stacks(host, model));
     for (size_t i = 0; i < config->num_objectives; i++)
-        TRY(describe_goal(host, model, &config->objectives[i]));
+        TRY(describe_term(host, model, &config->objectives[i]));
     return HASHATTN_OK;
 }
 
@@ -120,8 +120,8 @@ void model_free(struct host *host, struct model *model)
 {
     if (model == NULL)
         return;
-    for (size_t i = 0; i < model->num_goals; i++)
-        memory_free(host, model->goals[i].self);
+    for (size_t i = 0; i < model->num_terms; i++)
+        memory_free(host, model->terms[i].self);
     trunk_free(host, &model->decoder);
     encoder_stack_free(host, &model->encoder);
     params_free(host, &model->params);

@@ -82,7 +82,7 @@ size_t model_num_plans(const struct model_plan *plan);
 
 /* One pass over a batch. Plan, batch and values must stay until it is over. */
 struct model_pass;
-/* values: of params_lay. workspace: model_workspace_bytes, where the pass lives. */
+/* values: of params_pack. workspace: model_workspace_bytes, where the pass lives. */
 struct model_pass *model_open(const struct model_plan *plan, const struct model_batch *batch,
                               const float *values, void *workspace);
 

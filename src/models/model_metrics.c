@@ -13,7 +13,7 @@
 static void name_of(const struct model *model, const struct objective *objective, const char *own,
                     char name[METRIC_NAME])
 {
-    if (model->num_goals > 1)
+    if (model->num_terms > 1)
         snprintf(name, METRIC_NAME, "%.20s.%.24s", objective->name, own);
     else
         snprintf(name, METRIC_NAME, "%.47s", own);
@@ -23,14 +23,14 @@ static void name_of(const struct model *model, const struct objective *objective
 static const struct overall_metric *overall_of(const struct model *model, size_t index)
 {
     static const struct overall_metric none[] = {{.name = NULL}};
-    const struct overall_metric *overall = model->goals[index].objective->overall;
+    const struct overall_metric *overall = model->terms[index].objective->overall;
     return overall != NULL && index == model_predicting(model) ? overall : none;
 }
 
 /* True if the config names the metric that chooses the best model. */
 static bool is_chosen(const struct model *model)
 {
-    return model->num_goals > 0 && model->config.objectives[0].selects[0] != '\0';
+    return model->num_terms > 0 && model->config.objectives[0].selects[0] != '\0';
 }
 
 static void list_metric(struct model *model, size_t index, const char *name, struct model_metric metric)
@@ -42,16 +42,16 @@ static void list_metric(struct model *model, size_t index, const char *name, str
         metric.selects = 1;
     else if (chosen && metric.selects == 1)
         metric.selects = 0;
-    name_of(model, model->goals[index].objective, name, metric.name);
+    name_of(model, model->terms[index].objective, name, metric.name);
     model->metrics[model->num_metrics++] = metric;
 }
 
 static void list_all(struct model *model)
 {
-    for (size_t i = 0; i < model->num_goals; i++) {
-        const struct goal *goal = &model->goals[i];
-        for (const struct metric *m = goal->objective->metrics; m->name != NULL; m++)
-            if (!isnan(m->value(goal->self, NULL)))
+    for (size_t i = 0; i < model->num_terms; i++) {
+        const struct loss_term *term = &model->terms[i];
+        for (const struct metric *m = term->objective->metrics; m->name != NULL; m++)
+            if (!isnan(m->value(term->self, NULL)))
                 list_metric(
                     model, i, m->name,
                     (struct model_metric){.more_is_better = m->more_is_better, .selects = m->selects});
@@ -73,7 +73,7 @@ static hashattn_status check_chosen(struct host *host, const struct model *model
             return HASHATTN_OK;
     FAIL_IF(is_chosen(model), host, HASHATTN_INVALID,
             "model: %s has no metric '%.60s' that could choose the best model",
-            model->goals[0].objective->name, model->config.objectives[0].selects);
+            model->terms[0].objective->name, model->config.objectives[0].selects);
     return HASHATTN_OK;
 }
 
@@ -99,15 +99,15 @@ const struct model_metric *model_metric(const struct model *model, size_t index)
 size_t model_num_sums(const struct model *model)
 {
     size_t count = 2 * model->num_own;
-    for (size_t i = 0; i < model->num_goals; i++)
-        count += objective_sums(model->goals[i].objective);
+    for (size_t i = 0; i < model->num_terms; i++)
+        count += objective_sums(model->terms[i].objective);
     return count;
 }
 
 void model_sum_name(const struct model *model, size_t index, char name[METRIC_NAME])
 {
-    for (size_t i = 0; i < model->num_goals; i++) {
-        const struct objective *objective = model->goals[i].objective;
+    for (size_t i = 0; i < model->num_terms; i++) {
+        const struct objective *objective = model->terms[i].objective;
         size_t count = objective_sums(objective);
         if (index < count) {
             name_of(model, objective, objective->sums[index], name);
@@ -122,14 +122,14 @@ void model_sum_name(const struct model *model, size_t index, char name[METRIC_NA
 
 void model_metrics(const struct model *model, const double *sums, double *values)
 {
-    for (size_t i = 0; i < model->num_goals; i++) {
-        const struct goal *goal = &model->goals[i];
-        for (const struct metric *m = goal->objective->metrics; m->name != NULL; m++)
-            if (!isnan(m->value(goal->self, NULL)))
-                *values++ = m->value(goal->self, sums);
+    for (size_t i = 0; i < model->num_terms; i++) {
+        const struct loss_term *term = &model->terms[i];
+        for (const struct metric *m = term->objective->metrics; m->name != NULL; m++)
+            if (!isnan(m->value(term->self, NULL)))
+                *values++ = m->value(term->self, sums);
         for (const struct overall_metric *m = overall_of(model, i); m->name != NULL; m++)
             *values++ = NAN;
-        sums += objective_sums(goal->objective);
+        sums += objective_sums(term->objective);
     }
     for (size_t i = 0; i < model->num_own; i++)
         *values++ = sums[2 * i + 1] == 0 ? NAN : sums[2 * i] / sums[2 * i + 1];
@@ -147,13 +147,13 @@ hashattn_status model_overall(struct host *host, const struct model *model, cons
                               const float *outputs, size_t n, double *values)
 {
     size_t index = model_predicting(model), at = 0;
-    if (index == model->num_goals)
+    if (index == model->num_terms)
         return HASHATTN_OK;
     const struct overall_metric *m = overall_of(model, index);
     for (; m->name != NULL; m++, at++) {
         while (!model->metrics[at].overall)
             at++;
-        TRY(m->value(host, model->goals[index].self, &targets[index], outputs, n, &values[at]));
+        TRY(m->value(host, model->terms[index].self, &targets[index], outputs, n, &values[at]));
     }
     return HASHATTN_OK;
 }
@@ -172,10 +172,10 @@ bool model_is_better(const struct model *model, const double *values, const doub
 
 /* ---- baselines ---------------------------------------------------------------------------------------- */
 
-/* The next goal from `index` on that has a baseline; num_goals if there is none. */
+/* The next term from `index` on that has a baseline; num_terms if there is none. */
 static size_t next_baseline(const struct model *model, size_t index)
 {
-    while (index < model->num_goals && model->goals[index].objective->baseline == NULL)
+    while (index < model->num_terms && model->terms[index].objective->baseline == NULL)
         index++;
     return index;
 }
@@ -183,7 +183,7 @@ static size_t next_baseline(const struct model *model, size_t index)
 size_t model_num_baselines(const struct model *model)
 {
     size_t count = 0;
-    for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1))
+    for (size_t i = next_baseline(model, 0); i < model->num_terms; i = next_baseline(model, i + 1))
         count++;
     return count;
 }
@@ -193,19 +193,19 @@ void model_baseline_name(const struct model *model, size_t index, char name[METR
     size_t i = next_baseline(model, 0);
     while (index-- > 0)
         i = next_baseline(model, i + 1);
-    name_of(model, model->goals[i].objective, model->goals[i].objective->baseline, name);
+    name_of(model, model->terms[i].objective, model->terms[i].objective->baseline, name);
 }
 
-/* The part of goal i in the block that starts at `counts`, and what follows it. */
+/* The part of term i in the block that starts at `counts`, and what follows it. */
 static void *counts_of(const struct model *model, size_t i, struct arena *arena)
 {
-    return arena_take(arena, model->goals[i].objective->baseline_size(model->goals[i].self), 1);
+    return arena_take(arena, model->terms[i].objective->baseline_size(model->terms[i].self), 1);
 }
 
 size_t model_baselines_size(const struct model *model)
 {
     struct arena arena = arena_on(NULL);
-    for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1))
+    for (size_t i = next_baseline(model, 0); i < model->num_terms; i = next_baseline(model, i + 1))
         counts_of(model, i, &arena);
     return arena.used;
 }
@@ -215,9 +215,9 @@ void model_baseline_count(const struct model *model, const struct model_batch *b
     struct arena arena = arena_on(counts);
     struct rows rows =
         rows_of(batch->kernels, batch->pool, batch->num_sequences, batch->offsets, batch->sample_ids);
-    for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1)) {
-        const struct objective *objective = model->goals[i].objective;
-        objective->baseline_count(model->goals[i].self, &batch->targets[i],
+    for (size_t i = next_baseline(model, 0); i < model->num_terms; i = next_baseline(model, i + 1)) {
+        const struct objective *objective = model->terms[i].objective;
+        objective->baseline_count(model->terms[i].self, &batch->targets[i],
                                   objective_targets(objective, &rows, model->config.pairs),
                                   counts_of(model, i, &arena));
     }
@@ -226,7 +226,7 @@ void model_baseline_count(const struct model *model, const struct model_batch *b
 void model_baselines(const struct model *model, const void *counts, double *values)
 {
     struct arena arena = arena_on((void *)(uintptr_t)counts); /* only read */
-    for (size_t i = next_baseline(model, 0); i < model->num_goals; i = next_baseline(model, i + 1))
+    for (size_t i = next_baseline(model, 0); i < model->num_terms; i = next_baseline(model, i + 1))
         *values++ =
-            model->goals[i].objective->baseline_value(model->goals[i].self, counts_of(model, i, &arena));
+            model->terms[i].objective->baseline_value(model->terms[i].self, counts_of(model, i, &arena));
 }

@@ -7,8 +7,8 @@
 #include "models/model.h"
 #include "models/stacks/encoder_stack.h"
 
-/* An entry of the list of objectives, with its parameters described. */
-struct goal {
+/* A term of the training loss: an entry of the list of objectives, with its parameters described. */
+struct loss_term {
     const struct objective *objective;
     void *self;
     double weight;
@@ -20,8 +20,8 @@ struct model {
     bool bare; /* the objectives read the input itself; then the encoder is empty */
     struct encoder_stack encoder;
     struct trunk decoder; /* 0 layers: none */
-    size_t num_goals, num_own, num_metrics;
-    struct goal goals[MODEL_OBJECTIVES];
+    size_t num_terms, num_own, num_metrics;
+    struct loss_term terms[MODEL_OBJECTIVES];
     struct {
         const struct mechanism *mechanism;
         double share; /* of its loss in the training loss */
@@ -58,11 +58,11 @@ struct model_pass {
 /* Names the metrics. Fails if the config chooses the best model by one that does not exist. */
 hashattn_status model_list_metrics(struct host *host, struct model *model);
 
-/* The objective whose outputs are the predictions; num_goals: none. */
+/* The objective whose outputs are the predictions; num_terms: none. */
 static inline size_t model_predicting(const struct model *model)
 {
     size_t i = 0;
-    while (i < model->num_goals && model->goals[i].objective->outputs == NULL)
+    while (i < model->num_terms && model->terms[i].objective->outputs == NULL)
         i++;
     return i;
 }

@@ -5,7 +5,7 @@
 #include "models/model_parts.h"
 
 /* The rows that the objectives read, after a forward. */
-static const float *goal_rows(const struct model_pass *pass)
+static const float *objective_rows(const struct model_pass *pass)
 {
     return pass->model->bare            ? pass->batch->input.floats
            : model_decodes(pass->model) ? trunk_rows(&pass->decoder)
@@ -17,16 +17,16 @@ static size_t examples_of(const struct model_pass *pass)
     return pass->batch->num_sequences / (pass->model->config.pairs ? 2 : 1);
 }
 
-/* The sum of the weights of a goal's targets, over the step or this batch. Never 0, because it is a
+/* The sum of the weights of a term's targets, over the step or this batch. Never 0, because it is a
    divisor. */
 static double count_of(const struct model_pass *pass, size_t index)
 {
     const struct model_batch *batch = pass->batch;
-    const struct goal *goal = &pass->model->goals[index];
+    const struct loss_term *term = &pass->model->terms[index];
     if (batch->targets == NULL)
         return 1;
     const float *weights = batch->targets[index].weights;
-    size_t n = objective_targets(goal->objective, &pass->rows, pass->model->config.pairs);
+    size_t n = objective_targets(term->objective, &pass->rows, pass->model->config.pairs);
     double count = weights == NULL ? (double)n : 0;
     for (size_t i = 0; weights != NULL && i < n; i++)
         count += (double)weights[i];
@@ -35,16 +35,16 @@ static double count_of(const struct model_pass *pass, size_t index)
     return count > 0 ? count : 1;
 }
 
-static struct objective_pass goal_pass(const struct model_pass *pass, size_t index, const float *x)
+static struct objective_pass term_pass(const struct model_pass *pass, size_t index, const float *x)
 {
     return (struct objective_pass){
-        .self = pass->model->goals[index].self,
+        .self = pass->model->terms[index].self,
         .rows = &pass->rows,
         .values = pass->values,
         .targets = pass->batch->targets == NULL ? NULL : &pass->batch->targets[index],
         .x = x,
         .training = pass->batch->training,
-        .weight = (1 - pass->model->own_share) * pass->model->goals[index].weight,
+        .weight = (1 - pass->model->own_share) * pass->model->terms[index].weight,
         .count = count_of(pass, index),
         .memory = pass->memory[index],
     };
@@ -94,12 +94,12 @@ double model_forward(struct model_pass *pass)
         encoder_stack_forward(&pass->encoder, own, batch->targets == NULL ? 0 : model->num_own);
     if (model_decodes(model))
         trunk_forward(&pass->decoder, own, batch->targets == NULL ? 0 : model->num_own);
-    const float *x = goal_rows(pass);
+    const float *x = objective_rows(pass);
     double loss = 0;
-    for (size_t i = 0; i < model->num_goals; i++) {
-        struct objective_pass goal = goal_pass(pass, i, x);
-        double found = goal.weight * (model->goals[i].objective->forward(&goal) / goal.count);
-        loss += counts_here(pass, model->goals[i].objective) ? found : 0;
+    for (size_t i = 0; i < model->num_terms; i++) {
+        struct objective_pass term = term_pass(pass, i, x);
+        double found = term.weight * (model->terms[i].objective->forward(&term) / term.count);
+        loss += counts_here(pass, model->terms[i].objective) ? found : 0;
     }
     for (size_t i = 0; i < model->num_own && batch->targets != NULL; i++) {
         pass->own_sums[i] = own[i].sum;
@@ -114,15 +114,15 @@ void model_backward(struct model_pass *pass, float *gradients, const struct back
     const struct model *model = pass->model;
     const struct model_batch *batch = pass->batch;
     struct own_loss own[PLAN_MECHANISMS];
-    assert(batch->training && batch->targets != NULL && model->num_goals > 0);
+    assert(batch->training && batch->targets != NULL && model->num_terms > 0);
     fill_own(pass, own);
-    const float *x = goal_rows(pass);
+    const float *x = objective_rows(pass);
     float *dx = model->bare            ? NULL
                 : model_decodes(model) ? trunk_gradient(&pass->decoder)
                                        : encoder_stack_gradient(&pass->encoder);
-    for (size_t i = 0; i < model->num_goals; i++) {
-        struct objective_pass goal = goal_pass(pass, i, x);
-        model->goals[i].objective->backward(&goal, (struct slice){gradients, 0}, dx, i > 0);
+    for (size_t i = 0; i < model->num_terms; i++) {
+        struct objective_pass term = term_pass(pass, i, x);
+        model->terms[i].objective->backward(&term, (struct slice){gradients, 0}, dx, i > 0);
     }
     profile_lap(batch->profile, PROFILE_HEAD);
     if (model_decodes(model))
@@ -134,13 +134,13 @@ void model_backward(struct model_pass *pass, float *gradients, const struct back
 void model_count(const struct model_pass *pass, double *sums)
 {
     const struct model *model = pass->model;
-    const float *x = goal_rows(pass);
+    const float *x = objective_rows(pass);
     assert(pass->batch->targets != NULL);
-    for (size_t i = 0; i < model->num_goals; i++) {
-        struct objective_pass goal = goal_pass(pass, i, x);
-        if (counts_here(pass, model->goals[i].objective))
-            model->goals[i].objective->count(&goal, sums);
-        sums += objective_sums(model->goals[i].objective);
+    for (size_t i = 0; i < model->num_terms; i++) {
+        struct objective_pass term = term_pass(pass, i, x);
+        if (counts_here(pass, model->terms[i].objective))
+            model->terms[i].objective->count(&term, sums);
+        sums += objective_sums(model->terms[i].objective);
     }
     for (size_t i = 0; pass->batch->training && i < model->num_own; i++) {
         size_t heads = own_heads(model, model->own[i].mechanism);
@@ -154,21 +154,21 @@ void model_count(const struct model_pass *pass, double *sums)
 size_t model_outputs(const struct model *model)
 {
     size_t i = model_predicting(model);
-    return i == model->num_goals ? 0 : model->goals[i].objective->outputs(model->goals[i].self);
+    return i == model->num_terms ? 0 : model->terms[i].objective->outputs(model->terms[i].self);
 }
 
 void model_predict(const struct model_pass *pass, float *outputs)
 {
     size_t i = model_predicting(pass->model);
-    assert(i < pass->model->num_goals);
-    struct objective_pass goal = goal_pass(pass, i, goal_rows(pass));
-    pass->model->goals[i].objective->predict(&goal, outputs);
+    assert(i < pass->model->num_terms);
+    struct objective_pass term = term_pass(pass, i, objective_rows(pass));
+    pass->model->terms[i].objective->predict(&term, outputs);
 }
 
 size_t model_confused(const struct model *model)
 {
     size_t i = model_predicting(model), classes = model_outputs(model);
-    return classes > 0 && classes <= MODEL_CONFUSED && model->goals[i].objective->confuse != NULL ? classes
+    return classes > 0 && classes <= MODEL_CONFUSED && model->terms[i].objective->confuse != NULL ? classes
                                                                                                   : 0;
 }
 
@@ -176,22 +176,22 @@ void model_confuse(const struct model_pass *pass, size_t *counts)
 {
     size_t i = model_predicting(pass->model);
     assert(model_confused(pass->model) > 0 && pass->batch->targets != NULL);
-    struct objective_pass goal = goal_pass(pass, i, goal_rows(pass));
-    if (counts_here(pass, pass->model->goals[i].objective))
-        pass->model->goals[i].objective->confuse(&goal, counts);
+    struct objective_pass term = term_pass(pass, i, objective_rows(pass));
+    if (counts_here(pass, pass->model->terms[i].objective))
+        pass->model->terms[i].objective->confuse(&term, counts);
 }
 
 /* ---- rows and scores ---------------------------------------------------------------------------------- */
 
 const float *model_rows(const struct model_pass *pass)
 {
-    return goal_rows(pass);
+    return objective_rows(pass);
 }
 
 static size_t scoring(const struct model *model)
 {
     size_t i = 0;
-    while (i < model->num_goals && model->goals[i].objective->num_scores == NULL)
+    while (i < model->num_terms && model->terms[i].objective->num_scores == NULL)
         i++;
     return i;
 }
@@ -199,13 +199,13 @@ static size_t scoring(const struct model *model)
 size_t model_num_scores(const struct model *model)
 {
     size_t i = scoring(model);
-    return i == model->num_goals ? 0 : model->goals[i].objective->num_scores(model->goals[i].self);
+    return i == model->num_terms ? 0 : model->terms[i].objective->num_scores(model->terms[i].self);
 }
 
 void model_score_rows(const struct model_pass *pass, const size_t *places, size_t n, float *scores)
 {
     size_t i = scoring(pass->model);
-    assert(i < pass->model->num_goals);
-    struct objective_pass goal = goal_pass(pass, i, goal_rows(pass));
-    pass->model->goals[i].objective->score_rows(&goal, places, n, scores);
+    assert(i < pass->model->num_terms);
+    struct objective_pass term = term_pass(pass, i, objective_rows(pass));
+    pass->model->terms[i].objective->score_rows(&term, places, n, scores);
 }

@@ -69,9 +69,9 @@ static struct model_pass *open_pass(const struct model_plan *plan, const struct 
             opened.decoder.dencoded = batch->training ? encoder_stack_gradient(&opened.encoder) : NULL;
         }
     }
-    for (size_t i = 0; i < model->num_goals; i++) {
-        const struct goal *goal = &model->goals[i];
-        size_t size = goal->objective->memory_size(goal->self, &opened.rows, batch->training);
+    for (size_t i = 0; i < model->num_terms; i++) {
+        const struct loss_term *term = &model->terms[i];
+        size_t size = term->objective->memory_size(term->self, &opened.rows, batch->training);
         opened.memory[i] = arena_take(&arena, size, 1);
     }
     opened.own_sums = arena_take(&arena, model->num_own, sizeof(double));
@@ -84,11 +84,11 @@ static struct model_pass *open_pass(const struct model_plan *plan, const struct 
 static hashattn_status check_cut(struct host *host, const struct model *model,
                                  const struct model_batch *batch)
 {
-    for (size_t i = 0; i < model->num_goals && batch->cut != NULL; i++)
+    for (size_t i = 0; i < model->num_terms && batch->cut != NULL; i++)
         FAIL_IF(
-            model->goals[i].objective->whole, host, HASHATTN_REFUSED,
+            model->terms[i].objective->whole, host, HASHATTN_REFUSED,
             "the objective %s reads the rows of a sequence together: sequence_parallel must be 1, not %zu",
-            model->goals[i].objective->name, row_ranks_count(batch->cut->ranks));
+            model->terms[i].objective->name, row_ranks_count(batch->cut->ranks));
     return HASHATTN_OK;
 }
 

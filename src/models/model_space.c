@@ -41,12 +41,12 @@ void model_space_free(struct host *host, struct model_space *space)
 
 hashattn_status session_open(struct host *host, struct model *model, struct session *session)
 {
-    void *room;
+    void *block;
     *session = (struct session){.model = NULL};
     TRY(memory_new(host, params_packed_floats(model_params(model)), sizeof(float),
-                   "weights laid for products", &room));
+                   "weights packed for products", &block));
     session->model = model;
-    session->room = room;
+    session->packed = block;
     return HASHATTN_OK;
 }
 
@@ -54,12 +54,12 @@ void session_pack(struct session *session, const struct kernels *kernels, struct
                   const float *values, bool backward)
 {
     session->values =
-        params_lay(model_params(session->model), kernels, pool, values, backward, session->room);
+        params_pack(model_params(session->model), kernels, pool, values, backward, session->packed);
 }
 
 void session_close(struct host *host, struct session *session)
 {
     model_space_free(host, &session->space);
-    memory_free(host, session->room);
+    memory_free(host, session->packed);
     *session = (struct session){.model = NULL};
 }

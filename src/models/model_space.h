@@ -27,13 +27,13 @@ void model_space_free(struct host *host, struct model_space *space);
 /* A model that is ready for forward passes: its weights packed once, for any number of batches. */
 struct session {
     struct model *model; /* the caller's; NULL: the session is empty */
-    float *room;         /* params_packed_floats floats, or NULL */
-    const float *values; /* of params_lay, once they are packed */
+    float *packed;       /* params_packed_floats floats, or NULL */
+    const float *values; /* of params_pack, once they are packed */
     struct model_space space;
 };
-/* Allocates the room. The session is empty after a failure. */
+/* Allocates `packed`. The session is empty after a failure. */
 hashattn_status session_open(struct host *host, struct model *model, struct session *session);
-/* Packs parameters `values` as params_lay does; the ones before are gone. */
+/* Packs parameters `values` as params_pack does; the ones before are gone. */
 void session_pack(struct session *session, const struct kernels *kernels, struct pool *pool,
                   const float *values, bool backward);
 /* Empties the session. Does nothing to an empty one. */

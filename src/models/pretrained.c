@@ -275,7 +275,7 @@ hashattn_status pretrained_load(struct host *host, const struct pretrained *pret
 
 size_t pretrained_packed_floats(const struct params *params)
 {
-    return size_sum(params->laid, params->total);
+    return size_sum(params->packed_weights, params->total);
 }
 
 /* A row and its tensor. */
@@ -285,32 +285,32 @@ struct source {
     bool bad; /* a value is not finite */
 };
 
-struct laying {
+struct packing {
     const struct params *params;
     const struct kernels *kernels;
     struct source *sources; /* (num_rows) */
     float *values;
 };
 
-static void lay_source(const struct laying *l, size_t index, const float *floats)
+static void pack_source(const struct packing *l, size_t index, const float *floats)
 {
     struct source *source = &l->sources[index];
     source->bad = first_bad(floats, l->params->rows[index].count) < l->params->rows[index].count;
-    params_lay_row(l->params, l->kernels, index, floats, false, l->values);
+    params_pack_row(l->params, l->kernels, index, floats, false, l->values);
     file_map_release(&source->file->map, source->tensor->data, source->tensor->bytes);
 }
 
 static void lay_in_place(void *argument, size_t index, int worker)
 {
     (void)worker;
-    const struct laying *l = argument;
+    const struct packing *l = argument;
     const struct source *source = &l->sources[index];
     if (source->tensor != NULL && tensor_floats(source->tensor) != NULL)
-        lay_source(l, index, tensor_floats(source->tensor));
+        pack_source(l, index, tensor_floats(source->tensor));
 }
 
 /* Rows that are converted first, one after another, in a block of the largest. */
-static hashattn_status lay_converted(struct host *host, const struct laying *l)
+static hashattn_status pack_converted(struct host *host, const struct packing *l)
 {
     size_t largest = 0;
     void *block;
@@ -323,13 +323,13 @@ static hashattn_status lay_converted(struct host *host, const struct laying *l)
         if (tensor == NULL || tensor_floats(tensor) != NULL)
             continue;
         tensor_copy_floats(tensor, block);
-        lay_source(l, i, block);
+        pack_source(l, i, block);
     }
     memory_free(host, block);
     return HASHATTN_OK;
 }
 
-static hashattn_status fail_source(struct host *host, const struct laying *l, size_t index)
+static hashattn_status fail_source(struct host *host, const struct packing *l, size_t index)
 {
     const struct param *row = &l->params->rows[index];
     void *block;
@@ -340,11 +340,11 @@ static hashattn_status fail_source(struct host *host, const struct laying *l, si
     return status;
 }
 
-hashattn_status pretrained_lay(struct host *host, const struct pretrained *pretrained,
-                               const struct params *params, const struct kernels *kernels, struct pool *pool,
-                               uint64_t seed, float *room, const float **values)
+hashattn_status pretrained_pack(struct host *host, const struct pretrained *pretrained,
+                                const struct params *params, const struct kernels *kernels, struct pool *pool,
+                                uint64_t seed, float *packed, const float **values)
 {
-    struct laying l = {.params = params, .kernels = kernels, .values = room + params->laid};
+    struct packing l = {.params = params, .kernels = kernels, .values = packed + params->packed_weights};
     char theirs[THEIR_NAME];
     void *block;
     TRY(memory_new_zeroed(host, params->num_rows, sizeof *l.sources, "the list of tensors", &block));
@@ -356,7 +356,7 @@ hashattn_status pretrained_lay(struct host *host, const struct pretrained *pretr
             start_row(params, i, seed, l.values);
     }
     pool_run(pool, lay_in_place, &l, params->num_rows);
-    hashattn_status status = lay_converted(host, &l);
+    hashattn_status status = pack_converted(host, &l);
     for (size_t i = 0; status == HASHATTN_OK && i < params->num_rows; i++)
         if (l.sources[i].bad)
             status = fail_source(host, &l, i);

@@ -35,12 +35,12 @@ const struct tensor *pretrained_find(const struct pretrained *pretrained, const 
    from `seed`. BAD_FILE: a value is not finite. */
 hashattn_status pretrained_load(struct host *host, const struct pretrained *pretrained,
                                 const struct params *params, uint64_t seed, float *values);
-/* The same, prepared for forward passes as by params_lay, without a block of its own: weights are packed from
-   the mapped files into room (pretrained_packed_floats floats). *values is in room. */
+/* The same, prepared for forward passes as by params_pack, without a block of its own: weights are packed
+   from the mapped files into `packed` (pretrained_packed_floats floats). *values is in it. */
 size_t pretrained_packed_floats(const struct params *params);
-hashattn_status pretrained_lay(struct host *host, const struct pretrained *pretrained,
-                               const struct params *params, const struct kernels *kernels, struct pool *pool,
-                               uint64_t seed, float *room, const float **values);
+hashattn_status pretrained_pack(struct host *host, const struct pretrained *pretrained,
+                                const struct params *params, const struct kernels *kernels, struct pool *pool,
+                                uint64_t seed, float *packed, const float **values);
 
 /* Writes model.safetensors and, last of all, config.json to a directory, for a model of this config with
    these values: a directory that a kill left incomplete has no config.json, and is refused. Keys of the

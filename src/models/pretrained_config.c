@@ -265,10 +265,10 @@ struct obstacles {
 static void add_obstacle(struct obstacles *list, const char *name, const char *value, const char *needed)
 {
     char *end = list->text + list->used;
-    size_t room = sizeof list->text - list->used;
+    size_t left = sizeof list->text - list->used;
     int length =
-        snprintf(end, room, "%s%s is %.60s (%s is needed)", list->used > 0 ? ", " : "", name, value, needed);
-    list->used += size_min((size_t)length, room - 1);
+        snprintf(end, left, "%s%s is %.60s (%s is needed)", list->used > 0 ? ", " : "", name, value, needed);
+    list->used += size_min((size_t)length, left - 1);
 }
 
 static void need_option(struct obstacles *list, const struct option_row *rows, const void *values,

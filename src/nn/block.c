@@ -147,10 +147,10 @@ void block_enter(const struct block *block, const struct block_pass *pass, const
     self_attention_enter(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
                          a->value + at, rows, ROW_TILE, scratch->halves);
     if (block->attention.placed.columns > 0) {
-        float *places = scratch->narrow[1], *room = scratch->narrow[2];
+        float *places = scratch->narrow[1], *work = scratch->narrow[2];
         take_places(block, pass, places, first);
         self_attention_place(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
-                             places, ROW_TILE, room, scratch->halves);
+                             places, ROW_TILE, work, scratch->halves);
     }
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
@@ -168,10 +168,10 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
     self_attention_enter_backward(&block->attention, kernels, pass->values, gradients, drows, a->query + at,
                                   a->key + at, a->value + at, rows, ROW_TILE);
     if (block->attention.placed.columns > 0) { /* narrow[0], the rows, is not needed any more */
-        float *places = scratch->narrow[2], *room = scratch->narrow[0];
+        float *places = scratch->narrow[2], *work = scratch->narrow[0];
         take_places(block, pass, places, first);
         self_attention_place_backward(&block->attention, kernels, pass->values, gradients, a->query + at,
-                                      a->key + at, places, ROW_TILE, room);
+                                      a->key + at, places, ROW_TILE, work);
     }
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
     if (block->norm == BLOCK_POST_NORM)

@@ -58,7 +58,7 @@ struct space {
     size_t bytes;
 };
 
-static struct space lay(const struct convolution *conv, const struct rows *rows, void *block)
+static struct space space_on(const struct convolution *conv, const struct rows *rows, void *block)
 {
     struct arena arena = arena_on(block);
     size_t filters = size_product(conv->heads, conv->taps), dim = conv->heads * conv->head_dim;
@@ -72,13 +72,13 @@ static struct space lay(const struct convolution *conv, const struct rows *rows,
 
 size_t convolution_scratch_size(const struct convolution *convolution, const struct rows *rows)
 {
-    return lay(convolution, rows, NULL).bytes;
+    return space_on(convolution, rows, NULL).bytes;
 }
 
 void convolution_forward(const struct convolution *convolution, const struct rows *rows, const float *values,
                          float *y, const float *base, const float *x, void *scratch)
 {
-    const struct space space = lay(convolution, rows, scratch);
+    const struct space space = space_on(convolution, rows, scratch);
     struct sweep sweep = {
         .convolution = convolution,
         .rows = rows,
@@ -135,7 +135,7 @@ void convolution_backward(const struct convolution *convolution, const struct ro
                           struct slice gradients, float *dx, const float *dy, const float *x, void *scratch)
 {
     size_t taps = convolution->taps, filters = convolution->heads * taps;
-    const struct space space = lay(convolution, rows, scratch);
+    const struct space space = space_on(convolution, rows, scratch);
     for (size_t i = 0; i < filters; i++)
         space.reversed[i] = values[convolution->filters + i / taps * taps + (taps - 1 - i % taps)];
     struct sweep sweep = {

@@ -1,4 +1,4 @@
-/* See the header.
+/* Exchanges the rows at the borders of spans, and adds every pair of rows that a tap joins across a border.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/convolution_edges.h"
 
@@ -29,9 +29,9 @@ void convolution_edges_get(const struct convolution_edges *edges, const struct r
     row_ranks_shift(rows->cut->ranks, edges->first, edges->after, all * sizeof *x, true);
 }
 
-/* A row i of this rank, and row j of a neighbour, both counted from the first row here, which meet in tap
-   j - i + half. */
-struct meeting {
+/* A row i of this rank, and row j of a neighbour, both counted from the first row here, which are joined by
+   tap j - i + half. */
+struct edge_pair {
     size_t row;         /* packed row i */
     const float *other; /* row j */
     size_t tap;
@@ -39,17 +39,17 @@ struct meeting {
 
 /* The pair of our row `own` and the neighbour's row `other`, counted from their border; own + other < half.
  */
-static struct meeting meeting_of(const struct convolution_edges *edges, const struct rows *rows,
-                                 size_t sequence, size_t own, size_t other, bool after)
+static struct edge_pair edge_pair_of(const struct convolution_edges *edges, const struct rows *rows,
+                                     size_t sequence, size_t own, size_t other, bool after)
 {
     size_t half = edges->half, edge = half * edges->dim * sequence;
     if (after) /* i = n - 1 - own, j = n + other */
-        return (struct meeting){.row = rows->offsets[sequence + 1] - 1 - own,
-                                .other = edges->after + edge + other * edges->dim,
-                                .tap = half + 1 + own + other};
-    return (struct meeting){.row = rows->offsets[sequence] + own, /* i = own, j = -1 - other */
-                            .other = edges->before + edge + (half - 1 - other) * edges->dim,
-                            .tap = half - 1 - own - other};
+        return (struct edge_pair){.row = rows->offsets[sequence + 1] - 1 - own,
+                                  .other = edges->after + edge + other * edges->dim,
+                                  .tap = half + 1 + own + other};
+    return (struct edge_pair){.row = rows->offsets[sequence] + own, /* i = own, j = -1 - other */
+                              .other = edges->before + edge + (half - 1 - other) * edges->dim,
+                              .tap = half - 1 - own - other};
 }
 
 void convolution_edges_add(const struct convolution_edges *edges, const struct rows *rows,
@@ -59,7 +59,7 @@ void convolution_edges_add(const struct convolution_edges *edges, const struct r
     for (size_t own = 0; rows->cut != NULL && own < edges->half; own++)
         for (size_t other = 0; own + other < edges->half; other++)
             for (int after = 0; after < 2; after++) {
-                struct meeting m = meeting_of(edges, rows, columns->sequence, own, other, after == 1);
+                struct edge_pair m = edge_pair_of(edges, rows, columns->sequence, own, other, after == 1);
                 rows->kernels->rows.axpy(y + m.row * edges->dim + column, filter[m.tap], m.other + column,
                                          columns->width);
             }
@@ -72,7 +72,7 @@ void convolution_edges_dots(const struct convolution_edges *edges, const struct 
     for (size_t own = 0; rows->cut != NULL && own < edges->half; own++)
         for (size_t other = 0; own + other < edges->half; other++)
             for (int after = 0; after < 2; after++) {
-                struct meeting m = meeting_of(edges, rows, columns->sequence, own, other, after == 1);
+                struct edge_pair m = edge_pair_of(edges, rows, columns->sequence, own, other, after == 1);
                 float dot;
                 rows->kernels->rows.dots(&dot, dy + m.row * dim + column, dim, m.other + column, dim, 1,
                                          columns->width);

@@ -25,11 +25,11 @@ hashattn_status dense_describe_plain(struct host *host, struct params *params, c
     TRY(params_add(host, params, normal ? START_NORMAL : START_UNIFORM, scale, &dense->weight, 2,
                    (size_t[]){out, in}, "%s.weight", name));
     if (dense->precision == PRECISION_BF16 || in > SMALL || out > SMALL)
-        dense->laid = params_place(params, in, out);
+        dense->packed = params_reserve(params, in, out);
     if (dense->precision == PRECISION_BF16)
-        dense->laid_backward = params_place(params, out, in);
-    params->rows[params->num_rows - 1].laid = dense->laid;
-    params->rows[params->num_rows - 1].laid_backward = dense->laid_backward;
+        dense->packed_backward = params_reserve(params, out, in);
+    params->rows[params->num_rows - 1].packed = dense->packed;
+    params->rows[params->num_rows - 1].packed_backward = dense->packed_backward;
     return HASHATTN_OK;
 }
 
@@ -53,8 +53,8 @@ void dense_forward_left(const struct dense *dense, const struct kernels *kernels
 {
     const float *bias = dense->plain ? NULL : values + dense->bias + first;
     size_t in = dense->in, out = dense->out;
-    if (dense->laid > 0) {
-        const float *weights = values - dense->laid + weights_from(dense->precision, in, first);
+    if (dense->packed > 0) {
+        const float *weights = values - dense->packed + weights_from(dense->precision, in, first);
         product_left(kernels, dense->precision, y + first, out, left, weights, n, count, in, bias);
         return;
     }
@@ -71,7 +71,7 @@ void dense_forward(const struct dense *dense, const struct kernels *kernels, con
         dense_forward_left(dense, kernels, values, y, x, n, 0, dense->out);
         return;
     }
-    product_weights(kernels, dense->precision, y, dense->out, x, dense->in, values - dense->laid, n,
+    product_weights(kernels, dense->precision, y, dense->out, x, dense->in, values - dense->packed, n,
                     dense->out, dense->in, false);
     if (!dense->plain)
         kernels->layers.add_bias(y, dense->out, values + dense->bias, n, dense->out);
@@ -90,9 +90,9 @@ void dense_backward(const struct dense *dense, const struct kernels *kernels, co
                 n, true);
     if (!dense->plain)
         kernels->layers.add_bias_backward(slice_at(gradients, dense->bias), dy, n, dense->out);
-    if (dx != NULL && dense->laid_backward > 0)
+    if (dx != NULL && dense->packed_backward > 0)
         product_weights(kernels, dense->precision, dx, dense->in, dy, dense->out,
-                        values - dense->laid_backward, n, dense->in, dense->out, add);
+                        values - dense->packed_backward, n, dense->in, dense->out, add);
     else if (dx != NULL)
         product(kernels, dx, dense->in, dy, dense->out, false, values + dense->weight, dense->in, false, n,
                 dense->in, dense->out, add);

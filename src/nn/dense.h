@@ -2,7 +2,7 @@
    the default of PyTorch's Linear. Cost: 2 n in out operations forward and twice that backward, all in
    products. With precision bf16 only the operands of products are rounded to bfloat16; W, its gradient, sums
    and the bias stay float32. The rounded weights, and large float32 weights too, are packed once for all
-   passes with the same values (params_lay).
+   passes with the same values (params_pack).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_DENSE_H
 #define NN_DENSE_H
@@ -15,7 +15,7 @@ struct dense {
     size_t weight, bias; /* offsets in the block of parameters */
     bool plain;          /* it has no bias */
     enum precision precision;
-    size_t laid, laid_backward; /* as in its row of the params */
+    size_t packed, packed_backward; /* as in its row of the params */
 };
 hashattn_status dense_describe(struct host *host, struct params *params, const char *name, size_t in,
                                size_t out, struct dense *dense);

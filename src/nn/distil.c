@@ -49,7 +49,7 @@ struct space {
     size_t bytes;
 };
 
-static struct space lay(const struct distil *distil, const struct distil_pass *pass)
+static struct space space_on(const struct distil *distil, const struct distil_pass *pass)
 {
     const struct rows *rows = &pass->rows;
     struct arena arena = arena_on(pass->memory);
@@ -71,7 +71,7 @@ size_t distil_memory_size(const struct distil *distil, const struct distil_pass 
 {
     struct distil_pass sizes = *pass;
     sizes.memory = NULL;
-    return lay(distil, &sizes).bytes;
+    return space_on(distil, &sizes).bytes;
 }
 
 /* Scratch of one worker for a tile. */
@@ -182,7 +182,7 @@ static void maximum_tile(void *argument, size_t tile, int worker)
 
 void distil_forward(const struct distil *distil, const struct distil_pass *pass, float *y, const float *x)
 {
-    struct run run = {.distil = distil, .pass = pass, .space = lay(distil, pass), .x = x, .y = y};
+    struct run run = {.distil = distil, .pass = pass, .space = space_on(distil, pass), .x = x, .y = y};
     assert(pass->rows.num_sequences == pass->halved.num_sequences && pass->rows.cut == NULL);
     pool_run(pass->rows.pool, convolve_tile, &run, pass->rows.tiles);
     pool_run(pass->rows.pool, maximum_tile, &run, pass->halved.tiles);
@@ -281,7 +281,8 @@ void distil_backward(const struct distil *distil, const struct distil_pass *pass
                      const float *dy, const float *x, const float *y)
 {
     const struct rows *rows = &pass->rows;
-    struct run run = {.distil = distil, .pass = pass, .space = lay(distil, pass), .x = x, .dy = dy, .dx = dx};
+    struct run run = {
+        .distil = distil, .pass = pass, .space = space_on(distil, pass), .x = x, .dy = dy, .dx = dx};
     size_t count = distil->end - distil->first;
     assert(pass->training);
     run.y = (float *)(uintptr_t)y; /* only read */

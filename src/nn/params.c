@@ -81,55 +81,56 @@ void params_start(const struct params *params, uint64_t seed, float *values)
     }
 }
 
-size_t params_place(struct params *params, size_t k, size_t n)
+size_t params_reserve(struct params *params, size_t k, size_t n)
 {
-    params->laid = size_sum(params->laid, weights_size(params->precision, k, n));
-    return params->laid;
+    params->packed_weights = size_sum(params->packed_weights, weights_size(params->precision, k, n));
+    return params->packed_weights;
 }
 
 size_t params_packed_floats(const struct params *params)
 {
-    return params->laid == 0 ? 0 : size_sum(params->laid, params->total);
+    return params->packed_weights == 0 ? 0 : size_sum(params->packed_weights, params->total);
 }
 
-struct laying {
+struct packing {
     const struct params *params;
     const struct kernels *kernels;
     const float *from;
-    float *to; /* the values inside the room */
+    float *to; /* the values inside the block */
     bool backward;
 };
 
-void params_lay_row(const struct params *params, const struct kernels *kernels, size_t index,
-                    const float *from, bool backward, float *values)
+void params_pack_row(const struct params *params, const struct kernels *kernels, size_t index,
+                     const float *from, bool backward, float *values)
 {
     const struct param *row = &params->rows[index];
     enum precision precision = params->precision;
-    if (row->laid > 0)
-        weights_lay(kernels, precision, values - row->laid, from, row->shape[1], true, row->shape[1],
-                    row->shape[0]);
-    if (row->laid_backward > 0 && backward)
-        weights_lay(kernels, precision, values - row->laid_backward, from, row->shape[1], false,
-                    row->shape[0], row->shape[1]);
-    if (row->laid == 0 || (row->laid_backward == 0 && backward))
+    if (row->packed > 0)
+        weights_pack(kernels, precision, values - row->packed, from, row->shape[1], true, row->shape[1],
+                     row->shape[0]);
+    if (row->packed_backward > 0 && backward)
+        weights_pack(kernels, precision, values - row->packed_backward, from, row->shape[1], false,
+                     row->shape[0], row->shape[1]);
+    if (row->packed == 0 || (row->packed_backward == 0 && backward))
         memcpy(values + row->offset, from, row->count * sizeof *from);
 }
 
-static void lay_row(void *argument, size_t index, int worker)
+static void pack_row(void *argument, size_t index, int worker)
 {
     (void)worker;
-    const struct laying *l = argument;
-    params_lay_row(l->params, l->kernels, index, l->from + l->params->rows[index].offset, l->backward, l->to);
+    const struct packing *l = argument;
+    params_pack_row(l->params, l->kernels, index, l->from + l->params->rows[index].offset, l->backward,
+                    l->to);
 }
 
-const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,
-                        const float *values, bool backward, float *room)
+const float *params_pack(const struct params *params, const struct kernels *kernels, struct pool *pool,
+                         const float *values, bool backward, float *block)
 {
-    if (params->laid == 0)
+    if (params->packed_weights == 0)
         return values;
-    struct laying laying = {params, kernels, values, room + params->laid, backward};
-    pool_run(pool, lay_row, &laying, params->num_rows);
-    return laying.to;
+    struct packing packing = {params, kernels, values, block + params->packed_weights, backward};
+    pool_run(pool, pack_row, &packing, params->num_rows);
+    return packing.to;
 }
 
 size_t params_count(const struct params *params)

@@ -27,7 +27,7 @@ struct param {
     bool decayed;
     /* For the weights of a dense layer, (out, in): distance in floats before the values at which they are
        packed, transposed for forward, as stored for backward. 0: not packed. */
-    size_t laid, laid_backward;
+    size_t packed, packed_backward;
 };
 
 /* Grows while a model is described. Owned by the model. */
@@ -41,8 +41,8 @@ struct params {
     enum precision precision;
     float initial_std;
     /* Floats of the weights packed for products, a multiple of 16. They precede the values, so a layer knows
-       their offset while the model is still being described; see params_lay. */
-    size_t laid;
+       their offset while the model is still being described; see params_pack. */
+    size_t packed_weights;
 };
 
 /* A range of a block: floats[0] is float number `first` of the block. Layers write gradients into a slice, so
@@ -66,18 +66,18 @@ bool param_is_own(const struct param *row);
 /* Initialises a block: (seed, i) determines row i; zeros between rows. */
 void params_start(const struct params *params, uint64_t seed, float *values);
 /* Reserves memory for packed weights (k, n). Returns their distance in floats before the values. */
-size_t params_place(struct params *params, size_t k, size_t n);
-/* Floats of the room that params_lay fills; 0: nothing is packed. */
+size_t params_reserve(struct params *params, size_t k, size_t n);
+/* Floats of the block that params_pack fills; 0: nothing is packed. */
 size_t params_packed_floats(const struct params *params);
-/* Prepares values for the layers. Returns a copy in `room`, after the packed weights, valid until the values
+/* Prepares values for the layers. Returns a copy in `block`, after the packed weights, valid until the values
    change (one step, or a whole session); if nothing is packed, returns the values themselves. Weights that
    no product reads unpacked are not copied. backward: packs for backward passes too. */
-const float *params_lay(const struct params *params, const struct kernels *kernels, struct pool *pool,
-                        const float *values, bool backward, float *room);
-/* The same for one row from floats of its own, with the values of the room: a block may be laid row by
+const float *params_pack(const struct params *params, const struct kernels *kernels, struct pool *pool,
+                         const float *values, bool backward, float *block);
+/* The same for one row from floats of its own, with the values of the block, which may be packed row by
    row. */
-void params_lay_row(const struct params *params, const struct kernels *kernels, size_t index,
-                    const float *from, bool backward, float *values);
+void params_pack_row(const struct params *params, const struct kernels *kernels, size_t index,
+                     const float *from, bool backward, float *values);
 /* The number of parameters, without the padding between rows. */
 size_t params_count(const struct params *params);
 

@@ -180,24 +180,24 @@ static void take_placed(const struct self_attention *attention, float *to, const
 
 void self_attention_place(const struct self_attention *attention, const struct kernels *kernels,
                           const float *values, float *query, float *key, const float *places, size_t n,
-                          float *room, bf16 *halves)
+                          float *work, bf16 *halves)
 {
     size_t columns = attention->placed.columns;
     const void *left = dense_left(&attention->placed.query, kernels, halves, places, n);
-    dense_forward_left(&attention->placed.query, kernels, values, room, left, n, 0, columns);
-    add_placed(attention, kernels, query, room, n);
-    dense_forward_left(&attention->placed.key, kernels, values, room, left, n, 0, columns);
-    add_placed(attention, kernels, key, room, n);
+    dense_forward_left(&attention->placed.query, kernels, values, work, left, n, 0, columns);
+    add_placed(attention, kernels, query, work, n);
+    dense_forward_left(&attention->placed.key, kernels, values, work, left, n, 0, columns);
+    add_placed(attention, kernels, key, work, n);
 }
 
 void self_attention_place_backward(const struct self_attention *attention, const struct kernels *kernels,
                                    const float *values, struct slice gradients, const float *dquery,
-                                   const float *dkey, const float *places, size_t n, float *room)
+                                   const float *dkey, const float *places, size_t n, float *work)
 {
-    take_placed(attention, room, dquery, n);
-    dense_backward(&attention->placed.query, kernels, values, gradients, NULL, false, room, places, n);
-    take_placed(attention, room, dkey, n);
-    dense_backward(&attention->placed.key, kernels, values, gradients, NULL, false, room, places, n);
+    take_placed(attention, work, dquery, n);
+    dense_backward(&attention->placed.query, kernels, values, gradients, NULL, false, work, places, n);
+    take_placed(attention, work, dkey, n);
+    dense_backward(&attention->placed.key, kernels, values, gradients, NULL, false, work, places, n);
 }
 
 /* ---- the mechanisms' own parameters ------------------------------------------------------------------- */

@@ -77,8 +77,8 @@ struct mix_plan {
     size_t attention_at, convolution_at; /* in scratch: that of a group, and of the convolution */
     size_t saved_bytes, scratch_bytes;   /* of one layer; of mix and mix_backward */
 };
-/* Makes it, with the plans of `set`, which has room for all groups. REFUSED, with the numbers, if a mechanism
-   cannot handle a sequence of this batch. Layers with the same groups of heads share it. */
+/* Makes it, with the plans of `set`, which has a place for all groups. REFUSED, with the numbers, if a
+   mechanism cannot handle a sequence of this batch. Layers with the same groups of heads share it. */
 hashattn_status self_attention_plan(struct host *host, const struct self_attention *attention,
                                     const struct rows *rows, struct plan_set *set, struct mix_plan *plan);
 
@@ -91,7 +91,7 @@ struct attention_space {
     float *mixed;   /* context + convolution of the values; the same array without a convolution, or without
                        backward */
     unsigned char *saved;   /* saved_bytes of the plan */
-    unsigned char *scratch; /* scratch_bytes of it; its contents are not kept between calls */
+    unsigned char *scratch; /* scratch_bytes of it; its contents are lost between calls */
 };
 /* Their gradients. query, key and value are added to and must start as zeros. */
 struct attention_gradients {
@@ -109,14 +109,14 @@ void self_attention_enter_backward(const struct self_attention *attention, const
                                    const float *x, size_t n);
 
 /* On a tile, after enter: adds the projections of `places` (n, dim), the sinusoids of the rows' positions, to
-   the columns of placed heads. room: (n, dim). */
+   the columns of placed heads. work: (n, dim). */
 void self_attention_place(const struct self_attention *attention, const struct kernels *kernels,
                           const float *values, float *query, float *key, const float *places, size_t n,
-                          float *room, bf16 *halves);
+                          float *work, bf16 *halves);
 /* Adds the gradients of the projections to gradients. */
 void self_attention_place_backward(const struct self_attention *attention, const struct kernels *kernels,
                                    const float *values, struct slice gradients, const float *dquery,
-                                   const float *dkey, const float *places, size_t n, float *room);
+                                   const float *dkey, const float *places, size_t n, float *work);
 
 /* On the whole batch: space->mixed from query, key and value, with zeros in the rows after the last token. */
 void self_attention_mix(const struct self_attention *attention, const struct rows *rows, const float *values,

@@ -49,7 +49,7 @@ struct objective_facts {
 struct objective_pass {
     const void *self; /* the struct that describe filled */
     const struct rows *rows;
-    const float *values;           /* parameters, of params_lay */
+    const float *values;           /* parameters, of params_pack */
     const struct targets *targets; /* NULL: prediction only */
     /* (padded rows, dim) output of the trunk, or the input, unchanged until backward is over */
     const float *x;

@@ -103,7 +103,7 @@ static void check_weights(const struct kernels *kernels, enum precision precisio
     memset(halves, 0xff, halves_size * sizeof *halves); /* NaN */
     if (precision == PRECISION_BF16 && k % 2 == 1)
         poison(kernels);
-    weights_lay(kernels, precision, weights, b, ld_b, transpose_b, k, n);
+    weights_pack(kernels, precision, weights, b, ld_b, transpose_b, k, n);
     const struct weighing w = {
         .kernels = kernels,
         .precision = precision,

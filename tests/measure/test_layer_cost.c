@@ -55,7 +55,7 @@ static void make_layer(struct host *host, const struct model_config *config, str
     made->workspace = aligned_zeros(made->bytes / sizeof(float) + 1);
     made->pass =
         trunk_open(&made->plan, (struct input_rows){.floats = made->x},
-                   params_lay(&made->params, rows.kernels, rows.pool, made->values, training, made->room),
+                   params_pack(&made->params, rows.kernels, rows.pool, made->values, training, made->room),
                    seed, made->workspace);
     for (int i = 0; i < runs; i++) {
         trunk_forward(&made->pass, NULL, 0);

@@ -42,7 +42,7 @@ static void a_linear_forecast_is_the_whole_model(void **state)
     assert_int_equal(params_count(params), 2 * (VALUES + 1) * OUTPUTS);
     assert_int_equal(model_trunk_floats(model), 0);
     float *values = new_zeros(params->total), *gradients = new_zeros(params->total);
-    float *room = new_zeros(params_packed_floats(params) + 1), *x = new_zeros((size_t)ROW_TILE * VALUES);
+    float *block = new_zeros(params_packed_floats(params) + 1), *x = new_zeros((size_t)ROW_TILE * VALUES);
     float wanted[EXAMPLES * OUTPUTS] = {0}, got[EXAMPLES * OUTPUTS];
     const struct param *weight = param_named(params, "dlinear.rest.weight"),
                        *bias = param_named(params, "dlinear.trend.bias");
@@ -69,9 +69,9 @@ static void a_linear_forecast_is_the_whole_model(void **state)
         &base.host, test_pass_plan(&base.host, model, &shared), HASHATTN_REFUSED,
         "the objective dlinear reads the rows of a sequence together: sequence_parallel must be 1, not 2");
     assert_int_equal(test_pass_saved(&base.host, model, &batch), 0);
-    const float *laid = params_lay(params, base.kernels, base.pool, values, true, room);
+    const float *packed = params_pack(params, base.kernels, base.pool, values, true, block);
     struct test_pass pass = {.plan = NULL};
-    test_pass_open(&pass, &base.host, model, &batch, laid);
+    test_pass_open(&pass, &base.host, model, &batch, packed);
     double loss = model_forward(pass.pass), want = 0;
     model_predict(pass.pass, got);
     for (size_t i = 0; i < EXAMPLES; i++) {
@@ -82,7 +82,7 @@ static void a_linear_forecast_is_the_whole_model(void **state)
     check_near(loss, want, 1e-5 * want, "loss");
     model_backward(pass.pass, gradients, NULL);
     check_near((double)gradients[bias->offset], 0.5, 1e-6, "gradient of the bias");
-    free(values), free(gradients), free(room), free(x);
+    free(values), free(gradients), free(block), free(x);
     test_pass_close(&pass);
     model_free(&base.host, model);
     head_plan_free(&base.host, &config.plan);

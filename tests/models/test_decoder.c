@@ -103,7 +103,7 @@ static void open_batch(struct decoder_test *t, size_t count, const size_t *lengt
 /* Memory of exactly the requested size, full of NaNs. */
 static double run_forward(struct decoder_test *t)
 {
-    t->values = layer_test_lay(&t->base, t->batch.training);
+    t->values = layer_test_pack(&t->base, t->batch.training);
     test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, t->values);
     return model_forward(t->pass.pass);
 }
@@ -410,14 +410,14 @@ static void parts_add_up_to_the_whole(void **state)
     double whole = run_forward(&t);
     run_backward(&t);
     size_t total = t.base.params.total;
-    double asked = 0;
+    double count = 0;
     double *want = new_doubles(t.base.gradients, total);
     memset(t.base.gradients, 0, total * sizeof(float));
     for (size_t r = 0; r < t.offsets[3]; r++)
-        asked += t.labels[r] >= 1;
+        count += t.labels[r] >= 1;
     const size_t second[] = {0, 100, 161};
     double sum = 0;
-    t.batch.counts = &asked;
+    t.batch.counts = &count;
     t.batch.examples = 3;
     t.batch.num_sequences = 1;
     sum += run_forward(&t);
@@ -448,19 +448,19 @@ static void an_own_loss_is_per_sequence(void **state)
     open_model(&t, &config, 1);
     open_batch(&t, 2, (size_t[]){40, 50});
     double plain = 0, loss[2];
-    size_t asked = 0;
+    size_t count = 0;
     loss[0] = run_forward(&t);
     const double *losses = losses_of(&t);
     for (size_t r = 0; r < t.offsets[2]; r++) {
         plain += losses[r];
-        asked += t.labels[r] >= 1;
+        count += t.labels[r] >= 1;
     }
     plain *= 0.625; /* the task's share */
-    double own = loss[0] - plain / (double)asked;
+    double own = loss[0] - plain / (double)count;
     assert_true(own > 1e-3);
     t.batch.examples = 8; /* a step of eight sequences */
     loss[1] = run_forward(&t);
-    check_near(loss[1] - plain / (double)asked, own / 4, 1e-9 + 100 * EPSILON * own, "own loss");
+    check_near(loss[1] - plain / (double)count, own / 4, 1e-9 + 100 * EPSILON * own, "own loss");
     close_model(&t);
 }
 

@@ -32,7 +32,7 @@ static void rows_go_through_a_dense_layer(void **state)
     float *x = new_normals(2, ROW_TILE * WIDTH, 1), *y = new_normals(3, ROW_TILE * DIM, 1);
     double *exact = new_doubles(x, ROW_TILE * WIDTH), want[ROWS * DIM];
     const struct input_rows given = {.floats = x};
-    input_forward(&input, &rows, layer_test_lay(&test, false), y, &given, 0, ROW_TILE);
+    input_forward(&input, &rows, layer_test_pack(&test, false), y, &given, 0, ROW_TILE);
     oracle_dense(want, exact, test.exact + weight->offset,
                  test.exact + param_named(&test.params, "embeddings.projection.bias")->offset, ROWS, WIDTH,
                  DIM);
@@ -43,7 +43,7 @@ static void rows_go_through_a_dense_layer(void **state)
     for (size_t i = ROWS * DIM; i < ROW_TILE * DIM; i++)
         dy[i] = 0; /* rows after the last one have no gradient */
     const size_t bias = param_named(&test.params, "embeddings.projection.bias")->offset;
-    input_backward_tile(&input, &rows, layer_test_lay(&test, true), whole_gradient(&test), dy, &given, 0,
+    input_backward_tile(&input, &rows, layer_test_pack(&test, true), whole_gradient(&test), dy, &given, 0,
                         ROW_TILE);
     for (size_t o = 0; o < DIM; o++) {
         double sum = 0, products[WIDTH] = {0};

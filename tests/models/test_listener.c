@@ -85,7 +85,7 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
                                       .random_key = 7,
                                       .training = true};
     struct test_pass pass = {.plan = NULL};
-    test_pass_open(&pass, &base.host, model, &batch, layer_test_lay(&base, true));
+    test_pass_open(&pass, &base.host, model, &batch, layer_test_pack(&base, true));
     model_forward(pass.pass);
     model_backward(pass.pass, base.gradients, &listener);
     assert_int_equal(ear.calls, MOST_CALLS);

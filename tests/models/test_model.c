@@ -107,7 +107,7 @@ static void open_batch(struct model_test *t, size_t count, const size_t *lengths
 
 static double run_forward(struct model_test *t)
 {
-    t->values = layer_test_lay(&t->base, t->batch.training);
+    t->values = layer_test_pack(&t->base, t->batch.training);
     test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, t->values);
     double loss = model_forward(t->pass.pass);
     model_predict(t->pass.pass, t->outputs);

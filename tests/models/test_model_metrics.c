@@ -232,11 +232,11 @@ static void batches_are_counted(void **state)
         .random_key = 7,
         .training = true,
     };
-    float *values = new_zeros(params->total), *room = new_zeros(params_packed_floats(params) + 1);
+    float *values = new_zeros(params->total), *block = new_zeros(params_packed_floats(params) + 1);
     params_start(params, 3, values);
-    const float *laid = params_lay(params, batch.kernels, NULL, values, true, room);
+    const float *packed = params_pack(params, batch.kernels, NULL, values, true, block);
     struct test_pass pass = {.plan = NULL};
-    test_pass_open(&pass, &t.host, t.model, &batch, laid);
+    test_pass_open(&pass, &t.host, t.model, &batch, packed);
     double sums[MODEL_SUMS] = {0};
     model_forward(pass.pass);
     for (int i = 0; i < 2; i++)
@@ -248,7 +248,7 @@ static void batches_are_counted(void **state)
     assert_true(sums[9] > 0 && sums[11] > 0 && sums[9] != sums[11] && sums[13] == 0 && sums[14] == 0);
     batch.training = false;
     memset(sums, 0, sizeof sums);
-    test_pass_open(&pass, &t.host, t.model, &batch, laid);
+    test_pass_open(&pass, &t.host, t.model, &batch, packed);
     model_forward(pass.pass);
     model_count(pass.pass, sums);
     check_near(sums[2], SEQUENCES, 0, "examples");
@@ -272,7 +272,7 @@ static void batches_are_counted(void **state)
     check_near(baselines[1], 6.0 / 12, 1e-15, "six tokens of twelve are 1");
     check_near(baselines[2], -1, 0, "not written");
     test_pass_close(&pass);
-    free(counts), free(values), free(room);
+    free(counts), free(values), free(block);
     model_free(&t.host, t.model);
 }
 

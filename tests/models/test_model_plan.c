@@ -71,7 +71,7 @@ static size_t plans_of(int64_t layers, int64_t decoders, bool distil, size_t *ke
     layer_test_start(&base, 5);
     float *floats = new_zeros(MOST_ROWS * WIDTH), targets[SEQUENCES * OUTPUTS] = {1, 2, 3},
           outputs[SEQUENCES * OUTPUTS];
-    const struct targets asked = {.floats = targets};
+    const struct targets batch_targets = {.floats = targets};
     const struct model_batch batch = {.kernels = base.kernels,
                                       .pool = base.pool,
                                       .num_sequences = SEQUENCES,
@@ -80,7 +80,7 @@ static size_t plans_of(int64_t layers, int64_t decoders, bool distil, size_t *ke
                                       .decoder_offsets = decoder_offsets,
                                       .decoder_floats = floats,
                                       .halved_offsets = halved,
-                                      .targets = &asked,
+                                      .targets = &batch_targets,
                                       .sample_ids = samples,
                                       .random_key = 7,
                                       .training = true};
@@ -88,7 +88,7 @@ static size_t plans_of(int64_t layers, int64_t decoders, bool distil, size_t *ke
     for (int64_t i = 1; i + 1 < layers; i++)
         distil_offsets(SEQUENCES, halved + (i - 1) * (SEQUENCES + 1), halved + i * (SEQUENCES + 1));
     sizes_counted = key_rows = 0;
-    test_pass_open(&pass, &base.host, model, &batch, layer_test_lay(&base, true));
+    test_pass_open(&pass, &base.host, model, &batch, layer_test_pack(&base, true));
     model_forward(pass.pass);
     model_predict(pass.pass, outputs);
     model_backward(pass.pass, base.gradients, NULL);

@@ -61,12 +61,12 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
         .training = training,
         .profile = profile,
     };
-    float *values = new_zeros(params->total), *room = new_zeros(params_packed_floats(params) + 1),
+    float *values = new_zeros(params->total), *block = new_zeros(params_packed_floats(params) + 1),
           *gradients = new_zeros(params->total);
     params_start(params, 3, values);
-    const float *laid = params_lay(params, batch.kernels, NULL, values, true, room);
+    const float *packed = params_pack(params, batch.kernels, NULL, values, true, block);
     struct test_pass pass = {.plan = NULL};
-    test_pass_open(&pass, &host, model, &batch, laid);
+    test_pass_open(&pass, &host, model, &batch, packed);
     fake_clock_tick = 0.125;
     profile_begin(profile);
     model_forward(pass.pass);
@@ -76,7 +76,7 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
     for (int part = 0; part < PROFILE_PARTS; part++)
         check_near(profile->wall[part] / 0.125, want[part], 1e-9, profile_names[part]);
     test_pass_close(&pass);
-    free(values), free(room), free(gradients);
+    free(values), free(block), free(gradients);
     model_free(&host, model);
     profile_free(&host, profile);
     pool_free(&host, pool);

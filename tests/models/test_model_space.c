@@ -52,7 +52,7 @@ static void passes_share_the_memory(void **state)
     check_status(&base.host, model_fit(&base.host, model, 400), HASHATTN_OK, NULL);
     base.params = *model_params(model);
     layer_test_start(&base, 1);
-    const float *values = layer_test_lay(&base, false);
+    const float *values = layer_test_pack(&base, false);
     const uint32_t ids[400] = {1};
     size_t offsets[] = {0, 300, 400};
     struct model_batch batch = {.kernels = base.kernels,
@@ -91,12 +91,12 @@ static void passes_share_the_memory(void **state)
         assert_int_equal(model_rows(pass)[0] == first, !moved);
     }
     session_close(&base.host, &session);
-    assert_true(session.model == NULL && session.room == NULL && session.space.pass.block == NULL);
+    assert_true(session.model == NULL && session.packed == NULL && session.space.pass.block == NULL);
     session_close(&base.host, &session);
     struct failing_host failing;
     failing_host_init(&failing, 0);
     check_status(&failing.host, session_open(&failing.host, model, &session), HASHATTN_NO_MEMORY, "weights");
-    assert_true(session.model == NULL && session.room == NULL);
+    assert_true(session.model == NULL && session.packed == NULL);
     model_space_free(&base.host, &space);
     assert_true(space.plan.block == NULL && space.pass.block == NULL);
     memset(&base.params, 0, sizeof base.params); /* the model's */

@@ -38,10 +38,10 @@ static void the_first_rule_that_matches_counts(void **state)
     check_name(&map, "encoder.layer.x.norm.weight", "encoder.layer.x.norm.weight");
     check_name(NULL, "embeddings.weight", "embeddings.weight");
     check_name(&(const struct name_map){rules, NULL}, "embeddings.weight", "wte");
-    char room[16];
-    assert_true(name_map_theirs(&map, "encoder.layer.0.norm.weight", room, 16));
-    assert_false(name_map_theirs(&map, "encoder.layer.10.norm.weight", room, 16));
-    assert_false(name_map_theirs(NULL, "sixteen.letters.", room, 16));
+    char text[16];
+    assert_true(name_map_theirs(&map, "encoder.layer.0.norm.weight", text, 16));
+    assert_false(name_map_theirs(&map, "encoder.layer.10.norm.weight", text, 16));
+    assert_false(name_map_theirs(NULL, "sixteen.letters.", text, 16));
 }
 
 static void only_listed_tensors_are_ignored(void **state)

@@ -25,7 +25,7 @@ struct opened {
     struct pool *pool;
     struct pretrained files;
     struct model *model;
-    float *room;
+    float *block;
     struct inference inference;
 };
 
@@ -43,18 +43,18 @@ static void open_all(struct opened *o, const char *directory, const char *attent
     check_status(&o->host, open_files(o, directory, attention), HASHATTN_OK, NULL);
     check_status(&o->host, pool_new(&o->host, 2, &o->pool), HASHATTN_OK, NULL);
     const struct params *params = model_params(o->model);
-    o->room = aligned_alloc(64, (pretrained_packed_floats(params) * sizeof(float) + 63) / 64 * 64);
+    o->block = aligned_alloc(64, (pretrained_packed_floats(params) * sizeof(float) + 63) / 64 * 64);
     o->inference = (struct inference){
         .kernels = kernels_named("auto", NULL), .pool = o->pool, .model = o->model, .seed = 3};
     check_status(&o->host,
-                 pretrained_lay(&o->host, &o->files, params, o->inference.kernels, o->pool, 1, o->room,
-                                &o->inference.values),
+                 pretrained_pack(&o->host, &o->files, params, o->inference.kernels, o->pool, 1, o->block,
+                                 &o->inference.values),
                  HASHATTN_OK, NULL);
 }
 
 static void close_all(struct opened *o)
 {
-    free(o->room);
+    free(o->block);
     pool_free(&o->host, o->pool);
     model_free(&o->host, o->model);
     pretrained_close(&o->host, &o->files);
@@ -327,13 +327,13 @@ static void numbers_that_are_not_finite_are_refused(void **state)
     check_status(&o.host, pool_new(&o.host, 1, &o.pool), HASHATTN_OK, NULL);
     const struct params *params = model_params(o.model);
     const float *values;
-    o.room = aligned_alloc(64, (pretrained_packed_floats(params) * sizeof(float) + 63) / 64 * 64);
+    o.block = aligned_alloc(64, (pretrained_packed_floats(params) * sizeof(float) + 63) / 64 * 64);
     static const char part[] = "'encoder.layer.0.output.dense.bias' holds nan at element 5 of 8";
     check_status(
         &o.host,
-        pretrained_lay(&o.host, &o.files, params, kernels_named("auto", NULL), o.pool, 1, o.room, &values),
+        pretrained_pack(&o.host, &o.files, params, kernels_named("auto", NULL), o.pool, 1, o.block, &values),
         HASHATTN_BAD_FILE, part);
-    check_status(&o.host, pretrained_load(&o.host, &o.files, params, 1, o.room), HASHATTN_BAD_FILE, part);
+    check_status(&o.host, pretrained_load(&o.host, &o.files, params, 1, o.block), HASHATTN_BAD_FILE, part);
     close_all(&o);
 }
 

@@ -87,13 +87,13 @@ static void compute_own(struct host *host, struct pool *pool, const struct model
     struct model *model;
     check_status(host, model_new(host, config, &model), HASHATTN_OK, NULL);
     const struct params *params = model_params(model);
-    float *values = new_floats(params->total), *room = new_floats(params_packed_floats(params) + 16);
+    float *values = new_floats(params->total), *block = new_floats(params_packed_floats(params) + 16);
     check_status(host, pretrained_load(host, &no_files, params, SEED, values), HASHATTN_OK, NULL);
     struct inference inference = {
         .kernels = kernels_named("auto", NULL), .pool = pool, .model = model, .seed = 3};
-    inference.values = params_lay(params, inference.kernels, pool, values, false, room);
+    inference.values = params_pack(params, inference.kernels, pool, values, false, block);
     compute(host, &inference, config->num_segments > 0, outputs);
-    free(room);
+    free(block);
     free(values);
     model_free(host, model);
 }
@@ -106,14 +106,14 @@ static void compute_stored(struct host *host, struct pool *pool, const char *dir
     check_status(host, model_new(host, &files->config.model, &model), HASHATTN_OK, NULL);
     const struct params *params = model_params(model);
     check_status(host, pretrained_check(host, files, params), HASHATTN_OK, NULL);
-    float *room = new_floats(pretrained_packed_floats(params));
+    float *block = new_floats(pretrained_packed_floats(params));
     struct inference inference = {
         .kernels = kernels_named("auto", NULL), .pool = pool, .model = model, .seed = 3};
     check_status(host,
-                 pretrained_lay(host, files, params, inference.kernels, pool, 1, room, &inference.values),
+                 pretrained_pack(host, files, params, inference.kernels, pool, 1, block, &inference.values),
                  HASHATTN_OK, NULL);
     compute(host, &inference, segmented, outputs);
-    free(room);
+    free(block);
     model_free(host, model);
 }
 

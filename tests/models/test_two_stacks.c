@@ -34,7 +34,7 @@ struct stacks_test {
     struct targets targets;
     size_t offsets[MOST + 1], decoder_offsets[MOST + 1], halved_offsets[2 * (MOST + 1)];
     uint64_t samples[MOST];
-    float *floats, *decoder_floats, *asked;
+    float *floats, *decoder_floats, *wanted;
     float outputs[MOST * OUTPUTS];
     struct test_pass pass;
     const float *values;
@@ -94,12 +94,12 @@ static void open_batch(struct stacks_test *t, size_t count, const size_t *length
     distil_offsets(count, t->halved_offsets, t->halved_offsets + count + 1);
     t->floats = new_zeros(ROWS * WIDTH);
     t->decoder_floats = new_zeros(ROWS * WIDTH);
-    t->asked = new_normals(3, MOST * OUTPUTS, 1);
+    t->wanted = new_normals(3, MOST * OUTPUTS, 1);
     float *normals[] = {new_normals(1, ROWS * WIDTH, 1), new_normals(2, ROWS * WIDTH, 1)};
     memcpy(t->floats, normals[0], t->offsets[count] * WIDTH * sizeof(float));
     memcpy(t->decoder_floats, normals[1], t->decoder_offsets[count] * WIDTH * sizeof(float));
     free(normals[0]), free(normals[1]);
-    t->targets = (struct targets){.floats = t->asked};
+    t->targets = (struct targets){.floats = t->wanted};
     t->batch = (struct model_batch){.kernels = t->base.kernels,
                                     .pool = t->base.pool,
                                     .num_sequences = count,
@@ -128,12 +128,12 @@ static void open_batch(struct stacks_test *t, size_t count, const size_t *length
                                        .decoder_offsets = t->decoder_offsets,
                                        .floats = t->floats,
                                        .decoder_floats = t->decoder_floats,
-                                       .targets = t->asked};
+                                       .targets = t->wanted};
 }
 
 static double run_forward(struct stacks_test *t)
 {
-    t->values = layer_test_lay(&t->base, t->batch.training);
+    t->values = layer_test_pack(&t->base, t->batch.training);
     test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, t->values);
     double loss = model_forward(t->pass.pass);
     model_predict(t->pass.pass, t->outputs);
@@ -152,7 +152,7 @@ static void close_model(struct stacks_test *t)
     head_plan_free(&t->base.host, &t->plan);
     layer_test_close(&t->base);
     test_pass_close(&t->pass);
-    free(t->floats), free(t->decoder_floats), free(t->asked);
+    free(t->floats), free(t->decoder_floats), free(t->wanted);
 }
 
 /* ---- against double precision -------------------------------------------------------------------------- */

@@ -90,7 +90,7 @@ static void check_plain(enum precision precision, size_t in, size_t out)
     float *x = new_normals(1, N * in, 1), *dy = new_normals(2, N * out, 1);
     float *y = guard_floats(N * out), *want = guard_floats(N * out), *dx = guard_floats(N * in),
           *want_dx = guard_floats(N * in);
-    const float *values = layer_test_lay(&plain, true), *biased_values = layer_test_lay(&biased, true);
+    const float *values = layer_test_pack(&plain, true), *biased_values = layer_test_pack(&biased, true);
     dense_forward(&a, plain.kernels, values, y, x, N);
     dense_forward(&b, biased.kernels, biased_values, want, x, N);
     check_same_bits(y, want, N * out * sizeof *y, "y");
@@ -223,7 +223,7 @@ static void check_laid(enum precision precision, size_t n, size_t in, size_t out
     check_status(&t.host, dense_describe(&t.host, &t.params, "layer", in, out, &dense), HASHATTN_OK, NULL);
     assert_true(params_packed_floats(&t.params) >= in * out + t.params.total);
     layer_test_start(&t, n + in);
-    const float *values = layer_test_lay(&t, true);
+    const float *values = layer_test_pack(&t, true);
     const float *weight = t.values + dense.weight;
     float *x = new_normals(1, n * in, 1), *dy = new_normals(2, n * out, 1), *y = guard_floats(n * out);
     float *dx = guard_floats(n * in), *all[] = {new_normals(1, n * in, 1), new_normals(2, n * out, 1), NULL};

@@ -103,7 +103,7 @@ static void open_case(struct distil_case *c, int threads, size_t sequences, cons
     c->pass = (struct distil_pass){
         .rows = rows_of(test->kernels, test->pool, sequences, c->offsets, NULL),
         .halved = rows_of(test->kernels, test->pool, sequences, c->halved, NULL),
-        .values = layer_test_lay(test, true),
+        .values = layer_test_pack(test, true),
         .training = true,
     };
     size_t padded = c->pass.rows.padded * DIM, half = c->pass.halved.padded * DIM;

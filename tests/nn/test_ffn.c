@@ -107,7 +107,7 @@ static void many_columns_are_computed_in_ranges(void **state)
     struct dropout dropout = dropout_of(0);
     float *x = new_normals(1, ROWS * DIM, 1), y[ROWS * DIM], before[ROWS * MANY], after[ROWS * MANY];
     double *in = new_doubles(x, ROWS * DIM), wide[ROWS * MANY], want[ROWS * DIM];
-    ffn_forward(&ffn, &rows, layer_test_lay(&test, false), &dropout, 0, y, before, after, x, 0, ROWS, NULL,
+    ffn_forward(&ffn, &rows, layer_test_pack(&test, false), &dropout, 0, y, before, after, x, 0, ROWS, NULL,
                 NULL);
     oracle_dense(wide, in, test.exact + ffn.first.weight, test.exact + ffn.first.bias, ROWS, DIM, MANY);
     for (int i = 0; i < ROWS * MANY; i++)
@@ -138,7 +138,7 @@ static void rounded_products_see_dropout(void **state)
         float *x = new_normals(1, ROWS * DIM, 1), y[ROWS * DIM], before[ROWS * EVEN], after[ROWS * EVEN];
         double want[ROWS * DIM];
         bf16 halves[ROWS * (DIM + 1 + EVEN + 1)];
-        ffn_forward(&ffn, &rows, layer_test_lay(&test, false), &dropout, 9, y, before, after, x, 0, ROWS,
+        ffn_forward(&ffn, &rows, layer_test_pack(&test, false), &dropout, 9, y, before, after, x, 0, ROWS,
                     halves, NULL);
         double *left = new_doubles(after, ROWS * EVEN);
         size_t zeros = 0;

@@ -221,11 +221,11 @@ static void positions_are_for_the_heads_that_know_none(void **state)
     size_t weights[] = {param_named(&base.params, "a.query_position.weight")->offset,
                         param_named(&base.params, "a.key_position.weight")->offset};
     float *places = new_normals(1, N * DIM, 1), *rows[] = {new_zeros(N * DIM), new_zeros(N * DIM)},
-          *room = new_zeros(N * DIM), *d[] = {new_normals(2, N * DIM, 1), new_normals(3, N * DIM, 1)};
-    self_attention_place(&attention, base.kernels, layer_test_lay(&base, true), rows[0], rows[1], places, N,
-                         room, NULL);
-    self_attention_place_backward(&attention, base.kernels, layer_test_lay(&base, true),
-                                  whole_gradient(&base), d[0], d[1], places, N, room);
+          *work = new_zeros(N * DIM), *d[] = {new_normals(2, N * DIM, 1), new_normals(3, N * DIM, 1)};
+    self_attention_place(&attention, base.kernels, layer_test_pack(&base, true), rows[0], rows[1], places, N,
+                         work, NULL);
+    self_attention_place_backward(&attention, base.kernels, layer_test_pack(&base, true),
+                                  whole_gradient(&base), d[0], d[1], places, N, work);
     for (int side = 0; side < 2; side++) {
         const float *weight = base.values + weights[side], *gradient = base.gradients + weights[side];
         for (size_t i = 0; i < N; i++)
@@ -246,7 +246,7 @@ static void positions_are_for_the_heads_that_know_none(void **state)
             }
         free(rows[side]), free(d[side]);
     }
-    free(places), free(room), free(relative);
+    free(places), free(work), free(relative);
     layer_test_close(&base);
 }
 

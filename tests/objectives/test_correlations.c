@@ -58,7 +58,7 @@ static void count(struct shown *s, const float *outputs, const struct targets *t
     memcpy(s->base.values + bias->offset, outputs, s->outputs * sizeof *outputs);
     struct objective_pass pass = {.self = &s->self,
                                   .rows = &s->rows,
-                                  .values = layer_test_lay(&s->base, false),
+                                  .values = layer_test_pack(&s->base, false),
                                   .targets = targets,
                                   .x = s->x,
                                   .weight = 1,

@@ -83,7 +83,7 @@ static void open_shape(struct objective_test *t, const struct objective *objecti
     memset(t->memory, 0xff, t->bytes);
     t->pass = (struct objective_pass){.self = t->self,
                                       .rows = &t->rows,
-                                      .values = layer_test_lay(&t->base, true),
+                                      .values = layer_test_pack(&t->base, true),
                                       .targets = &t->asked,
                                       .x = t->x,
                                       .training = true,
@@ -205,7 +205,7 @@ static void check_counting(struct objective_test *t)
             t->ids[i] = 4000000000u;
             t->floats[i] = NAN;
         }
-    t->pass.values = layer_test_lay(&t->base, true);
+    t->pass.values = layer_test_pack(&t->base, true);
     double same = t->objective->forward(&t->pass);
     t->objective->count(&t->pass, again);
     check_same_bits(&loss, &same, sizeof loss, "loss");
@@ -232,7 +232,7 @@ static void losses_are_counted(void **state)
 
 static double trained(struct objective_test *t)
 {
-    t->pass.values = layer_test_lay(&t->base, true);
+    t->pass.values = layer_test_pack(&t->base, true);
     return t->pass.weight / t->pass.count * t->objective->forward(&t->pass);
 }
 
@@ -343,7 +343,7 @@ static void check_correct(struct objective_test *t)
         check_near(sums[sum_named(t->objective, "correct")], weights, 0, "correct for the most probable");
     }
     memset(t->base.values, 0, t->base.params.total * sizeof(float));
-    t->pass.values = layer_test_lay(&t->base, true);
+    t->pass.values = layer_test_pack(&t->base, true);
     for (uint32_t id = 0; id < OUTPUTS; id++)
         check_near(correct_of(t, id), id == 0 ? weights : 0, 0, "correct among equals");
 }

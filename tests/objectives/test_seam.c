@@ -258,7 +258,7 @@ struct gradient_test {
 
 static double loss_of(struct gradient_test *t)
 {
-    test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, layer_test_lay(&t->base, true));
+    test_pass_open(&t->pass, &t->base.host, t->model, &t->batch, layer_test_pack(&t->base, true));
     return model_forward(t->pass.pass);
 }
 

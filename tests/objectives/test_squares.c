@@ -55,7 +55,7 @@ static void open_fixture(struct fixture *f, const char *name)
     memset(f->memory, 0xff, bytes);
     f->pass = (struct objective_pass){.self = f->self,
                                       .rows = &f->rows,
-                                      .values = layer_test_lay(&f->base, true),
+                                      .values = layer_test_pack(&f->base, true),
                                       .targets = &f->targets,
                                       .x = f->x,
                                       .training = true,

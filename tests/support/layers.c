@@ -43,19 +43,19 @@ void layer_test_start(struct layer_test *test, uint64_t seed)
 }
 
 /* The buffer is filled with NaN, so that reading before writing is noticed. */
-const float *layer_test_lay(struct layer_test *test, bool backward)
+const float *layer_test_pack(struct layer_test *test, bool backward)
 {
     size_t bytes = params_packed_floats(&test->params) * sizeof(float);
-    free(test->room);
-    test->room = aligned_alloc(64, (bytes + 127) / 64 * 64);
-    memset(test->room, 0xff, bytes);
-    return params_lay(&test->params, test->kernels, test->pool, test->values, backward, test->room);
+    free(test->packed);
+    test->packed = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    memset(test->packed, 0xff, bytes);
+    return params_pack(&test->params, test->kernels, test->pool, test->values, backward, test->packed);
 }
 
 void layer_test_close(struct layer_test *test)
 {
     pool_free(&test->host, test->pool);
-    free(test->values), free(test->room);
+    free(test->values), free(test->packed);
     params_free(&test->host, &test->params);
     free(test->gradients);
     free(test->exact);

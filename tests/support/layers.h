@@ -17,7 +17,7 @@ struct layer_test {
     const struct kernels *kernels; /* the widest table that runs here */
     struct params params;
     float *values, *gradients; /* (params.total); gradients start as zeros */
-    float *room;               /* of layer_test_lay */
+    float *packed;             /* of layer_test_pack */
     double *exact;             /* values in double */
 };
 void layer_test_open(struct layer_test *test, int threads);
@@ -26,8 +26,8 @@ void layer_test_shift(struct layer_test *test);
 /* Call after the layer is described. Sets initial values from the seed, then moves biases and gains away from
    0 and 1, so that no term of a gradient vanishes. */
 void layer_test_start(struct layer_test *test, uint64_t seed);
-/* The current values as params_lay packs them for the layers. */
-const float *layer_test_lay(struct layer_test *test, bool backward);
+/* The current values as params_pack packs them for the layers. */
+const float *layer_test_pack(struct layer_test *test, bool backward);
 void layer_test_close(struct layer_test *test);
 struct slice whole_gradient(const struct layer_test *test);
 /* The row of that name; fails the test if there is none. */

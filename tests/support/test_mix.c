@@ -1,4 +1,4 @@
-/* Describes the head plan and makes its plan of attention.
+/* Makes the plan in a block of exactly its size.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/test_mix.h"
 

@@ -1,4 +1,4 @@
-/* Blocks of exact sizes between guards, filled with NaN.
+/* Makes the plan and the pass in blocks of exactly their sizes.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/test_pass.h"
 

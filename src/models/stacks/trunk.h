@@ -57,7 +57,7 @@ double trunk_operations(const struct trunk *trunk);
 struct trunk_plan {
     const struct trunk *trunk;
     struct rows rows;
-    struct rows encoded, cross; /* of a decoder: the encoder's rows; its own, which meet those as keys */
+    struct rows encoded, cross; /* of a decoder: the encoder's rows; its own, with those as keys */
     bool training;              /* a pass applies dropout, and keeps what backward needs */
     struct mix_plan *lists;     /* (num_lists of the trunk) */
     size_t memory_bytes;        /* of forward and backward: every activation between the two */
@@ -98,7 +98,7 @@ struct trunk_space {
 struct trunk_pass {
     const struct trunk_plan *plan;
     struct input_rows input; /* INPUT_GIVEN: floats (padded rows, dim), unchanged until backward is over */
-    const float *values;     /* parameters, of params_lay */
+    const float *values;     /* parameters, of params_pack */
     uint64_t random_key;
     /* Set after trunk_open. For a decoder: the rows that left the encoder (padded, dim), unchanged until
        backward is over, and the place for their gradient, which backward writes. */

@@ -1,5 +1,5 @@
 /* The plan of a trunk: its stages, the plans of its attentions, and the memory of a pass. In training every
-   block has its own activations; in evaluation all blocks share one set, and rows are overwritten in place.
+   block has its own activations; in evaluation all blocks use one set, and rows are overwritten in place.
    SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 
@@ -93,7 +93,7 @@ static size_t saved_before(const struct trunk_plan *plan, size_t mixing)
     return bytes;
 }
 
-/* Bytes that attention saves in all mixings; in evaluation, where they share the memory, the largest of
+/* Bytes that attention saves in all mixings; in evaluation, where they use the same memory, the largest of
    them. */
 static size_t saved_of_all(const struct trunk_plan *plan)
 {
@@ -144,7 +144,7 @@ struct trunk_space trunk_space_on(const struct trunk_plan *plan, void *memory, s
     const struct trunk *trunk = plan->trunk;
     const struct rows *rows = &plan->rows;
     struct arena arena = arena_on(memory);
-    size_t layers = trunk->layers, kept = plan->training ? layers : 1, mix_bytes = 0;
+    size_t layers = trunk->layers, copies = plan->training ? layers : 1, mix_bytes = 0;
     bool given = trunk->input.kind == INPUT_GIVEN;
     struct trunk_space s = {
         .narrow = size_product(rows->padded, trunk->dim),
@@ -152,15 +152,15 @@ struct trunk_space trunk_space_on(const struct trunk_plan *plan, void *memory, s
         .encoded = size_product(plan->encoded.padded, trunk->dim),
         .tile_floats = block_scratch_size(&trunk->blocks[0], plan->training),
     };
-    size_t narrow = size_product(kept, s.narrow), streams = plan->training ? layers + !given : 1;
+    size_t narrow = size_product(copies, s.narrow), streams = plan->training ? layers + !given : 1;
     s.stream = arena_take(&arena, size_product(streams, s.narrow), sizeof(float));
     float **const arrays[] = {&s.query,   &s.key,         &s.value,        &s.context,
                               &s.cross.x, &s.cross.query, &s.cross.context};
     for (size_t i = 0; i < (trunk->crosses ? 7 : 4); i++)
         *arrays[i] = arena_take(&arena, narrow, sizeof(float));
     if (trunk->crosses) {
-        s.cross.key = arena_take(&arena, size_product(kept, s.encoded), sizeof(float));
-        s.cross.value = arena_take(&arena, size_product(kept, s.encoded), sizeof(float));
+        s.cross.key = arena_take(&arena, size_product(copies, s.encoded), sizeof(float));
+        s.cross.value = arena_take(&arena, size_product(copies, s.encoded), sizeof(float));
     }
     for (size_t i = 0; i < trunk->num_lists; i++)
         mix_bytes = size_max(mix_bytes, plan->lists[i].scratch_bytes);

@@ -49,7 +49,7 @@ struct adaptive_output_space adaptive_output_lay(const struct adaptive_output *o
     s.ids = arena_take(arena, padded, sizeof *s.ids);
     s.score = arena_take(arena, padded, sizeof *s.score);
     s.count = arena_take(arena, output->tails->count, sizeof *s.count);
-    s.laid = arena_take(arena, packed, sizeof(float));
+    s.packed = arena_take(arena, packed, sizeof(float));
     s.x = arena_take(arena, size_product(padded, dim), sizeof(float));
     s.h = arena_take(arena, size_product(padded, widest), sizeof(float));
     s.wanted = arena_take(arena, padded, sizeof *s.wanted);
@@ -74,7 +74,7 @@ struct work {
     const float *values;
     const struct adaptive_output_space *space;
     const float *x;
-    const struct row_ids *asked;
+    const struct row_ids *targets;
     size_t index; /* of the tail */
     size_t offsets[2];
     struct rows chosen; /* its rows as a batch of one sequence */
@@ -86,13 +86,13 @@ enum { IN_HEAD = WORD_TAILS };
 /* The tail of a row's target. */
 static size_t tail_of(const struct work *w, size_t row)
 {
-    const struct word_tail *tail = word_tails_find(w->output->tails, w->asked->ids[row]);
+    const struct word_tail *tail = word_tails_find(w->output->tails, w->targets->ids[row]);
     return tail == NULL ? IN_HEAD : (size_t)(tail - w->output->tails->list);
 }
 
 static float weight_of(const struct work *w, size_t row)
 {
-    return w->asked->weights == NULL ? 1 : w->asked->weights[row];
+    return w->targets->weights == NULL ? 1 : w->targets->weights[row];
 }
 
 static const struct word_tail *tail_now(const struct work *w)
@@ -113,7 +113,7 @@ static void project_tile(void *argument, size_t tile, int worker)
     const struct adaptive_output_space *s = w->space;
     size_t dim = w->output->head.dim, width = tail_now(w)->dim, row = tile * ROW_TILE;
     product_weights(w->rows->kernels, w->output->head.precision, s->h + row * width, width, s->x + row * dim,
-                    dim, s->laid, ROW_TILE, width, dim, false);
+                    dim, s->packed, ROW_TILE, width, dim, false);
 }
 
 /* Copies `count` rows and projects them. Their targets are in s->wanted, with weight 0 for those whose target
@@ -127,14 +127,14 @@ static void gather(struct work *w, const size_t *places, size_t count)
     w->chosen = rows_of(w->rows->kernels, w->rows->pool, 1, w->offsets, NULL);
     for (size_t i = 0; i < count; i++) {
         memcpy(s->x + i * dim, w->x + places[i] * dim, dim * sizeof *w->x);
-        s->wanted[i] = w->asked->ids[places[i]];
+        s->wanted[i] = w->targets->ids[places[i]];
         s->weights[i] = tail_of(w, places[i]) == w->index ? weight_of(w, places[i]) : 0;
     }
     memset(s->x + count * dim, 0, (w->chosen.padded - count) * dim * sizeof *s->x);
     if (!tail->projected)
         return;
-    weights_lay(w->rows->kernels, w->output->head.precision, s->laid, w->values + tail->projection, dim, true,
-                dim, tail->dim);
+    weights_pack(w->rows->kernels, w->output->head.precision, s->packed, w->values + tail->projection, dim,
+                 true, dim, tail->dim);
     pool_run(w->rows->pool, project_tile, w, w->chosen.tiles);
 }
 
@@ -208,11 +208,11 @@ static double take_rows(const struct work *w, const struct tied_output_space *fo
 static double forward_rows(struct work *w, const struct tied_output_space *into, const size_t *places,
                            size_t count)
 {
-    const struct row_ids asked = {w->space->wanted, w->space->weights};
+    const struct row_ids targets = {w->space->wanted, w->space->weights};
     if (count == 0)
         return 0;
     gather(w, places, count);
-    tied_output_forward(&w->output->tail[w->index], &w->chosen, w->values, into, tail_input(w), &asked);
+    tied_output_forward(&w->output->tail[w->index], &w->chosen, w->values, into, tail_input(w), &targets);
     return take_rows(w, into, places, count);
 }
 
@@ -241,27 +241,27 @@ static void map_targets(const struct work *w)
     size_t classes = head->first + head->words - head->classes;
     for (size_t row = 0; row < w->rows->count; row++) {
         size_t tail = weight_of(w, row) != 0 ? tail_of(w, row) : IN_HEAD;
-        w->space->ids[row] = tail == IN_HEAD ? w->asked->ids[row] : (uint32_t)(classes + tail);
+        w->space->ids[row] = tail == IN_HEAD ? w->targets->ids[row] : (uint32_t)(classes + tail);
     }
 }
 
 static struct work open_work(const struct adaptive_output *output, const struct rows *rows,
                              const float *values, const struct adaptive_output_space *space, const float *x,
-                             const struct row_ids *asked)
+                             const struct row_ids *targets)
 {
     return (struct work){
-        .output = output, .rows = rows, .values = values, .space = space, .x = x, .asked = asked};
+        .output = output, .rows = rows, .values = values, .space = space, .x = x, .targets = targets};
 }
 
 double adaptive_output_forward(const struct adaptive_output *output, const struct rows *rows,
                                const float *values, const struct adaptive_output_space *space, const float *x,
-                               const struct row_ids *asked)
+                               const struct row_ids *targets)
 {
-    struct work w = open_work(output, rows, values, space, x, asked);
+    struct work w = open_work(output, rows, values, space, x, targets);
     if (output->tails->count == 0)
-        return tied_output_forward(&output->head, rows, values, &space->head, x, asked);
+        return tied_output_forward(&output->head, rows, values, &space->head, x, targets);
     map_targets(&w);
-    const struct row_ids mapped = {space->ids, asked->weights};
+    const struct row_ids mapped = {space->ids, targets->weights};
     double total = tied_output_forward(&output->head, rows, values, &space->head, x, &mapped);
     memcpy(space->score, space->head.target, rows->count * sizeof *space->score);
     return total + forward_tails(&w);
@@ -276,7 +276,7 @@ static void unproject_tile(void *argument, size_t tile, int worker)
     const struct adaptive_output_space *s = w->space;
     size_t dim = w->output->head.dim, width = tail_now(w)->dim, row = tile * ROW_TILE;
     product_weights(w->rows->kernels, w->output->head.precision, s->dx + row * dim, dim, s->dh + row * width,
-                    width, s->laid, ROW_TILE, dim, width, false);
+                    width, s->packed, ROW_TILE, dim, width, false);
 }
 
 /* The gradient of some rows of the projection from all rows of the tail, in order. */
@@ -304,14 +304,14 @@ static void backward_tail(struct work *w, float *dx, float weight)
     const struct word_tail *tail = tail_now(w);
     const size_t *places = s->tail[w->index].places;
     size_t dim = w->output->head.dim;
-    const struct row_ids asked = {s->wanted, s->weights};
+    const struct row_ids targets = {s->wanted, s->weights};
     gather(w, places, s->count[w->index]);
     tied_output_backward(&w->output->tail[w->index], &w->chosen, w->values, w->gradients,
                          &s->tail[w->index].output, tail->projected ? s->dh : s->dx, false, tail_input(w),
-                         &asked, weight);
+                         &targets, weight);
     if (tail->projected) {
-        weights_lay(w->rows->kernels, w->output->head.precision, s->laid, w->values + tail->projection, dim,
-                    false, tail->dim, dim);
+        weights_pack(w->rows->kernels, w->output->head.precision, s->packed, w->values + tail->projection,
+                     dim, false, tail->dim, dim);
         pool_run(w->rows->pool, unproject_tile, w, w->chosen.tiles);
         pool_run(w->rows->pool, projection_block, w, (tail->dim + BLOCK - 1) / BLOCK);
     }
@@ -322,10 +322,10 @@ static void backward_tail(struct work *w, float *dx, float weight)
 void adaptive_output_backward(const struct adaptive_output *output, const struct rows *rows,
                               const float *values, struct slice gradients,
                               const struct adaptive_output_space *space, float *dx, bool add, const float *x,
-                              const struct row_ids *asked, float weight)
+                              const struct row_ids *targets, float weight)
 {
-    struct work w = open_work(output, rows, values, space, x, asked);
-    const struct row_ids mapped = {output->tails->count > 0 ? space->ids : asked->ids, asked->weights};
+    struct work w = open_work(output, rows, values, space, x, targets);
+    const struct row_ids mapped = {output->tails->count > 0 ? space->ids : targets->ids, targets->weights};
     w.gradients = gradients;
     tied_output_backward(&output->head, rows, values, gradients, &space->head, dx, add, x, &mapped, weight);
     for (w.index = 0; w.index < output->tails->count; w.index++)

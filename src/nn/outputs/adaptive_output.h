@@ -33,7 +33,7 @@ struct adaptive_output_space {
     uint32_t *ids;    /* (padded) the entry of the head for each target */
     float *score;     /* (padded) logit of the target, up to what is the same for all words of the row */
     size_t *count;    /* (tails) rows of the first pass */
-    float *laid;      /* a projection packed for products */
+    float *packed;    /* a projection packed for products */
     float *x, *h;     /* (padded, dim) rows of a tail; projected */
     float *dx, *dh;   /* backward: their gradients */
     uint32_t *wanted; /* (padded) targets of these rows */
@@ -49,10 +49,10 @@ struct adaptive_output_space adaptive_output_lay(const struct adaptive_output *o
 /* As tied_output_forward and tied_output_backward. */
 double adaptive_output_forward(const struct adaptive_output *output, const struct rows *rows,
                                const float *values, const struct adaptive_output_space *space, const float *x,
-                               const struct row_ids *asked);
+                               const struct row_ids *targets);
 void adaptive_output_backward(const struct adaptive_output *output, const struct rows *rows,
                               const float *values, struct slice gradients,
                               const struct adaptive_output_space *space, float *dx, bool add, const float *x,
-                              const struct row_ids *asked, float weight);
+                              const struct row_ids *targets, float weight);
 
 #endif

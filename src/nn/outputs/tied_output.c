@@ -46,14 +46,15 @@ struct tied_output_space tied_output_lay(const struct tied_output *output, const
     size_t threads = (size_t)pool_threads(rows->pool);
     size_t tiles = training && rows->tiles > threads ? rows->tiles : threads;
     struct tied_output_space s = {
-        .laid = arena_take(arena, weights_size(output->precision, output->dim, output->chunk), sizeof(float)),
+        .packed =
+            arena_take(arena, weights_size(output->precision, output->dim, output->chunk), sizeof(float)),
         .logits = arena_take(arena, size_product(tiles, ROW_TILE * output->chunk), sizeof(float)),
     };
     lay_rows(&s, rows->padded, arena);
     if (output->classes > 0)
         s.classes = arena_take(arena, size_product(rows->padded, output->classes), sizeof(float));
     if (training)
-        s.laid_backward =
+        s.packed_backward =
             arena_take(arena, weights_size(output->precision, output->chunk, output->dim), sizeof(float));
     return s;
 }
@@ -62,7 +63,7 @@ struct tied_output_space tied_output_lay_beside(const struct tied_output_space *
                                                 struct arena *arena)
 {
     struct tied_output_space s = {
-        .laid = other->laid, .laid_backward = other->laid_backward, .logits = other->logits};
+        .packed = other->packed, .packed_backward = other->packed_backward, .logits = other->logits};
     lay_rows(&s, padded, arena);
     return s;
 }
@@ -87,7 +88,7 @@ struct work {
     const float *values;
     const struct tied_output_space *space;
     const float *x;
-    const struct row_ids *asked;
+    const struct row_ids *targets;
     size_t first, width; /* chunk [first, first + width); the id is output->first higher */
     float *all;          /* (rows, words), of tied_output_logits */
     /* backward */
@@ -101,7 +102,7 @@ static float weight_of(const struct work *w, size_t row)
 {
     if (row >= w->rows->count)
         return 0;
-    return w->asked->weights == NULL ? 1 : w->asked->weights[row];
+    return w->targets->weights == NULL ? 1 : w->targets->weights[row];
 }
 
 /* The index of the row's target in the chunk; `width` or more if it is not in the chunk. */
@@ -109,7 +110,7 @@ static size_t label_in(const struct work *w, size_t row)
 {
     if (weight_of(w, row) == 0)
         return w->width;
-    return (size_t)w->asked->ids[row] - w->output->first -
+    return (size_t)w->targets->ids[row] - w->output->first -
            w->first; /* wraps to a large number below the chunk */
 }
 
@@ -126,16 +127,16 @@ static void lay_chunk(struct work *w, bool backward)
     size_t end = w->first < plain ? plain : w->output->words;
     w->width = size_min(end - w->first, w->output->chunk);
     const float *weight = w->values + w->output->weight + w->first * dim;
-    weights_lay(w->kernels, w->output->precision, w->space->laid, weight, dim, true, dim, w->width);
+    weights_pack(w->kernels, w->output->precision, w->space->packed, weight, dim, true, dim, w->width);
     if (backward)
-        weights_lay(w->kernels, w->output->precision, w->space->laid_backward, weight, dim, false, w->width,
-                    dim);
+        weights_pack(w->kernels, w->output->precision, w->space->packed_backward, weight, dim, false,
+                     w->width, dim);
 }
 
 static void compute_logits(const struct work *w, float *logits, size_t row)
 {
     size_t dim = w->output->dim, width = w->width;
-    product_weights(w->kernels, w->output->precision, logits, width, w->x + row * dim, dim, w->space->laid,
+    product_weights(w->kernels, w->output->precision, logits, width, w->x + row * dim, dim, w->space->packed,
                     ROW_TILE, width, dim, false);
     w->kernels->layers.add_bias(logits, width, w->values + w->output->bias + w->first, ROW_TILE, width);
 }
@@ -196,7 +197,8 @@ static double finish_rows(const struct work *w)
 }
 
 double tied_output_forward(const struct tied_output *output, const struct rows *rows, const float *values,
-                           const struct tied_output_space *space, const float *x, const struct row_ids *asked)
+                           const struct tied_output_space *space, const float *x,
+                           const struct row_ids *targets)
 {
     struct work w = {.output = output,
                      .rows = rows,
@@ -204,7 +206,7 @@ double tied_output_forward(const struct tied_output *output, const struct rows *
                      .values = values,
                      .space = space,
                      .x = x,
-                     .asked = asked};
+                     .targets = targets};
     for (size_t row = 0; row < rows->padded; row++)
         space->max[row] = -INFINITY;
     memset(space->sum, 0, rows->padded * sizeof(float));
@@ -263,7 +265,7 @@ static void backward_tile(void *argument, size_t tile, int worker)
             dlogits[i * width + label] -= s->factor[row + i];
     }
     product_weights(w->kernels, w->output->precision, w->dx + row * dim, dim, dlogits, width,
-                    s->laid_backward, ROW_TILE, dim, width, w->add || w->first > 0);
+                    s->packed_backward, ROW_TILE, dim, width, w->add || w->first > 0);
 }
 
 /* The gradients of a block of words from all rows, in order. */
@@ -291,7 +293,7 @@ static void backward_words(void *argument, size_t index, int worker)
 
 void tied_output_backward(const struct tied_output *output, const struct rows *rows, const float *values,
                           struct slice gradients, const struct tied_output_space *space, float *dx, bool add,
-                          const float *x, const struct row_ids *asked, float weight)
+                          const float *x, const struct row_ids *targets, float weight)
 {
     struct work w = {.output = output,
                      .rows = rows,
@@ -299,7 +301,7 @@ void tied_output_backward(const struct tied_output *output, const struct rows *r
                      .values = values,
                      .space = space,
                      .x = x,
-                     .asked = asked,
+                     .targets = targets,
                      .gradients = gradients,
                      .dx = dx,
                      .add = add};

@@ -38,11 +38,11 @@ struct tied_output_space {
     float *best;            /* the largest logit of the words */
     float *classes;         /* (padded rows, classes) their logits; NULL without classes */
     /* internal */
-    float *laid, *laid_backward; /* a chunk of W packed for products, transposed and as stored */
-    float *logits;               /* (number of tiles or of threads, the larger) (ROW_TILE, chunk) */
-    float *max, *sum, *factor;   /* of the running softmax */
-    float *target;               /* the logit of the target */
-    float *log_sum;              /* the logarithm of the sum of exp(logit - max) */
+    float *packed, *packed_backward; /* a chunk of W packed for products, transposed and as stored */
+    float *logits;                   /* (number of tiles or of threads, the larger) (ROW_TILE, chunk) */
+    float *max, *sum, *factor;       /* of the running softmax */
+    float *target;                   /* the logit of the target */
+    float *log_sum;                  /* the logarithm of the sum of exp(logit - max) */
 };
 struct tied_output_space tied_output_lay(const struct tied_output *output, const struct rows *rows,
                                          bool training, struct arena *arena);
@@ -63,14 +63,14 @@ struct row_ids {
    same bits in any batch. */
 double tied_output_forward(const struct tied_output *output, const struct rows *rows, const float *values,
                            const struct tied_output_space *space, const float *x,
-                           const struct row_ids *asked);
-/* The logits of all rows, (rows->count, words). Uses only space->laid and space->logits. */
+                           const struct row_ids *targets);
+/* The logits of all rows, (rows->count, words). Uses only space->packed and space->logits. */
 void tied_output_logits(const struct tied_output *output, const struct rows *rows, const float *values,
                         const struct tied_output_space *space, float *logits, const float *x);
 /* After a training forward, for `weight` times its sum: writes dx (padded rows, dim) (`add`: adds to it),
    with zeros after the last row; adds the gradients of table and bias to gradients. */
 void tied_output_backward(const struct tied_output *output, const struct rows *rows, const float *values,
                           struct slice gradients, const struct tied_output_space *space, float *dx, bool add,
-                          const float *x, const struct row_ids *asked, float weight);
+                          const float *x, const struct row_ids *targets, float weight);
 
 #endif

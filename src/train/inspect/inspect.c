@@ -172,7 +172,7 @@ hashattn_status inspect(struct host *host, const struct train_setup *setup, stru
     TRY(inspect_check(host, model, probe));
     TRY_DONE(memory_new(host, params_packed_floats(params), sizeof(float), "weights packed for products",
                         &packed));
-    values = params_lay(params, setup->kernels, setup->pool, values, false, packed);
+    values = params_pack(params, setup->kernels, setup->pool, values, false, packed);
     work.fitting = probe != NULL && probe->steps > 0 && training->count > 0;
     if (work.fitting)
         TRY_DONE(run_examples(setup, model, values, training, probe->steps, seed, &work));

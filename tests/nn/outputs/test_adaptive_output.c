@@ -44,7 +44,7 @@ struct next_case {
     float *x, *dx; /* (PADDED, DIM) */
     uint32_t ids[PADDED];
     float weights[PADDED];
-    struct row_ids asked;
+    struct row_ids targets;
     double *exact_x;
     float weight;
 };
@@ -107,7 +107,7 @@ static void open_case(struct next_case *c, struct way way, int threads)
     c->ids[4] = SECOND - 1;
     c->ids[5] = SECOND;
     c->ids[6] = VOCAB - 1;
-    c->asked = (struct row_ids){c->ids, c->weights};
+    c->targets = (struct row_ids){c->ids, c->weights};
 }
 
 static void close_case(struct next_case *c)
@@ -119,13 +119,13 @@ static void close_case(struct next_case *c)
 static double forward(struct next_case *c, bool training)
 {
     lay(c, training);
-    return adaptive_output_forward(&c->next, &c->rows, c->test.values, &c->space, c->x, &c->asked);
+    return adaptive_output_forward(&c->next, &c->rows, c->test.values, &c->space, c->x, &c->targets);
 }
 
 static void backward(struct next_case *c, bool add)
 {
     adaptive_output_backward(&c->next, &c->rows, c->test.values, whole_gradient(&c->test), &c->space, c->dx,
-                             add, c->x, &c->asked, c->weight);
+                             add, c->x, &c->targets, c->weight);
 }
 
 /* ---- the definition ----------------------------------------------------------------------------------- */
@@ -425,8 +425,8 @@ static void a_row_is_the_same_alone_and_packed(void **state)
         float *x = new_zeros(c.rows.padded * DIM);
         memcpy(x, c.x + first * DIM, count * DIM * sizeof *x);
         lay(&c, false);
-        const struct row_ids asked = {c.ids + first, c.weights + first};
-        adaptive_output_forward(&c.next, &c.rows, c.test.values, &c.space, x, &asked);
+        const struct row_ids targets = {c.ids + first, c.weights + first};
+        adaptive_output_forward(&c.next, &c.rows, c.test.values, &c.space, x, &targets);
         check_same_bits(c.space.head.loss, loss + first, count * sizeof *loss, "rows from another place on");
         free(x);
     }
@@ -469,7 +469,7 @@ static void no_weights_are_weights_of_one(void **state)
     backward(&c, false);
     float *dx = memcpy(malloc(PADDED * DIM * sizeof *dx), c.dx, PADDED * DIM * sizeof *dx);
     memcpy(loss, c.space.head.loss, sizeof loss);
-    c.asked.weights = NULL;
+    c.targets.weights = NULL;
     check_near(forward(&c, true), sum, 0, "sum");
     backward(&c, false);
     check_same_bits(c.space.head.loss, loss, sizeof loss, "losses");
@@ -534,10 +534,10 @@ static void without_tails_it_is_the_tied_output(void **state)
                 tied.weight == c.embed.words + FIRST * DIM);
     assert_int_equal(c.test.params.num_rows, 3);
     float *dx = memcpy(malloc(PADDED * DIM * sizeof *dx), c.dx, PADDED * DIM * sizeof *dx);
-    check_near(tied_output_forward(&tied, &c.rows, c.test.values, &c.space.head, c.x, &c.asked), sum, 0,
+    check_near(tied_output_forward(&tied, &c.rows, c.test.values, &c.space.head, c.x, &c.targets), sum, 0,
                "sum");
     tied_output_backward(&tied, &c.rows, c.test.values, whole_gradient(&c.test), &c.space.head, c.dx, false,
-                         c.x, &c.asked, c.weight);
+                         c.x, &c.targets, c.weight);
     check_same_bits(c.dx, dx, PADDED * DIM * sizeof *dx, "dx");
     free(dx);
     close_case(&c);

@@ -58,16 +58,16 @@ static void weights_multiply_losses_and_gradients(void **state)
     (void)state;
     float *logits = new_normals(2, N * CLASSES, 2), *dlogits = new_normals(3, N * CLASSES, 1);
     double *x = new_doubles(logits, N * CLASSES);
-    uint32_t asked[N];
+    uint32_t ids[N];
     for (size_t i = 0; i < N; i++)
-        asked[i] = weights[i] == 0 ? UINT32_MAX : labels[i]; /* without weight any label is ignored */
+        ids[i] = weights[i] == 0 ? UINT32_MAX : labels[i]; /* without weight any label is ignored */
     struct weighted part = {x, weights, 7}, sum = {x, weights, 1};
-    double loss = loss_cross_entropy(logits, asked, weights, N, CLASSES, 7, dlogits);
+    double loss = loss_cross_entropy(logits, ids, weights, N, CLASSES, 7, dlogits);
     check_near(loss, exact_loss(&sum), 1e-13 * (1 + loss), "loss");
     check_derivatives(dlogits, x, N * CLASSES, exact_loss, &part, EPSILON, "dlogits");
     for (size_t i = 0; i < N * CLASSES; i++)
         assert_true(weights[i / CLASSES] != 0 || dlogits[i] == 0);
-    check_near(loss_cross_entropy(logits, asked, weights, N, CLASSES, 7, NULL), loss, 0, "loss alone");
+    check_near(loss_cross_entropy(logits, ids, weights, N, CLASSES, 7, NULL), loss, 0, "loss alone");
     free(logits), free(dlogits);
     free(x);
 }

@@ -28,7 +28,7 @@ static void check(bool pairs, size_t sequences)
                  HASHATTN_OK, NULL);
     layer_test_start(&base, 3);
     assert_true(pooled_head_outputs(&p) == OUTPUTS && pooled_head_examples(&p, &rows) == examples);
-    const float *values = layer_test_lay(&base, true);
+    const float *values = layer_test_pack(&base, true);
     size_t floats = rows.padded * DIM, width = p.head.first.in, padded = head_rows(examples);
     assert_int_equal(width, pairs ? 4 * DIM : DIM);
     float *x = new_normals(1, floats, 1), *dx = new_zeros(floats), *want = new_zeros(floats);

@@ -40,7 +40,7 @@ struct next_case {
     float *x, *dx; /* (PADDED, DIM) */
     uint32_t ids[PADDED];
     float weights[PADDED];
-    struct row_ids asked;
+    struct row_ids targets;
     double *exact_x, loss[ROWS];
     float weight;
 };
@@ -87,7 +87,7 @@ static void open_case(struct next_case *c, size_t chunk, enum precision precisio
     }
     c->ids[0] = FIRST;
     c->ids[1] = VOCAB - 1;
-    c->asked = (struct row_ids){c->ids, c->weights};
+    c->targets = (struct row_ids){c->ids, c->weights};
 }
 
 static void close_case(struct next_case *c)
@@ -151,7 +151,7 @@ static void check_case(struct next_case *c, double rounding)
     double *dx = calloc(PADDED * DIM, sizeof *dx), *dtable = calloc(WORDS * DIM, sizeof *dtable);
     double dbias[WORDS] = {0}, want = oracle_sum(c);
     lay(c, true);
-    double sum = tied_output_forward(&c->next, &c->rows, c->test.values, &c->space, c->x, &c->asked);
+    double sum = tied_output_forward(&c->next, &c->rows, c->test.values, &c->space, c->x, &c->targets);
     check_near(sum * (double)c->weight, want, 2 * ROWS * (loss_bound + rounding), "sum of losses");
     for (size_t r = 0; r < ROWS; r++)
         check_near(c->space.loss[r], c->loss[r], loss_bound + rounding, "loss of a row");
@@ -163,7 +163,7 @@ static void check_case(struct next_case *c, double rounding)
     float unused = gradients[c->embed.words] = 7; /* the bias of id 0, which must stay */
     gradients[c->next.bias] = 1;                  /* must be added to, not overwritten */
     tied_output_backward(&c->next, &c->rows, c->test.values, whole_gradient(&c->test), &c->space, c->dx,
-                         false, c->x, &c->asked, c->weight);
+                         false, c->x, &c->targets, c->weight);
     oracle_gradients(c, dx, dtable, dbias);
     dbias[0] += 1;
     /* The error of a probability is that of its logit; rows and words of them are added. */
@@ -197,9 +197,9 @@ static void gradients_are_differences(void **state)
     struct next_case c;
     open_case(&c, 40, PRECISION_FLOAT32, 1);
     lay(&c, true);
-    tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+    tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
     tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, c.dx, false, c.x,
-                         &c.asked, c.weight);
+                         &c.targets, c.weight);
     double bound = 3 * (double)c.weight * 40 * logit_bound + ROWS * EPSILON;
     check_derivatives(c.dx, c.exact_x, 5 * DIM, oracle_sum, &c, bound, "dx");
     check_derivatives(c.test.gradients + c.next.weight, c.test.exact + c.next.weight, 9 * DIM, oracle_sum, &c,
@@ -217,7 +217,7 @@ static void bf16_is_float32_rounded(void **state)
     open_case(&c, 100, PRECISION_BF16, 2);
     check_case(&c, ldexp(DIM, -8));
     lay(&c, false);
-    double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+    double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
     assert_true(fabs(sum * (double)c.weight - oracle_sum(&c)) > 1e-6); /* it does round */
     close_case(&c);
 }
@@ -233,9 +233,9 @@ static void threads_and_evaluation_change_no_bit(void **state)
             open_case(&c, 40, (enum precision)precision, threads);
             size_t bytes = c.test.params.total * sizeof(float);
             lay(&c, true);
-            tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+            tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
             tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, c.dx,
-                                 false, c.x, &c.asked, c.weight);
+                                 false, c.x, &c.targets, c.weight);
             if (threads == 1) {
                 dx = malloc(PADDED * DIM * sizeof *dx);
                 gradients = malloc(bytes);
@@ -247,7 +247,7 @@ static void threads_and_evaluation_change_no_bit(void **state)
             check_same_bits(dx, c.dx, PADDED * DIM * sizeof *dx, "dx");
             check_same_bits(gradients, c.test.gradients, bytes, "gradients");
             lay(&c, false);
-            tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+            tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
             check_same_bits(loss, c.space.loss, sizeof loss, "losses in evaluation");
             close_case(&c);
         }
@@ -263,7 +263,7 @@ static void a_row_is_the_same_alone_and_packed(void **state)
     double loss[ROWS];
     open_case(&c, 40, PRECISION_FLOAT32, 2);
     lay(&c, false);
-    tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+    tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
     memcpy(loss, c.space.loss, sizeof loss);
     for (size_t first = 1; first < ROWS; first += 173) {
         size_t count = ROWS - first < 200 ? ROWS - first : 200;
@@ -272,8 +272,8 @@ static void a_row_is_the_same_alone_and_packed(void **state)
         float *x = new_zeros(c.rows.padded * DIM);
         memcpy(x, c.x + first * DIM, count * DIM * sizeof *x);
         lay(&c, false);
-        const struct row_ids asked = {c.ids + first, c.weights + first};
-        tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, x, &asked);
+        const struct row_ids targets = {c.ids + first, c.weights + first};
+        tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, x, &targets);
         check_same_bits(c.space.loss, loss + first, count * sizeof *loss, "rows from another place on");
         free(x);
     }
@@ -297,7 +297,7 @@ static void the_first_of_the_largest_counts(void **state)
             c.weights[r] = r < 7;
         }
         lay(&c, false);
-        double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+        double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
         for (size_t r = 0; r < ROWS; r++)
             assert_int_equal(c.space.correct[r], r == 1);
         double all = log(WORDS - 3 + 3 * exp(2));
@@ -316,7 +316,7 @@ static void large_logits_do_not_overflow(void **state)
     for (size_t w = 0; w < WORDS; w++)
         bias[w] = w % 3 == 0 ? 1e4f : -1e4f + (float)w;
     lay(&c, false);
-    tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+    tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
     for (size_t r = 0; r < ROWS; r++) {
         double logits[WORDS], most = -INFINITY, sum = 0;
         if (c.weights[r] == 0)
@@ -342,21 +342,21 @@ static void chances_of_large_logits_sum_to_one(void **state)
     struct next_case c;
     open_case(&c, 40, PRECISION_FLOAT32, 1);
     float *table = c.test.values + c.next.weight, *bias = c.test.values + c.next.bias;
-    double want[WORDS] = {0}, asked = 0;
+    double want[WORDS] = {0}, total = 0;
     memset(table, 0, WORDS * DIM * sizeof *table);
     for (size_t w = 0; w < WORDS; w++)
         bias[w] = 1e8f;
     for (size_t r = 0; r < ROWS; r++) {
         double weight = (double)c.weights[r];
-        asked += weight;
+        total += weight;
         for (size_t w = 0; w < WORDS && weight != 0; w++)
             want[w] += (double)c.weight * weight * (1.0 / WORDS - (c.ids[r] == FIRST + w));
     }
     lay(&c, true);
-    double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
-    check_near(sum, asked * log(WORDS), asked * loss_bound, "sum of losses");
+    double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
+    check_near(sum, total * log(WORDS), total * loss_bound, "sum of losses");
     tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, c.dx, false, c.x,
-                         &c.asked, c.weight);
+                         &c.targets, c.weight);
     check_near_all(c.test.gradients + c.next.bias, want, WORDS, 4 * ROWS * EPSILON, "bias");
     close_case(&c);
 }
@@ -375,17 +375,18 @@ static void no_weights_are_weights_of_one(void **state)
     float *dx = new_zeros(PADDED * DIM), *gradients = new_zeros(c.test.params.total);
     double loss[ROWS];
     lay(&c, true);
-    double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+    double sum = tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
     tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, dx, false, c.x,
-                         &c.asked, c.weight);
+                         &c.targets, c.weight);
     memcpy(gradients, c.test.gradients, bytes);
     memset(c.test.gradients, 0, bytes);
     memcpy(loss, c.space.loss, sizeof loss);
-    c.asked.weights = NULL;
+    c.targets.weights = NULL;
     lay(&c, true);
-    check_near(tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked), sum, 0, "sum");
+    check_near(tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets), sum, 0,
+               "sum");
     tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, c.dx, false, c.x,
-                         &c.asked, c.weight);
+                         &c.targets, c.weight);
     check_same_bits(c.space.loss, loss, sizeof loss, "losses");
     check_same_bits(c.dx, dx, PADDED * DIM * sizeof *dx, "dx");
     check_same_bits(c.test.gradients, gradients, bytes, "gradients");
@@ -405,11 +406,11 @@ static void a_gradient_may_be_added_to(void **state)
         double *want = calloc(PADDED * DIM, sizeof *want);
         memcpy(before, c.dx, PADDED * DIM * sizeof *before);
         lay(&c, true);
-        tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked);
+        tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets);
         tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, dx, false,
-                             c.x, &c.asked, c.weight);
+                             c.x, &c.targets, c.weight);
         tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, c.dx, true,
-                             c.x, &c.asked, c.weight);
+                             c.x, &c.targets, c.weight);
         for (size_t k = 0; k < PADDED * DIM; k++)
             want[k] = (double)before[k] + (double)dx[k];
         /* One rounding per chunk, and those of the sums themselves. */
@@ -444,14 +445,14 @@ static void the_first_id_may_be_0(void **state)
     c.x = new_normals(3, ROW_TILE * DIM, 1);
     c.dx = new_normals(4, ROW_TILE * DIM, 1);
     c.ids[1] = MANY - 1; /* the others have target 0 */
-    c.asked.ids = c.ids;
+    c.targets.ids = c.ids;
     lay(&c, true);
     double all = log(MANY - 1 + exp(2)), chance = exp(2 - all);
-    check_near(tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.asked), 3 * all - 4,
+    check_near(tied_output_forward(&c.next, &c.rows, c.test.values, &c.space, c.x, &c.targets), 3 * all - 4,
                3 * loss_bound, "sum");
     assert_true(c.space.correct[0] == 1 && c.space.correct[1] == 0 && c.space.correct[2] == 1);
     tied_output_backward(&c.next, &c.rows, c.test.values, whole_gradient(&c.test), &c.space, c.dx, false, c.x,
-                         &c.asked, 1);
+                         &c.targets, 1);
     check_near((double)c.test.gradients[c.next.bias], 3 * chance - 2, 20 * EPSILON, "bias of id 0");
     for (size_t k = 0; k < DIM; k++) {
         double sum = 0;
