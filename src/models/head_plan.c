@@ -88,15 +88,6 @@ void head_plan_free(struct host *host, struct head_plan *plan)
     memset(plan, 0, sizeof *plan);
 }
 
-struct head_plan head_plan_of(const struct mechanism *mechanism, void *options)
-{
-    struct head_plan plan = {.num_used = 1, .num_lists = 1};
-    snprintf(plan.text, sizeof plan.text, "%s", mechanism->name);
-    plan.used[0] = (struct planned){mechanism, options};
-    plan.lists[0].num_groups = 1;
-    return plan;
-}
-
 hashattn_status head_plan_copy(struct host *host, const struct head_plan *plan, struct head_plan *copy)
 {
     *copy = *plan;

@@ -31,8 +31,6 @@ struct head_plan {
    leaves nothing to free. The options belong to the plan: head_plan_free frees them. */
 hashattn_status head_plan_new(struct host *host, const char *text, struct head_plan *plan);
 void head_plan_free(struct host *host, struct head_plan *plan);
-/* One mechanism for all heads. The options stay the caller's. */
-struct head_plan head_plan_of(const struct mechanism *mechanism, void *options);
 /* A copy with options of its own. */
 hashattn_status head_plan_copy(struct host *host, const struct head_plan *plan, struct head_plan *copy);
 

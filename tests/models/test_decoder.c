@@ -14,6 +14,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
+#include "support/single_plan.h"
 #include "support/test_pass.h"
 
 enum { DIM = 8, HEADS = 2, WIDE = 12, VOCAB = 11, LONGEST = 260, MOST_ROWS = 700, MOST_SEQUENCES = 8 };
@@ -56,7 +57,7 @@ static struct model_config config_of(struct decoder_test *t, const struct mechan
         .norm_epsilon = 1e-5,
         .scale_words = 1,
         .ffn = WIDE,
-        .plan = head_plan_of(mechanism, t->options),
+        .plan = single_plan(mechanism, t->options),
     };
 }
 

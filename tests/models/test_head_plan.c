@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/check.h"
+#include "support/single_plan.h"
 
 /* The heads of a layer, a letter each: l(ocal), s(oftmax), n(one). */
 static void heads_of(const struct head_plan *plan, size_t layer, size_t heads, char *text)
@@ -210,7 +211,7 @@ static void all_are_set_or_none(void **state)
     const struct mechanism first = {.name = "first", .options = wide, .options_size = 8},
                            second = {.name = "second", .options = narrow, .options_size = 8};
     int64_t sizes[2] = {3, 4};
-    struct head_plan plan = head_plan_of(&first, &sizes[0]);
+    struct head_plan plan = single_plan(&first, &sizes[0]);
     plan.used[plan.num_used++] = (struct planned){&second, &sizes[1]};
     struct host host;
     host_init(&host);

@@ -11,6 +11,7 @@
 #include "nn/block.h"
 #include "support/check.h"
 #include "support/layers.h"
+#include "support/single_plan.h"
 #include "support/test_pass.h"
 
 enum { LAYERS = 3, ROWS = 900, SEQUENCES = 3, MOST_CALLS = LAYERS + 2 };
@@ -63,7 +64,7 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
                                         .dropout = 0.2,
                                         .norm = norm,
                                         .ffn = 20,
-                                        .plan = head_plan_of(mechanism, options)};
+                                        .plan = single_plan(mechanism, options)};
     struct random random = random_open(3);
     for (size_t i = 0; i < ROWS; i++)
         tokens[i] = (uint32_t)random_below(&random, 9);

@@ -26,6 +26,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
+#include "support/single_plan.h"
 #include "support/test_pass.h"
 
 enum { DIM = 8, HEADS = 2, WIDE = 12, CLASSES = 3, VOCAB = 9, MOST_ROWS = 700, MOST_SEQUENCES = 8 };
@@ -65,7 +66,7 @@ static struct model_config config_of(struct model_test *t, const struct mechanis
                                  .div_value = 4,
                                  .norm_epsilon = 1e-5,
                                  .ffn = WIDE,
-                                 .plan = head_plan_of(mechanism, t->options)};
+                                 .plan = single_plan(mechanism, t->options)};
 }
 
 static void open_model(struct model_test *t, const struct model_config *config, int threads)

@@ -8,10 +8,11 @@
 #include "models/model.h"
 #include "support/check.h"
 #include "support/layers.h"
+#include "support/single_plan.h"
 
 static struct model_config lra(int64_t vocab, int64_t max_len, int64_t classes, int64_t taps)
 {
-    struct model_config config = {.plan = head_plan_of(attention_find("softmax"), NULL)};
+    struct model_config config = {.plan = single_plan(attention_find("softmax"), NULL)};
     options_preset(model_options, &config);
     config.vocab_size = vocab;
     config.max_len = max_len;
@@ -148,13 +149,13 @@ static void bad_configs_are_refused_with_numbers(void **state)
 #undef BAD
     config = good;
     config.attention_dropout = 0.1;
-    config.plan = head_plan_of(attention_find("none"), NULL);
+    config.plan = single_plan(attention_find("none"), NULL);
     check_refused(config, HASHATTN_REFUSED,
                   "none has no attention weights to drop one by one: attention_dropout is 0.1");
     struct mechanism picky = *attention_find("softmax");
     picky.host.refuse = refuse_all;
     config = good;
-    config.plan = head_plan_of(&picky, NULL);
+    config.plan = single_plan(&picky, NULL);
     check_refused(config, HASHATTN_REFUSED, "softmax cannot do max_len 300 with heads of 32: it is a test");
     config.max_len = 301;
     struct host host;
@@ -237,7 +238,7 @@ static void the_mechanism_sees_the_problem_of_a_head(void **state)
     struct host host;
     host_init(&host);
     picky.host.refuse = refuse_unless_as_asked;
-    config.plan = head_plan_of(&picky, NULL);
+    config.plan = single_plan(&picky, NULL);
     config.causal = 1;
     check_status(&host, model_config_check(&host, &config), HASHATTN_OK, NULL);
     config.causal = 0;

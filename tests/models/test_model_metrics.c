@@ -14,6 +14,7 @@
 #include "support/layers.h"
 #include "support/linear_mechanism.h"
 #include "support/named_metric.h"
+#include "support/single_plan.h"
 #include "support/test_pass.h"
 
 enum { VOCAB = 5, CLASSES = 3, SEQUENCES = 3, TOKENS = 12 };
@@ -50,7 +51,7 @@ static void open_test(struct metrics_test *t)
         .norm_epsilon = 1e-5,
         .heads = 3,
         .ffn = 8,
-        .plan = head_plan_of(&linear_mechanism, t->options[0]),
+        .plan = single_plan(&linear_mechanism, t->options[0]),
     };
     struct head_plan *plan = &t->config.plan;
     plan->used[plan->num_used++] = (struct planned){&t->second, t->options[1]};
@@ -140,7 +141,7 @@ static void one_objective_has_plain_names(void **state)
     struct model *plain;
     char name[METRIC_NAME];
     config.num_objectives = 1;
-    config.plan = head_plan_of(attention_find("softmax"), NULL); /* no own loss */
+    config.plan = single_plan(attention_find("softmax"), NULL); /* no own loss */
     check_status(&t.host, model_new(&t.host, &config, &plain), HASHATTN_OK, NULL);
     assert_true(model_num_metrics(plain) == 2 && model_num_sums(plain) == 6);
     assert_string_equal(model_metric(plain, 0)->name, "accuracy");
@@ -164,7 +165,7 @@ static void the_config_chooses_the_metric(void **state)
     struct model *two, *scores;
     config.causal = 0;
     config.num_objectives = 1;
-    config.plan = head_plan_of(attention_find("softmax"), NULL);
+    config.plan = single_plan(attention_find("softmax"), NULL);
     config.objectives[0].num_outputs = 2;
     strcpy(config.objectives[0].selects, "matthews");
     check_status(&t.host, model_new(&t.host, &config, &two), HASHATTN_OK, NULL);

@@ -11,6 +11,7 @@
 #include "nn/distil.h"
 #include "support/check.h"
 #include "support/layers.h"
+#include "support/single_plan.h"
 #include "support/test_pass.h"
 
 enum { SEQUENCES = 3, WIDTH = 4, OUTPUTS = 6, LONGEST = 40, DECODED = 12, MOST_ROWS = 192 };
@@ -32,7 +33,7 @@ static struct model_config config_of(const struct mechanism *mechanism, int64_t 
     struct model_config config;
     memset(&config, 0, sizeof config);
     options_preset(model_options, &config);
-    config.plan = head_plan_of(mechanism, NULL);
+    config.plan = single_plan(mechanism, NULL);
     config.row_width = WIDTH;
     config.max_len = LONGEST;
     config.decoder_rows = DECODED;

@@ -12,6 +12,7 @@
 #include "support/check.h"
 #include "support/fake_clock.h"
 #include "support/layers.h"
+#include "support/single_plan.h"
 #include "support/test_pass.h"
 
 enum { VOCAB = 9, TOKENS = 12 };
@@ -38,7 +39,7 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
         .conv_window = 3,
         .dropout = 0.2,
         .norm = norm,
-        .plan = head_plan_of(attention_find("softmax"), NULL),
+        .plan = single_plan(attention_find("softmax"), NULL),
     };
     host_init(&host);
     check_status(&host, pool_new(&host, 1, &pool), HASHATTN_OK, NULL);

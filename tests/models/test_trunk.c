@@ -7,6 +7,7 @@
 
 #include "support/check.h"
 #include "support/linear_mechanism.h"
+#include "support/single_plan.h"
 
 enum { DIM = 8, HEADS = 2, WIDE = 12 };
 
@@ -27,7 +28,7 @@ static struct model_config config_of(unsigned char options[4096], const size_t l
                                   .attention_biases = 1,
                                   .decoder_layers = 2,
                                   .div_value = 4,
-                                  .plan = head_plan_of(&linear_mechanism, options)};
+                                  .plan = single_plan(&linear_mechanism, options)};
     struct head_plan *plan = &config.plan;
     plan->used[1].mechanism = attention_find("softmax");
     plan->num_used = 2;
