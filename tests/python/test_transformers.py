@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from transformers import (  # noqa: E402
-    AutoModel, BertConfig, BertForSequenceClassification, BertModel, DistilBertConfig, GPT2Config, RobertaConfig,
+    AutoModel, BertConfig, BertForSequenceClassification, BertModel, BloomConfig, DistilBertConfig, RobertaConfig,
     ViTConfig, YosoConfig, YosoForMaskedLM, YosoModel)
 
 import hashattn.torch  # noqa: E402
@@ -167,10 +167,13 @@ def test_masks_with_four_dimensions():
     added = torch.where(four, 0.0, torch.finfo(torch.float32).min)
     for given in (four, four[:, :, :1], added):
         assert torch.allclose(hidden(replaced, tokens(), given), expected, rtol=0, atol=1e-4)
-    for given, why in [(torch.ones(40, 40, dtype=torch.bool).tril().expand(2, 1, 40, 40), "differs between queries"),
+    for causal in (torch.ones(40, 40, dtype=torch.bool).tril().expand(2, 1, 40, 40), four.tril()):
+        assert torch.allclose(hidden(replaced, tokens(), causal)[mask], hidden(model, tokens(), causal)[mask],
+                              rtol=0, atol=1e-4)
+    for given, why in [(torch.ones(40, 40, dtype=torch.bool).triu().expand(2, 1, 40, 40), "differs between queries"),
                        (torch.full((2, 1, 40, 40), -0.5), "has the value -0.5"),
                        (four[..., :30], "is not .batch, 40. or")]:
-        with pytest.raises(ValueError, match=f"masks of padding only, .*{why}"):
+        with pytest.raises(ValueError, match=f"masks of padding and causal masks only; .*{why}"):
             hidden(replaced, tokens(), given)
     with pytest.raises(ValueError, match="has the value 2"):
         hidden(hashattn.torch.replace_attention(made(TEXT["yoso"])), tokens(), torch.full((2, 40), 2))
@@ -188,8 +191,8 @@ def test_cross_attention_keeps_its_queries():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="GPT2Model has no attention that replace_attention knows .* GPT2Attention"):
-        hashattn.torch.replace_attention(made(GPT2Config(n_embd=32, n_layer=1, n_head=2, vocab_size=90)))
+    with pytest.raises(ValueError, match="BloomModel has no attention that replace_attention knows .* BloomAttention"):
+        hashattn.torch.replace_attention(made(BloomConfig(hidden_size=32, n_layer=1, n_head=2, vocab_size=90)))
     with pytest.raises(ValueError, match="it has Linear$"):
         hashattn.torch.replace_attention(torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="lha learns tensors"):
@@ -205,7 +208,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="causal attention of 4 queries over 8 keys"):
         function(layer, q[:, :, :4], q, q, None, is_causal=True)
     masks = hashattn.torch.transformers.AttentionMaskInterface()["hashattn-yoso"]
-    with pytest.raises(ValueError, match="a mask that depends on the query"):
+    with pytest.raises(ValueError, match="another mask that depends on the query"):
         masks(batch_size=1, q_length=8, kv_length=8, mask_function=lambda b, h, q, k: q > k)
 
 

@@ -4,9 +4,12 @@
     out = hashattn.torch.attention(q, k, v)
 
 The operators read and write the tensors' own memory and give the bits of `hashattn.attention`. They work with
-torch.compile(fullgraph=True), torch.export, autocast and inference mode. Made with PyTorch 2.13.
+torch.compile(fullgraph=True), torch.export, autocast and inference mode. Needs PyTorch 2.4 or later, made with 2.14.
+Where the transformers library is imported, before or after, its models load the mechanism that they were saved with.
 Sources: as of hashattn.attention. SPDX-License-Identifier: Apache-2.0
 """
+
+from . import _needs as _needs  # first: it tells what is missing
 
 from .modules import Learned as Learned
 from .modules import LHAAttention as LHAAttention
@@ -15,3 +18,5 @@ from .modules import YosoAttention as YosoAttention
 from .functions import attention as attention
 from .functions import attention_and_loss as attention_and_loss
 from .replace import replace_attention as replace_attention
+
+_needs.restore_with_transformers()

@@ -1,29 +1,142 @@
-"""Padding from the masks that models of the transformers library pass to their attention.
+"""Masks of the transformers library: what a model asks for, and what its attention layers receive.
 
-Only padding fits attention at linear cost: a key takes part for every query or for none. Masks that depend on the query
-are refused. A mask is checked by its values, except while a graph is compiled, where only its shape is known.
+Attention at linear cost knows two masks, with padding in both: every query sees every key, or query i sees keys up to its
+own place. Others are refused. A `Mask` stands for one of them and keeps the memory linear; to a model that computes with
+it, it is the dense mask. Masks that a model makes itself are read by their values, except while a graph is compiled,
+where only shapes are known.
 SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..errors import InvalidError
 
-_NOT_PADDING = ("hashattn takes masks of padding only, where a key takes part for every query or for none; this mask, "
-                "of shape {shape} and dtype {dtype}, {why}")
+_NEEDED = ("hashattn takes masks of padding and causal masks only; this mask, of shape {shape} and dtype {dtype}, {why}")
 
 
 def _refuse(mask: Tensor, why: str) -> InvalidError:
-    return InvalidError(_NOT_PADDING.format(shape=tuple(mask.shape), dtype=mask.dtype, why=why))
+    return InvalidError(_NEEDED.format(shape=tuple(mask.shape), dtype=mask.dtype, why=why))
 
 
-def _values_are_known(mask: Tensor) -> bool:
-    return not torch.compiler.is_compiling() and type(mask) is Tensor and mask.device.type == "cpu"
+def values_are_known(tensor: Tensor) -> bool:
+    """False while a graph is traced."""
+    return not torch.compiler.is_compiling() and type(tensor) is Tensor and tensor.device.type == "cpu"
+
+
+class Mask(Tensor):
+    """A tensor (batch, 1, queries, keys), which says what it means: bool, or 0 and the lowest number to add to scores.
+
+    key_mask: (batch, keys) bool, True where a key takes part; None = all do. lengths: (batch) where only the ends are
+    padding, else None. causal: query i sees keys 0 .. first + i.
+    """
+
+    key_mask: Tensor | None
+    lengths: Tensor | None
+    causal: bool
+    first: int
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunctionSubclass():
+            mask = args[0] if args and isinstance(args[0], Mask) else None
+            if mask is not None and func.__name__ in _DESCRIBE:
+                found = func(*args, **kwargs)
+                if not isinstance(found, Tensor):
+                    return found
+            if mask is not None and func is Tensor.__getitem__ and _takes_all(mask, args[1]):
+                return mask
+            if mask is not None and func is Tensor.to and func(*args, **kwargs) is mask:
+                return mask
+            return func(*_dense(args), **_dense(kwargs))
+
+
+_DESCRIBE = frozenset({"__get__", "size", "dim", "stride", "numel", "nelement", "element_size", "is_contiguous",
+                       "is_floating_point", "is_complex", "ndimension", "__len__", "get_device", "data_ptr"})
+
+
+def _takes_all(mask: Mask, index: Any) -> bool:
+    """`mask[index]` is the whole mask."""
+    parts = index if isinstance(index, tuple) else (index,)
+    if len(parts) > 4 or not all(isinstance(each, slice) for each in parts):
+        return False
+    return all(len(range(*each.indices(size))) == size for each, size in zip(parts, mask.shape))
+
+
+def _dense(given: Any) -> Any:
+    """Arguments of a function of torch with each mask in full."""
+    if isinstance(given, Mask):
+        return _in_full(given)
+    if isinstance(given, (tuple, list)):
+        return type(given)(_dense(each) for each in given)
+    if isinstance(given, dict):
+        return {name: _dense(each) for name, each in given.items()}
+    return given
+
+
+def _in_full(mask: Mask) -> Tensor:
+    batch, _, queries, keys = mask.shape
+    seen = torch.ones(1, 1, 1, 1, dtype=torch.bool) if mask.key_mask is None else mask.key_mask[:, None, None, :]
+    if mask.causal:
+        seen = seen & (torch.arange(keys) <= torch.arange(queries)[:, None] + mask.first)
+    return _of_type(seen, mask.dtype).expand(batch, 1, queries, keys)
+
+
+def _of_type(seen: Tensor, dtype: torch.dtype) -> Tensor:
+    if dtype == torch.bool:
+        return seen
+    return torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
+
+
+def make(batch: int, queries: int, keys: int, key_mask: Tensor | None, causal: bool, first: int,
+         dtype: torch.dtype = torch.bool) -> Mask:
+    """A mask of these sizes. first: the place of the first query among the keys, for causal ones. dtype: bool, or of the
+    numbers that are added to scores."""
+    lengths = None
+    if key_mask is not None and values_are_known(key_mask):
+        lengths = lengths_of(key_mask)
+        if bool(key_mask.all()):
+            key_mask = lengths = None
+    seen = torch.ones(1, 1, dtype=torch.bool) if key_mask is None else key_mask
+    mask = _of_type(seen[:, None, None, :], dtype).expand(batch, 1, queries, keys).as_subclass(Mask)
+    mask.key_mask, mask.lengths, mask.causal, mask.first = key_mask, lengths, causal, first
+    return mask
+
+
+class Reading(NamedTuple):
+    """What a mask means: as the attributes of `Mask`."""
+
+    key_mask: Tensor | None
+    lengths: Tensor | None
+    causal: bool
+    first: int
+
+
+def read(mask: Tensor | None, queries: int, keys: int, causal: bool) -> Reading:
+    """A mask as an attention layer receives it: None, a `Mask`, (batch, keys), or (batch, 1 or heads, queries, keys).
+
+    causal: of the call or its layer, which counts where the mask does not say so itself.
+    InvalidError: another shape, other values, or a mask of another kind.
+    """
+    if mask is None:
+        return Reading(None, None, causal, keys - queries)
+    if isinstance(mask, Mask):
+        if (mask.shape[2], mask.shape[3]) != (queries, keys):
+            raise _refuse(mask, f"is not (batch, 1, {queries}, {keys})")
+        return Reading(mask.key_mask, mask.lengths, mask.causal, mask.first)
+    if mask.ndim not in (2, 4) or mask.shape[-1] != keys:
+        raise _refuse(mask, f"is not (batch, {keys}) or (batch, 1, 1 or queries, {keys})")
+    taking = _taking_part(mask)
+    first = keys - queries
+    if mask.ndim == 4:
+        taking, causal, first = _read_dense(mask, taking, queries)
+    lengths = lengths_of(taking) if values_are_known(taking) else None
+    return Reading(taking, lengths, causal, first)
 
 
 def _taking_part(mask: Tensor) -> Tensor:
@@ -32,29 +145,30 @@ def _taking_part(mask: Tensor) -> Tensor:
     if mask.dtype == torch.bool:
         return mask
     additive = mask.ndim == 4 and mask.is_floating_point()
-    if _values_are_known(mask):
+    if values_are_known(mask):
         allowed = (mask == 0) | (mask <= -1e4) if additive else (mask == 0) | (mask == 1)
         if not bool(allowed.all()):
             raise _refuse(mask, f"has the value {float(mask[~allowed].flatten()[0]):g}")
     return mask == 0 if additive else mask != 0
 
 
-def key_mask_of(mask: Tensor, keys: int) -> Tensor:
-    """A mask (batch, keys) or (batch, 1 or heads, 1 or queries, keys) as bool (batch, keys).
-
-    InvalidError: another shape, other values, or not the same for every head and query.
-    """
-    if mask.ndim not in (2, 4) or mask.shape[-1] != keys:
-        raise _refuse(mask, f"is not (batch, {keys}) or (batch, 1, 1 or queries, {keys})")
-    taking = _taking_part(mask)
-    if mask.ndim == 2:
-        return taking
-    if mask.shape[1] != 1 or mask.shape[2] != 1:
-        if not _values_are_known(mask):
-            raise _refuse(mask, "may differ between queries")
-        if not torch.equal(taking, taking[:, :1, :1].expand_as(taking)):
-            raise _refuse(mask, "differs between queries or heads")
-    return taking[:, 0, 0]
+def _read_dense(mask: Tensor, taking: Tensor, queries: int) -> tuple[Tensor, bool, int]:
+    """(key mask, causal, first) of a mask with four dimensions."""
+    if mask.shape[1] == mask.shape[2] == 1:
+        return taking[:, 0, 0], False, 0
+    if not values_are_known(mask):
+        raise _refuse(mask, "may differ between queries")
+    rows = taking[:, 0]
+    if not torch.equal(taking, taking[:, :1].expand_as(taking)):
+        raise _refuse(mask, "differs between heads")
+    if torch.equal(rows, rows[:, :1].expand_as(rows)):
+        return rows[:, 0], False, 0
+    if rows.shape[1] == queries:
+        seen, places = rows[:, -1], torch.arange(mask.shape[-1])
+        for first in {mask.shape[-1] - queries, 0}:  # a cache that grows, or one with places still empty
+            if torch.equal(rows, seen[:, None] & (places <= torch.arange(queries)[:, None] + first)):
+                return seen, True, first
+    raise _refuse(mask, "differs between queries in another way than a causal mask with padding")
 
 
 def lengths_of(key_mask: Tensor) -> Tensor | None:
@@ -62,25 +176,6 @@ def lengths_of(key_mask: Tensor) -> Tensor | None:
 
     Attention then leaves out the rest, which saves time in proportion.
     """
-    if not _values_are_known(key_mask):
-        return None
     lengths = key_mask.sum(1)
     ends = torch.arange(key_mask.shape[1]) < lengths[:, None]
     return lengths if torch.equal(ends, key_mask) else None
-
-
-def padding(mask: Tensor | None, queries: int, keys: int, own: bool) -> dict[str, Any]:
-    """The arguments key_mask or lengths of `attention` for a mask, or for lengths (batch) made of one before.
-
-    own: the queries are the rows of the keys, so padding is left out of both, and its output is 0.
-    """
-    if mask is None:
-        return {}
-    if mask.ndim == 1:
-        lengths: Tensor | None = mask
-    else:
-        mask = key_mask_of(mask, keys)
-        lengths = lengths_of(mask)
-    if lengths is None:
-        return {"key_mask": mask}
-    return {"lengths": lengths if own and queries == keys else (torch.full_like(lengths, queries), lengths)}

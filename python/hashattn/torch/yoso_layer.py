@@ -14,8 +14,8 @@ from transformers.models.yoso.modeling_yoso import (  # type: ignore[import-not-
     YosoSelfAttention)
 
 from ..options import OptionValue, mechanisms
-from .functions import Seed, attention
-from .masks import key_mask_of, padding
+from .functions import Seed, attention, seed_of
+from .masks import read
 
 
 class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-unimported,unused-ignore]
@@ -32,11 +32,11 @@ class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-un
         rows = hidden_states.shape[1]
         q, k, v = (layer(hidden_states).unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2)
                    for layer in (self.query, self.key, self.value))
-        context = attention(q, k, v, mechanism=self.mechanism, seed=self.seed,
-                            **padding(attention_mask, rows, rows, own=True), **self.options)
+        key_mask, lengths, _, _ = read(attention_mask, rows, rows, causal=False)
+        context = attention(q, k, v, mechanism=self.mechanism, key_mask=key_mask if lengths is None else None,
+                            lengths=lengths, seed=seed_of(self.training, self.seed), **self.options)
         if self.use_conv:
-            masked = v if attention_mask is None else v * key_mask_of(attention_mask, rows)[:, None, :, None]
-            context = context + self.conv(masked)
+            context = context + self.conv(v if key_mask is None else v * key_mask[:, None, :, None])
         merged = context.transpose(1, 2).flatten(2)
         return (merged, merged) if output_attentions else (merged,)
 

@@ -1,0 +1,66 @@
+"""What the library's interfaces for attention and masks are not told, seen from the call.
+
+Whether a layer attends to its own rows or to those of an encoder: `forward` of the layer was given other states as well,
+with as many rows as the keys. Whether the code of a model computes with additive masks: the model has no sdpa. Arguments
+are those of the frames that called. A compiled graph has no frames; there the parameters of `forward` decide.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_MOST_FRAMES = 12  # between `forward` and its attention function there are decorators and helpers
+_OTHERS = ("key_value_states", "encoder_hidden_states", "cross_attention_states")  # parameters of cross attention
+
+
+def attends_to_itself(module: Any, keys: int) -> bool:
+    """The queries are the rows of the keys. Unknown counts as no: then padding is left out of the keys only."""
+    if torch.compiler.is_compiling():
+        alone: bool = _never_gets_others(type(module))
+        return alone
+    frame: Any = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        frame = frame.f_back
+        if frame is None:
+            return False
+        code = frame.f_code
+        if code.co_name == "forward" and code.co_argcount and frame.f_locals.get(code.co_varnames[0]) is module:
+            names = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
+            return not _has_others({name: frame.f_locals.get(name) for name in names}, keys)
+    return False
+
+
+def adds_masks() -> bool:
+    """The model that asks for a mask computes with numbers that are added to scores, and not with a bool mask."""
+    if torch.compiler.is_compiling():
+        return False
+    frame: Any = sys._getframe(1)
+    for _ in range(_MOST_FRAMES):
+        frame = frame.f_back
+        if frame is None:
+            return False
+        code = frame.f_code
+        model = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        if isinstance(model, torch.nn.Module) and hasattr(model, "_supports_sdpa"):
+            return not bool(model._supports_sdpa)
+    return False
+
+
+def _has_others(arguments: dict[str, Any], keys: int) -> bool:
+    states = [each for name, each in arguments.items()
+              if isinstance(each, Tensor) and each.ndim == 3 and each.is_floating_point() and each.shape[1] == keys
+              and "position" not in name and "mask" not in name]
+    return any(each is not states[0] for each in states[1:]) and not any(each is states[0] for each in states[1:])
+
+
+@torch.compiler.assume_constant_result  # type: ignore[misc,untyped-decorator,unused-ignore]
+@functools.lru_cache(maxsize=None)
+def _never_gets_others(kind: type[Any]) -> bool:
+    return not set(_OTHERS) & set(inspect.signature(kind.forward).parameters)

@@ -1,0 +1,88 @@
+"""Names of attention implementations, which hold a mechanism with its options: "hashattn-yoso,num_hashes=64,seed=3".
+
+A name is what a configuration stores, so it is enough to make the same model again.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..errors import InvalidError
+from ..operator import Attention
+from ..options import OptionValue, text_of
+from .functions import Seed
+
+PREFIX = "hashattn-"
+# Behind the name in a stored configuration, because the library's message about an unknown name shows it.
+HINT = " (needs: import hashattn.torch)"
+
+_known: dict[str, str] = {}  # names as registered: the names that hold mechanism and options
+
+
+class Parts(NamedTuple):
+    """What a name holds."""
+
+    mechanism: str
+    seed: int | None
+    options: dict[str, OptionValue]
+
+
+def name_of(mechanism: str, seed: Seed, options: dict[str, OptionValue]) -> str:
+    """The name that holds a mechanism, a seed and options."""
+    parts = [PREFIX + mechanism, *(f"{name}={text_of(name, value)}" for name, value in options.items())]
+    return ",".join(parts if seed is None else [*parts, f"seed={int(seed)}"])
+
+
+def parts_of(name: str) -> Parts:
+    """The mechanism, the seed and the options in a name. InvalidError: it is not such a name."""
+    mechanism, *rest = name.removesuffix(HINT).removeprefix(PREFIX).split(",")
+    options: dict[str, OptionValue] = {}
+    for each in rest:
+        option, separator, value = each.partition("=")
+        if not separator:
+            raise InvalidError(f"{name!r} is no attention implementation of hashattn: {each!r} is not OPTION=VALUE")
+        options[option] = value
+    seed = options.pop("seed", None)
+    return Parts(mechanism, None if seed is None else int(seed), options)
+
+
+def remember(name: str, mechanism: str, seed: Seed, options: dict[str, OptionValue]) -> None:
+    """Keeps what a registered name stands for."""
+    _known[name] = name_of(mechanism, seed, options)
+
+
+def stored_name(name: Any) -> str | None:
+    """The name that holds what a registered name stands for; None: it is not of hashattn."""
+    return _known.get(name) if isinstance(name, str) else None
+
+
+def is_ours(name: Any) -> bool:
+    """True for a registered name, and for one of a stored configuration."""
+    return isinstance(name, str) and (name in _known or name.startswith(PREFIX))
+
+
+class Name(str):
+    """A name inside a pickled model, which registers itself where it is loaded."""
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return restored, (str(self),)
+
+
+def restored(name: str) -> str:
+    """A name of a stored configuration or a pickled model, registered."""
+    from . import transformers  # registers the mechanisms without options
+
+    name = name.removesuffix(HINT)
+    if name not in _known:
+        mechanism, seed, options = parts_of(name)
+        transformers.register(name, mechanism, seed=seed, **options)
+    return name
+
+
+def check_mechanism(mechanism: str, options: dict[str, Any]) -> None:
+    """InvalidError: an unknown mechanism or option, or one whose tensors are learned, for which a model has no place."""
+    with Attention(mechanism, **options) as made:
+        if made.tensors(64, 64, 64):
+            raise InvalidError(f"{mechanism} learns tensors, for which the model has no parameters; use "
+                               f"hashattn.torch.SelfAttention(dim, heads, '{mechanism}')")

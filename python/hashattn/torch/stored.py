@@ -1,0 +1,93 @@
+"""A model's mechanism in its stored configuration, and again in the model that is loaded.
+
+The library writes no attention implementation into config.json, but reads one, under "attn_implementation". So what its
+configurations write is extended here, and names that they read are registered. A YosoModel has an attention of its own;
+its layers are replaced when the model is made. Without hashattn the library refuses the name, with a hint in it.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from . import names
+from .layers import OWN_CODE, layers
+from .versions import Configuration, Model
+
+_KEY = "attn_implementation"
+
+
+def _implementation(configuration: Any) -> Any:
+    """The name to store for a configuration: a str, or a dict by parts if they differ; None if hashattn is in no part."""
+    own = getattr(configuration, "_attn_implementation_internal", None)
+    ours = names.stored_name(own)
+    found: dict[str, Any] = {"": own if ours is None else ours + names.HINT}
+    for part in getattr(configuration, "sub_configs", None) or {}:
+        below = getattr(configuration, part, None)
+        if isinstance(below, Configuration):
+            found[part] = _implementation(below) or getattr(below, "_attn_implementation_internal", None)
+    if not any(names.is_ours(each) or isinstance(each, dict) for each in found.values()):
+        return None
+    if all(each == found[""] for each in found.values()):
+        return found[""]
+    return {part: each for part, each in found.items() if each is not None}
+
+
+def _registered(value: Any) -> Any:
+    """An implementation that a configuration is given, with the names of hashattn registered."""
+    if isinstance(value, dict):
+        return {part: _registered(each) for part, each in value.items()}
+    if isinstance(value, str) and value.startswith(names.PREFIX):
+        return names.restored(value)
+    return value
+
+
+def keep_with_configurations() -> None:
+    """Extends what the library's configurations write and read, and what its models do once they are made."""
+    to_dict, own, post_init = Configuration.to_dict, Configuration._attn_implementation, Model.post_init
+
+    def to_dict_with_implementation(self: Any) -> dict[str, Any]:
+        found: dict[str, Any] = to_dict(self)
+        implementation = _implementation(self)
+        if implementation is not None:
+            found[_KEY] = implementation
+        return found
+
+    def set_implementation(self: Any, value: Any) -> None:
+        own.fset(self, _registered(value))
+
+    def state(self: Any) -> dict[str, Any]:
+        """For pickle: the name registers itself where it is loaded."""
+        found = dict(self.__dict__)
+        name = names.stored_name(found.get("_attn_implementation_internal"))
+        if name is not None:
+            found["_attn_implementation_internal"] = names.Name(name)
+        return found
+
+    def finish(self: Any) -> None:
+        post_init(self)
+        _use_in(self)
+
+    Configuration.to_dict = to_dict_with_implementation
+    Configuration._attn_implementation = property(own.fget, set_implementation)
+    Configuration.__getstate__ = state
+    Model.post_init = finish
+
+
+def _use_in(model: Any) -> None:
+    """Replaces the layers of a YosoModel. If nothing in the model takes its implementation, that is the library's again,
+    because the masks go with it, and a warning says so."""
+    name = names.stored_name(getattr(model.config, "_attn_implementation_internal", None))
+    if name is None:
+        return
+    found = layers(model)
+    if not found or any(each.runs != OWN_CODE for each in found):
+        return
+    from .replace import put_into_yoso
+
+    if not put_into_yoso(model, *names.parts_of(name)):
+        model.config._attn_implementation_internal = model.get_correct_attn_implementation(None, is_init_check=True)
+        kinds = ", ".join(sorted({each.kind for each in found}))
+        warnings.warn(f"{type(model).__name__} has no layer that takes attn_implementation={name!r}; its attention "
+                      f"({kinds}) stays as it is", stacklevel=2)
