@@ -41,8 +41,8 @@ deb:
 	@tools/setup.sh debhelper dh-python dpkg-dev fakeroot lintian
 	@DEB_BUILD_OPTIONS="nocheck parallel=$(JOBS)" tools/deb.sh $(BUILD)
 
-# Builds the wheel and tests it in a clean environment of each of PYTHONS, beside the packages of TORCH if any
-# (TORCH="torch==2.13.0 transformers==5.23.0").
+# Builds the wheel and tests it in a clean environment of each of PYTHONS, beside the packages of TORCH if any: TORCH=oldest
+# and TORCH=newest are the oldest and the newest pair of torch and transformers, TORCH="torch==2.13.0" other packages.
 PYTHONS ?= python3
 TORCH ?=
 test-python: wheel

@@ -1,9 +1,14 @@
 #!/bin/sh
 # Installs the wheel of a build folder into a clean environment of every Python in PYTHONS, beside NumPy, and runs the
-# Python tests there: test_wheel.sh BUILD. An empty environment must already run the tool. TORCH="torch==2.13.0
-# transformers==5.23.0" installs these too; without them the tests of hashattn.torch are skipped.
+# Python tests there: test_wheel.sh BUILD. An empty environment must already run the tool. TORCH=oldest and TORCH=newest
+# install the oldest and the newest torch and transformers too, TORCH="torch==2.13.0 transformers==5.23.0" others; without
+# them the tests of hashattn.torch are skipped.
 set -eu
 build=${1:-build}
+case ${TORCH:-} in
+    oldest) TORCH="torch==2.4.1 transformers==4.53.3" ;; # of the extras in pyproject.toml
+    newest) TORCH="torch transformers" ;;
+esac
 for python in ${PYTHONS:-python3}; do
     env=$build/test-env
     rm -rf "$env"

@@ -46,6 +46,7 @@ def _registered(value: Any) -> Any:
 def keep_with_configurations() -> None:
     """Extends what the library's configurations write and read, and what its models do once they are made."""
     to_dict, own, post_init = Configuration.to_dict, Configuration._attn_implementation, Model.post_init
+    from_dict = Configuration.from_dict.__func__
 
     def to_dict_with_implementation(self: Any) -> dict[str, Any]:
         found: dict[str, Any] = to_dict(self)
@@ -53,6 +54,12 @@ def keep_with_configurations() -> None:
         if implementation is not None:
             found[_KEY] = implementation
         return found
+
+    def from_dict_with_implementation(cls: Any, config_dict: dict[str, Any], **given: Any) -> Any:
+        """The library before 5.0 drops what is stored."""
+        if config_dict.get(_KEY) is not None and given.get(_KEY) is None:
+            given[_KEY] = _registered(config_dict[_KEY])
+        return from_dict(cls, config_dict, **given)
 
     def set_implementation(self: Any, value: Any) -> None:
         own.fset(self, _registered(value))
@@ -70,6 +77,7 @@ def keep_with_configurations() -> None:
         _use_in(self)
 
     Configuration.to_dict = to_dict_with_implementation
+    Configuration.from_dict = classmethod(from_dict_with_implementation)
     Configuration._attn_implementation = property(own.fget, set_implementation)
     Configuration.__getstate__ = state
     Model.post_init = finish
