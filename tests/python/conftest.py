@@ -30,6 +30,24 @@ def run_tool(*arguments, **keywords):
     return done.stdout
 
 
+def can_compile_training():
+    """torch 2.4 compiles no operator whose result has a size that depends on data, as what forward saves."""
+    import torch
+
+    return tuple(int(each) for each in torch.__version__.split(".")[:2]) > (2, 4)
+
+
+def skip_without_layers(model):
+    """Skips a test if this version of the transformers library has layers of its own there, as BERT's before 5.0."""
+    from transformers import __version__ as version
+
+    from hashattn.torch.transformers import layers
+
+    if int(version.split(".")[0]) < 5 and {each.runs for each in layers(model)} == {"its own code"}:
+        pytest.skip(f"transformers {version} has its own attention in {type(model).__name__}")
+    return model
+
+
 TINY = dict(steps=20, batch=8, layers=1, dim=16, heads=2, ffn=16, eval_every=10, seed=3, num_hashes=8)
 
 

@@ -1,0 +1,39 @@
+"""The oldest torch and transformers: the metadata and the code name the same, and an older one is refused in a sentence.
+
+Planted and caught: another number in the extras; no check. SPDX-License-Identifier: Apache-2.0
+"""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from conftest import ROOT  # noqa: E402
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+def test_the_extras_name_the_oldest():
+    from hashattn.torch import _needs
+
+    text = (ROOT / "pyproject.toml").read_text()
+    assert re.findall(r'"torch>=([0-9.]+)"', text) == [".".join(map(str, _needs.OLDEST_TORCH))] * 2
+    pytest.importorskip("transformers")
+    from hashattn.torch import versions
+
+    assert re.findall(r'"transformers>=([0-9.]+)"', text) == [".".join(map(str, versions.OLDEST))]
+
+
+def test_older_ones_are_refused():
+    done = run("import torch; torch.__version__ = '2.3.1'; import hashattn.torch")
+    assert "hashattn.torch needs PyTorch 2.4 or later; this is 2.3.1" in done.stderr
+    pytest.importorskip("transformers")
+    done = run("import transformers; transformers.__version__ = '4.52.4'; import hashattn.torch.transformers")
+    assert "transformers 4.52.4 has no interface for masks; hashattn.torch needs transformers 4.53 or later" in done.stderr
+    done = run("import transformers; transformers.__version__ = '4.52.4'; import hashattn.torch, transformers.modeling_utils")
+    assert done.returncode == 0, done.stderr
