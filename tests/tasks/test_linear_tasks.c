@@ -2,7 +2,7 @@
    names, and of all that is read between examples.
 
    Planted and caught: the start of an expression read again for each symbol, that of a needle for each token;
-   the rest of a line of metadata read again at each byte of a field.
+   the rest of a line of metadata read again at each byte of a field; all pairs before a pair looked at.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +111,58 @@ static void read_glue(struct work *work)
     load(work, "glue", "name=SST-2 max_len=16 vocab_size=300");
 }
 
+/* Pairs of sentences, of two sets with different columns. */
+static void make_questions(struct work *work, size_t n)
+{
+    put_text(work, "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n");
+    for (size_t i = 0; i < n; i++) {
+        put_number(work, "0\t0\t0\tword ", i, "\t");
+        put_number(work, "word ", i + 1, "\t1\n");
+    }
+    put_file(work, "train.tsv");
+}
+
+static void read_questions(struct work *work)
+{
+    load(work, "glue", "name=QQP max_len=16 vocab_size=300");
+}
+
+static void make_entailments(struct work *work, size_t n)
+{
+    put_text(work, "index\tsentence1\tsentence2\tlabel\n");
+    for (size_t i = 0; i < n; i++)
+        put_number(work, "0\ta cat\tword ", i, i % 2 == 0 ? "\tentailment\n" : "\tnot_entailment\n");
+    put_file(work, "train.tsv");
+}
+
+static void read_entailments(struct work *work)
+{
+    load(work, "glue", "name=RTE max_len=16 vocab_size=300");
+}
+
+static void make_pairs(struct work *work, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        put_number(work, i % 2 == 0 ? "0\tone\ttwo " : "1\tone\ttwo ", i, "\n");
+    put_file(work, "train.tsv");
+}
+
+static void make_pair(struct work *work, size_t n)
+{
+    put_repeated(work, "0\ta\tb\n1\ta\tb\n", SHORT);
+    put_text(work, "0\t");
+    put_repeated(work, "one ", n);
+    put_text(work, "\t");
+    put_repeated(work, "two ", n);
+    put_text(work, "\n");
+    put_file(work, "train.tsv");
+}
+
+static void read_retrieval(struct work *work)
+{
+    load(work, "retrieval", "max_len=16");
+}
+
 static void make_words(struct work *work, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -130,6 +182,11 @@ static void make_line_of_words(struct work *work, size_t n)
 static void read_lm(struct work *work)
 {
     load(work, "lm", "vocabulary=words seq_len=16 max_words=1000000");
+}
+
+static void read_bpe(struct work *work)
+{
+    load(work, "lm", "vocabulary=bpe seq_len=16 max_words=300");
 }
 
 static void make_vocabulary(struct work *work, size_t n)
@@ -352,6 +409,11 @@ static const struct doubling readers[] = {
     {"a long needle", 30000, make_needle, read_needle},
     {"rows of GLUE", 12000, make_rows, read_glue},
     {"a long row of GLUE", 120000, make_row, read_glue},
+    {"questions of GLUE", 8000, make_questions, read_questions},
+    {"entailments of GLUE", 10000, make_entailments, read_entailments},
+    {"pairs of documents", 20000, make_pairs, read_retrieval},
+    {"a long pair of documents", 400000, make_pair, read_retrieval},
+    {"text for a byte-pair tokenizer", 4000, make_words, read_bpe},
     {"lines of words", 40000, make_words, read_lm},
     {"a long line of words", 40000, make_line_of_words, read_lm},
     {"a vocabulary of words", 40000, make_vocabulary, read_vocabulary},
