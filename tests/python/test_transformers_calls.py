@@ -1,10 +1,10 @@
 """hashattn.torch in models of the transformers library: what is decided from the call of a layer, in every layout of masks
 and caches. Logits are those of the library's own attention; no row sees a later token; padding changes no other token.
 
-Planted and caught: places of a cache that are still empty taken as keys; the place of the first query taken as 0; padding
-left out of the keys only, and of the queries of cross attention too; causality taken from the layer where the mask has
-it; a mask in full without its padding; a slice of a mask that is not the whole; a warning left out; a layer counted as
-taking an implementation because its model checks names; a seed drawn in evaluation. SPDX-License-Identifier: Apache-2.0
+Planted and caught: places of a cache that are still empty taken as keys; padding left out of the keys only, and of the
+queries of cross attention too; causality taken from the layer where the mask has it, or lost in a dense mask; a slice of a
+mask that is not the whole; a warning left out; a layer counted as taking an implementation because its model checks names;
+a seed drawn in evaluation. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy

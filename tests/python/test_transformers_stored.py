@@ -1,8 +1,7 @@
 """A model of the transformers library keeps its mechanism: saved, loaded, copied, pickled, in this process and in others.
 
-Planted and caught: the name left out of config.json, of a part of a configuration, or of a pickle; options or the seed
-left out of the name; an implementation given on loading that does not count; a YosoModel with its own layers; a finder
-that does not see the library. SPDX-License-Identifier: Apache-2.0
+Planted and caught: the name left out of a part of a configuration; options left out of the name.
+SPDX-License-Identifier: Apache-2.0
 """
 
 import copy

@@ -1,6 +1,6 @@
 """The oldest torch and transformers: the metadata and the code name the same, and an older one is refused in a sentence.
 
-Planted and caught: another number in the extras; no check. SPDX-License-Identifier: Apache-2.0
+SPDX-License-Identifier: Apache-2.0
 """
 
 import re

@@ -1,8 +1,8 @@
 /* The order of examples: every example once per epoch, another order in each, everything a function of the
    step; and the counts of a step: rows, and weights of targets.
    Bugs planted and caught: the epoch's key without the epoch; position % count replaced by i; ids that
-   restart in each step; the epoch cached across a jump back; the first batch taken for the largest; rows
-   counted that are targets only; weights of the first batch only, or added to those of the step before.
+   restart in each step; the epoch cached across a jump back; the first batch taken for the largest;
+   weights of the first batch only, or added to those of the step before.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/batches.h"
 
