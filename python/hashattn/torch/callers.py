@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -20,16 +21,20 @@ _MOST_FRAMES = 12  # between `forward` and its attention function there are deco
 _OTHERS = ("key_value_states", "encoder_hidden_states", "cross_attention_states")  # parameters of cross attention
 
 
+def _callers(frame: Any) -> Iterator[Any]:
+    for _ in range(_MOST_FRAMES):
+        frame = frame.f_back
+        if frame is None:
+            return
+        yield frame
+
+
 def attends_to_itself(module: Any, keys: int) -> bool:
     """The queries are the rows of the keys. Unknown counts as no: then padding is left out of the keys only."""
     if torch.compiler.is_compiling():
         alone: bool = _never_gets_others(type(module))
         return alone
-    frame: Any = sys._getframe(1)
-    for _ in range(_MOST_FRAMES):
-        frame = frame.f_back
-        if frame is None:
-            return False
+    for frame in _callers(sys._getframe(1)):
         code = frame.f_code
         if code.co_name == "forward" and code.co_argcount and frame.f_locals.get(code.co_varnames[0]) is module:
             names = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
@@ -41,11 +46,7 @@ def adds_masks() -> bool:
     """The model that asks for a mask computes with numbers that are added to scores, and not with a bool mask."""
     if torch.compiler.is_compiling():
         return False
-    frame: Any = sys._getframe(1)
-    for _ in range(_MOST_FRAMES):
-        frame = frame.f_back
-        if frame is None:
-            return False
+    for frame in _callers(sys._getframe(1)):
         code = frame.f_code
         model = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
         if isinstance(model, torch.nn.Module) and hasattr(model, "_supports_sdpa"):

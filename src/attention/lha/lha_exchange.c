@@ -1,4 +1,4 @@
-/* See the header.
+/* The places of each owner, the pieces that are sent, and the copies of rows at either end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/lha/lha_exchange.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Pairs of token and group are sorted by score once and then taken greedily.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/partition.h"
 

@@ -1,4 +1,4 @@
-/* See the header.
+/* Three passes of a radix sort, 11 bits each.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/groups/score_order.h"
 

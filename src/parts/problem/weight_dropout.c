@@ -1,4 +1,4 @@
-/* See the header.
+/* The draws of a tile, in blocks of eight.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/problem/weight_dropout.h"
 

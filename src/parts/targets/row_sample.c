@@ -1,4 +1,4 @@
-/* See the header.
+/* The draw of a row from each stretch, and the copies and groups of the rows drawn.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/targets/row_sample.h"
 
