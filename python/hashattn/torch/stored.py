@@ -55,7 +55,7 @@ def keep_with_configurations() -> None:
             found[_KEY] = implementation
         return found
 
-    def from_dict_with_implementation(cls: Any, config_dict: dict[str, Any], **given: Any) -> Any:
+    def from_dict_with_implementation(cls: Any, /, config_dict: dict[str, Any], **given: Any) -> Any:
         """The library before 5.0 drops what is stored."""
         if config_dict.get(_KEY) is not None and given.get(_KEY) is None:
             given[_KEY] = _registered(config_dict[_KEY])
