@@ -11,9 +11,9 @@ enum { BEST_OF = 5, TRIES = 6 };
 
 void put(struct work *work, const char *bytes, size_t size)
 {
-    if (work->size + size > work->room) {
-        work->room = 2 * (work->size + size);
-        work->text = realloc(work->text, work->room);
+    if (work->size + size > work->capacity) {
+        work->capacity = 2 * (work->size + size);
+        work->text = realloc(work->text, work->capacity);
         assert_non_null(work->text);
     }
     memcpy(work->text + work->size, bytes, size);

@@ -12,7 +12,7 @@ struct work {
     struct folder *folder; /* of this input alone */
     struct host *host;
     char *text; /* (size) grows */
-    size_t size, room;
+    size_t size, capacity;
     struct tokenizer *tokenizer;
     uint32_t *ids;
     struct params params;

@@ -152,17 +152,6 @@ struct forward_pass {
     void *scratch;
 };
 
-/* result rows *= factor; in most tiles no maximum is new, and all factors are 1. */
-static void rescale(const struct kernels *kernels, float *result, size_t cols, const float *factor,
-                    size_t rows)
-{
-    for (size_t i = 0; i < rows; i++)
-        if (factor[i] != 1) {
-            kernels->rows.scale(result, cols, factor, rows, cols);
-            return;
-        }
-}
-
 /* `rows` queries of a group's list, from `first` on. */
 static void forward_block(const struct forward_pass *pass, const struct forward_memory *memory, size_t group,
                           size_t first, size_t rows)
@@ -198,7 +187,7 @@ static void forward_block(const struct forward_pass *pass, const struct forward_
         kernels->softmax.step(memory->scores, TILE, rows, cols, scale, row_max, row_sum, memory->factor);
         weight_dropout_tile(&dropout, kernels, memory->scores, rows, cols, first, tile);
         if (tile > all.first)
-            rescale(kernels, result, d_v, memory->factor, rows);
+            tile_rescale(kernels, result, d_v, memory->factor, rows);
         tile_multiply(&memory->products, kernels, result, d_v, memory->scores, TILE, 1,
                       memory->value + tile * d_v, d_v, rows, d_v, cols, tile > all.first);
     }

@@ -53,17 +53,6 @@ size_t tile_attention_forward_size(const struct problem_shape *shape, const stru
                     double_attention_size(shape));
 }
 
-/* result rows *= factor; in most tiles no maximum is new, and all factors are 1. */
-static void rescale(const struct kernels *kernels, float *result, size_t cols, const float *factor,
-                    size_t rows)
-{
-    for (size_t i = 0; i < rows; i++)
-        if (factor[i] != 1) {
-            kernels->rows.scale(result, cols, factor, rows, cols);
-            return;
-        }
-}
-
 /* At most `cols` keys from `tile` on, and `rows` queries from `at` of the group on. */
 static void forward_tile(const struct tile_pass *pass, const struct forward_memory *memory, size_t group,
                          size_t at, size_t rows, size_t tile, size_t cols)
@@ -95,7 +84,7 @@ static void forward_tile(const struct tile_pass *pass, const struct forward_memo
     weight_dropout_tile(&pass->problem->dropout, kernels, memory->scores, rows, cols, group + at,
                         tile + seen.first);
     if (!first)
-        rescale(kernels, result, d_v, memory->factor, rows);
+        tile_rescale(kernels, result, d_v, memory->factor, rows);
     tile_multiply(&memory->products, kernels, result, d_v, memory->scores, TILE, 1,
                   memory->value + seen.first * d_v, d_v, rows, d_v, cols, !first);
 }

@@ -11,7 +11,7 @@ struct tile_products tile_products_take(struct arena *arena, enum precision prec
     size_t even = size_sum(depth, depth % 2);
     products.left = arena_take(arena, size_product(rows, even), sizeof(bf16));
     products.right = arena_take(arena, size_product(even, cols), sizeof(bf16));
-    products.turned = arena_take(arena, size_product(rows, depth), sizeof(float));
+    products.transposed = arena_take(arena, size_product(rows, depth), sizeof(float));
     return products;
 }
 
@@ -25,8 +25,8 @@ void tile_multiply(const struct tile_products *products, const struct kernels *k
     }
     size_t even = depth + depth % 2;
     if (a_col != 1) {
-        kernels->tiles.transpose(products->turned, depth, a, a_col, depth, rows);
-        a = products->turned;
+        kernels->tiles.transpose(products->transposed, depth, a, a_col, depth, rows);
+        a = products->transposed;
         a_row = depth;
     }
     kernels->bf16.round(products->left, even, a, a_row, rows, depth);
@@ -35,4 +35,13 @@ void tile_multiply(const struct tile_products *products, const struct kernels *k
     kernels->bf16.interleave(products->right, 2 * cols, b, ld_b, depth, cols);
     kernels->bf16.product(c, ld_c, products->left, even, products->right, 2 * cols, rows, cols, even / 2,
                           add);
+}
+
+void tile_rescale(const struct kernels *kernels, float *result, size_t cols, const float *factor, size_t rows)
+{
+    for (size_t i = 0; i < rows; i++)
+        if (factor[i] != 1) {
+            kernels->rows.scale(result, cols, factor, rows, cols);
+            return;
+        }
 }

@@ -24,7 +24,7 @@ static inline float score_scale(size_t dim)
 
 struct tile_products {
     bf16 *left, *right; /* NULL in float32 */
-    float *turned;
+    float *transposed;
 };
 
 /* Takes the memory for products of at most this many rows, columns and depth. */
@@ -35,5 +35,10 @@ struct tile_products tile_products_take(struct arena *arena, enum precision prec
 void tile_multiply(const struct tile_products *products, const struct kernels *kernels, float *c, size_t ld_c,
                    const float *a, size_t a_row, size_t a_col, const float *b, size_t ld_b, size_t rows,
                    size_t cols, size_t depth, bool add);
+
+/* result (rows, cols) *= factor (rows), the change of the running softmax; in most tiles no maximum is new,
+   and all factors are 1. */
+void tile_rescale(const struct kernels *kernels, float *result, size_t cols, const float *factor,
+                  size_t rows);
 
 #endif

@@ -25,10 +25,10 @@ static double operand(const struct kernels *kernels, enum precision precision, f
 }
 
 static void check_tile(const struct kernels *kernels, enum precision precision, size_t rows, size_t cols,
-                       size_t depth, bool turned, bool add)
+                       size_t depth, bool transposed, bool add)
 {
     float a[MOST * MOST], b[MOST * MOST], c[MOST * MOST], before[MOST * MOST];
-    size_t a_row = turned ? 1 : depth, a_col = turned ? rows : 1;
+    size_t a_row = transposed ? 1 : depth, a_col = transposed ? rows : 1;
     random_normals(1, 0, a, MOST * MOST);
     random_normals(2, 0, b, MOST * MOST);
     random_normals(3, 0, c, MOST * MOST);
