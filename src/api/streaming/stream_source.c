@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "api/floating.h"
 #include "api/handles.h"
 #include "api/streaming/streaming_parts.h"
 #include "api/versions/versions.h"
@@ -34,6 +35,7 @@ static void fetch(void *argument)
 static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_source *source, int what,
                                size_t *rows)
 {
+    FLOATING_DEFAULT;
     struct host *host = &stream->context->host;
     hashattn_stream_source own = {.fetch = NULL};
     TRY(version_take(host, &own, sizeof own, source, first_sizes.stream_source, "source"));
