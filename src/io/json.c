@@ -4,16 +4,19 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/c_locale.h"
 #include "base/file.h"
 #include "base/file_writer.h"
 #include "base/memory.h"
+#include "io/long_numbers.h"
 #include "io/utf8.h"
 
 static const json_t *inside(const struct json *value)
@@ -111,16 +114,11 @@ static size_t find_nul(const char *text, size_t size)
     return size;
 }
 
-/* Reports the parser's error, with the line if the text has several. */
-static hashattn_status fail_parse(struct host *host, const char *text, size_t size, const json_error_t *error)
+/* Reports what is wrong at a byte, with the line if the text has several. */
+static hashattn_status fail_at(struct host *host, const char *text, size_t size, size_t offset,
+                               const char *why)
 {
-    size_t offset = (size_t)error->position, line = 1;
-    const char *why = error->text;
-    if (json_error_code(error) == json_error_null_character ||
-        json_error_code(error) == json_error_null_byte_in_key) {
-        offset = find_nul(text, size);
-        why = "\\u0000 is not allowed: no text may contain NUL";
-    }
+    size_t line = 1;
     for (size_t i = 0; i < offset && i < size; i++)
         line += text[i] == '\n';
     if (line == 1)
@@ -128,14 +126,55 @@ static hashattn_status fail_parse(struct host *host, const char *text, size_t si
     return host_fail(host, HASHATTN_BAD_FILE, "line %zu, byte %zu of %zu: %s", line, offset, size, why);
 }
 
+static hashattn_status fail_nul(struct host *host, const char *text, size_t size)
+{
+    return fail_at(host, text, size, find_nul(text, size), "\\u0000 is not allowed: no text may contain NUL");
+}
+
+static hashattn_status fail_parse(struct host *host, const char *text, size_t size, const json_error_t *error)
+{
+    if (json_error_code(error) == json_error_null_character ||
+        json_error_code(error) == json_error_null_byte_in_key)
+        return fail_nul(host, text, size);
+    return fail_at(host, text, size, (size_t)error->position, error->text);
+}
+
+static json_t *load(const char *text, size_t size, size_t flags, json_error_t *error)
+{
+    struct c_locale locale = c_locale_begin();
+    json_t *value = json_loadb(text, size, flags | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, error);
+    c_locale_end(locale);
+    return value;
+}
+
+/* Parses a text again whose first error is a number beyond 64 bits. *value is NULL if the text has another.
+ */
+static hashattn_status load_long(struct host *host, const char *text, size_t size, json_t **value,
+                                 json_error_t *error)
+{
+    const json_error_t first = *error;
+    char *quoted;
+    size_t quoted_size;
+    if (find_nul(text, size) < size) /* no string of the text may have the mark of a long number */
+        return fail_nul(host, text, size);
+    TRY(long_numbers_quote(host, text, size, &quoted, &quoted_size));
+    *value = load(quoted, quoted_size, JSON_ALLOW_NUL, error);
+    memory_free(host, quoted);
+    if (json_error_code(error) == json_error_null_byte_in_key) /* the number is a key */
+        *error = first;
+    else if (*value == NULL)
+        error->position = (int)long_numbers_origin(text, size, (size_t)error->position);
+    return HASHATTN_OK;
+}
+
 hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root)
 {
     *root = NULL;
     TRY(check_size(host, text, size));
     json_error_t error = {.position = 0};
-    struct c_locale locale = c_locale_begin();
-    json_t *value = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
-    c_locale_end(locale);
+    json_t *value = load(text, size, 0, &error);
+    if (value == NULL && json_error_code(&error) == json_error_numeric_overflow)
+        TRY(load_long(host, text, size, &value, &error));
     FAIL_IF(value == NULL && (json_error_code(&error) == json_error_out_of_memory || memory_is_out(size)),
             host, HASHATTN_NO_MEMORY, "no memory for the values of %zu bytes of JSON", size);
     if (value == NULL)
@@ -199,8 +238,26 @@ bool json_is_absent(const struct json *root, const char *path)
     return value == NULL || json_is_null(value);
 }
 
+/* True for a whole number that long_numbers_quote has made a string. */
+static bool is_long(const json_t *value)
+{
+    return json_is_string(value) && json_string_length(value) > strlen(json_string_value(value));
+}
+
+static bool is_text(const json_t *value)
+{
+    return json_is_string(value) && !is_long(value);
+}
+
+static double number_of(const json_t *value)
+{
+    return is_long(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);
+}
+
 static const char *kind(const json_t *value)
 {
+    if (is_long(value))
+        return "a whole number";
     switch (json_typeof(value)) {
     case JSON_OBJECT:
         return "an object";
@@ -233,7 +290,7 @@ static hashattn_status fail_kind(struct host *host, const struct json *root, con
 hashattn_status json_get_string(struct host *host, const struct json *root, const char *path,
                                 const char **text)
 {
-    *text = json_string_value(inside(json_find(root, path)));
+    *text = json_text(json_find(root, path));
     return *text != NULL ? HASHATTN_OK : fail_kind(host, root, path, "a string");
 }
 
@@ -242,13 +299,19 @@ hashattn_status json_get_int(struct host *host, const struct json *root, const c
 {
     const json_t *found = inside(json_find(root, path));
     *value = 0;
-    if (!json_is_integer(found))
+    if (!json_is_integer(found) && !is_long(found))
         return fail_kind(host, root, path, "a whole number");
+    char text[JSON_MAX_NUMBER];
+    const char *shown = text, *quote = *path == '\0' ? "" : "'", *named = *path == '\0' ? "the value" : path;
     int64_t number = json_integer_value(found);
-    const char *quote = *path == '\0' ? "" : "'", *named = *path == '\0' ? "the value" : path;
-    FAIL_IF(number < minimum || number > maximum, host, HASHATTN_BAD_FILE,
-            "%s%.200s%s is %" PRId64 ", allowed are %" PRId64 " to %" PRId64, quote, named, quote, number,
-            minimum, maximum);
+    errno = 0;
+    if (is_long(found))
+        number = strtoll(shown = json_string_value(found), NULL, 10);
+    else
+        snprintf(text, sizeof text, "%" PRId64, number);
+    FAIL_IF(errno == ERANGE || number < minimum || number > maximum, host, HASHATTN_BAD_FILE,
+            "%s%.200s%s is %.60s, allowed are %" PRId64 " to %" PRId64, quote, named, quote, shown, minimum,
+            maximum);
     *value = number;
     return HASHATTN_OK;
 }
@@ -256,9 +319,12 @@ hashattn_status json_get_int(struct host *host, const struct json *root, const c
 hashattn_status json_get_real(struct host *host, const struct json *root, const char *path, double *value)
 {
     const json_t *found = inside(json_find(root, path));
-    *value = json_is_null(found) ? NAN : json_number_value(found);
-    return json_is_number(found) || json_is_null(found) ? HASHATTN_OK
-                                                        : fail_kind(host, root, path, "a number");
+    *value = json_is_null(found) ? NAN : number_of(found);
+    if (!json_is_number(found) && !is_long(found) && !json_is_null(found))
+        return fail_kind(host, root, path, "a number");
+    FAIL_IF(isinf(*value), host, HASHATTN_BAD_FILE, "'%.200s' is a number of %zu digits, which is too large",
+            path, strlen(json_string_value(found)));
+    return HASHATTN_OK;
 }
 
 hashattn_status json_get_bool(struct host *host, const struct json *root, const char *path, bool *value)
@@ -323,12 +389,12 @@ hashattn_status json_only_members(struct host *host, const struct json *object, 
 
 const char *json_text(const struct json *value)
 {
-    return json_string_value(inside(value));
+    return is_text(inside(value)) ? json_string_value(inside(value)) : NULL;
 }
 
 double json_number(const struct json *value)
 {
-    return json_is_number(inside(value)) ? json_number_value(inside(value)) : NAN;
+    return json_is_number(inside(value)) || is_long(inside(value)) ? number_of(inside(value)) : NAN;
 }
 
 size_t json_count(const struct json *value)
@@ -462,6 +528,7 @@ hashattn_status json_to_text(struct host *host, const struct json *value, int st
         return fail_memory(host, "text");
     }
     *text = block;
+    *size = long_numbers_unquote(*text, *size);
     (*text)[*size] = '\0';
     return HASHATTN_OK;
 }

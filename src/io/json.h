@@ -22,9 +22,9 @@ struct json;
 
 /* ---- reading: a failure is BAD_FILE with the byte offset or the key path ------------------------------- */
 
-/* Parses exactly one value. Refuses more than JSON_MAX_DEPTH levels or JSON_MAX_MEMORY, duplicate keys,
+/* Parses exactly one value. Refuses more than JSON_MAX_DEPTH levels or JSON_MAX_MEMORY, duplicate keys, real
    numbers out of range, NUL (even escaped) and text that is not UTF-8, with the byte, and the line if there
-   are several. */
+   are several. Whole numbers may have any number of digits. */
 hashattn_status json_parse(struct host *host, const char *text, size_t size, struct json **root);
 /* The same for a regular file; messages begin with its path. */
 hashattn_status json_read_file(struct host *host, const char *path, struct json **root);
@@ -48,7 +48,8 @@ hashattn_status json_get_object(struct host *host, const struct json *root, cons
                                 const struct json **object);
 hashattn_status json_get_array(struct host *host, const struct json *root, const char *path,
                                const struct json **array);
-/* A string, number or flag as text for option_set. The text is inside the tree or in `number`. */
+/* A string, number or flag as text for option_set. The text is inside the tree or in `number`; that of a
+   whole number beyond 64 bits has all its digits. */
 hashattn_status json_get_text(struct host *host, const struct json *root, const char *path,
                               char number[JSON_MAX_NUMBER], const char **text);
 /* BAD_FILE if the object has a key that is not in `allowed`, which NULL ends. where: its name in messages. */

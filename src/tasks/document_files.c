@@ -2,7 +2,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/document_files.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,19 +65,25 @@ static size_t num_texts(const struct visit *visit)
 
 /* ---- lines --------------------------------------------------------------------------------------------- */
 
+/* True for the text of a whole number beyond 64 bits. */
+static bool is_long(const char *text)
+{
+    size_t digits = strspn(text + (text[0] == '-'), "0123456789");
+    return digits >= 19 && text[(text[0] == '-') + digits] == '\0';
+}
+
 /* number: room for the text of a label that is a number. */
 static hashattn_status read_label(struct host *host, const struct json *root, const char *name,
-                                  char number[24], struct piece *label)
+                                  char number[JSON_MAX_NUMBER], struct piece *label)
 {
+    const char *text;
     int64_t whole;
     bool flag;
     label->bytes = json_text(json_find(root, name));
-    if (label->bytes == NULL && json_get_int(host, root, name, INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK) {
-        snprintf(number, 24, "%" PRId64, whole);
-        label->bytes = number;
-    }
-    if (label->bytes == NULL && json_get_bool(host, root, name, &flag) == HASHATTN_OK)
-        label->bytes = flag ? "true" : "false";
+    if (label->bytes == NULL && json_get_text(host, root, name, number, &text) == HASHATTN_OK &&
+        (is_long(text) || json_get_int(host, root, name, INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK ||
+         json_get_bool(host, root, name, &flag) == HASHATTN_OK))
+        label->bytes = text;
     FAIL_IF(label->bytes == NULL, host, HASHATTN_BAD_FILE,
             "%s is neither a string, nor a whole number, nor true or false", name);
     label->size = strlen(label->bytes);
@@ -88,7 +93,7 @@ static hashattn_status read_label(struct host *host, const struct json *root, co
 static hashattn_status use_json(struct host *host, const struct visit *visit, const struct json *root)
 {
     struct document document = {.label = {NULL, 0}};
-    char number[24];
+    char number[JSON_MAX_NUMBER];
     for (size_t i = 0; i < num_texts(visit); i++) {
         TRY(json_get_string(host, root, visit->rules->texts[i], &document.texts[i].bytes));
         document.texts[i].size = strlen(document.texts[i].bytes);

@@ -3,8 +3,9 @@
    exclusive; an escaped quote ending a string in the depth scan; integers refused as reals; elements found by
    a number followed by letters; a value leaked when adding it fails; sorted and insertion order swapped; text
    read, written or passed as an option in the caller's locale; an escaped backslash before u0000 taken for
-   NUL; lines counted to the end of the text.
-   SPDX-License-Identifier: Apache-2.0 */
+   NUL; lines counted to the end of the text; a number of 2^64 refused though nobody reads it, read as a text,
+   written as a text, or read as INT64_MAX; bytes of messages counted in the copy with long numbers in quotes;
+   NUL accepted beside a long number. Covers: long_numbers.c SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
 
 #include <jansson.h>
@@ -140,7 +141,14 @@ static void hostile_text_is_refused(void **state)
     check_refused("", "byte 0 of 0");
     check_refused("{\"a\": 1, \"a\": 2}", "duplicate");
     check_refused("{\"a\": 1} x", "byte 10 of 10");
-    check_refused("{\"a\": 9223372036854775808}", "big integer");
+    check_refused("{9223372036854775808: 1}", "big integer");
+    check_refused("[9223372036854775808, 1e999]", "byte 27 of 28: real number overflow");
+    check_refused("[123456789012345678901234567890}", "byte 32 of 32");
+    check_refused("[[123456789012345678901234567890],\n 09]", "line 2, byte 37 of 39");
+    check_refused("[9223372036854775808, \"\\u0000\"]", "byte 23 of 31: \\u0000 is not allowed");
+    check_refused("[9223372036854775808, {\"a\\u0000\": 1}]", "byte 25 of 37: \\u0000 is not allowed");
+    check_refused("[9223372036854775808, 00000000000000000000009]", "byte");
+    check_refused("[9223372036854775808x]", "byte");
     check_refused("{\"a\": 1e999}", "overflow");
     check_refused("{\"a\": NaN}", "byte");
     check_refused("{\"a\": \"\\u0000\"}", "byte 7 of 15: \\u0000 is not allowed: no text may contain NUL");
@@ -312,6 +320,59 @@ static void numbers_come_back_to_the_bit(void **state)
         assert_true(isnan(value));
     }
     json_free(root);
+}
+
+/* Each value is read as what it is, and written as it was. */
+static void whole_numbers_may_be_long(void **state)
+{
+    (void)state;
+    struct host host;
+    host_init(&host);
+    static const char text[] = "{\"id\": 18446744073709551615, \"all\": [-9223372036854775808, "
+                               "1000000000000000019884624838656, -9223372036854775809, \"\\\\u0000\", "
+                               "\"12345678901234567890\", \"9\\\\\", 9223372036854775807, 5], \"x\": 2.5}";
+    struct json *root = parse(&host, text);
+    char number[JSON_MAX_NUMBER], *written;
+    const char *word;
+    int64_t whole;
+    double real;
+    size_t size;
+    check_status(&host, json_get_int(&host, root, "id", 0, INT64_MAX, &whole), HASHATTN_BAD_FILE,
+                 "'id' is 18446744073709551615, allowed are 0 to 9223372036854775807");
+    check_status(&host, json_get_int(&host, root, "all.2", INT64_MIN, 9, &whole), HASHATTN_BAD_FILE,
+                 "'all.2' is -9223372036854775809, allowed are -9223372036854775808 to 9");
+    check_status(&host, json_get_int(&host, root, "all.0", INT64_MIN, 0, &whole), HASHATTN_OK, NULL);
+    assert_true(whole == INT64_MIN);
+    check_status(&host, json_get_int(&host, root, "all.6", 0, INT64_MAX, &whole), HASHATTN_OK, NULL);
+    assert_true(whole == INT64_MAX);
+    check_status(&host, json_get_int(&host, root, "all.7", 0, 9, &whole), HASHATTN_OK, NULL);
+    assert_int_equal(whole, 5);
+    check_status(&host, json_get_real(&host, root, "all.1", &real), HASHATTN_OK, NULL);
+    assert_true(real == 1e30 && json_number(json_find(root, "all.1")) == 1e30);
+    check_status(&host, json_get_text(&host, root, "all.1", number, &word), HASHATTN_OK, NULL);
+    assert_string_equal(word, "1000000000000000019884624838656");
+    check_status(&host, json_get_string(&host, root, "id", &word), HASHATTN_BAD_FILE,
+                 "'id' is a whole number, a string is needed");
+    assert_null(json_text(json_find(root, "id")));
+    assert_string_equal(json_text(json_find(root, "all.3")), "\\u0000");
+    assert_true(isnan(json_number(json_find(root, "all.4"))));
+    check_status(&host, json_to_text(&host, root, JSON_LINE, &written, &size), HASHATTN_OK, NULL);
+    assert_string_equal(written, text);
+    assert_int_equal(size, sizeof text - 1);
+    memory_free(&host, written);
+    json_free(root);
+    /* A number beyond the largest real number does no harm either. */
+    char large[420] = "[1, ";
+    memset(large + 4, '7', 400);
+    strcpy(large + 404, "]");
+    root = parse(&host, large);
+    check_status(&host, json_get_real(&host, root, "1", &real), HASHATTN_BAD_FILE,
+                 "'1' is a number of 400 digits, which is too large");
+    json_free(root);
+    struct failing_host failing;
+    failing_host_init(&failing, 0);
+    check_status(&failing.host, json_parse(&failing.host, large, 405, &root), HASHATTN_NO_MEMORY,
+                 "a JSON text");
 }
 
 static void scalars_are_text_for_options(void **state)
@@ -597,6 +658,7 @@ int main(void)
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(memory_is_limited),
         cmocka_unit_test(numbers_come_back_to_the_bit),
+        cmocka_unit_test(whole_numbers_may_be_long),
         cmocka_unit_test(scalars_are_text_for_options),
         cmocka_unit_test(numbers_have_a_dot_in_every_locale),
         cmocka_unit_test(too_deep_is_reported_with_its_byte),

@@ -112,12 +112,13 @@ static void labels_may_be_numbers_and_flags(void **state)
                     "{\"text\": \"c\", \"label\": true}\n{\"text\": \"d\", \"label\": false}\n"
                     "{\"text\": \"e\", \"label\": \"10\"}\n{\"text\": \"f\", \"label\": 9}\n"
                     "{\"text\": \"g\", \"label\": \"1\"}\n{\"text\": \"h\", \"label\": \"100\"}\n"
-                    "{\"text\": \"i\", \"label\": \"\xc3\xa9\"}\n");
+                    "{\"text\": \"i\", \"label\": \"\xc3\xa9\"}\n"
+                    "{\"text\": \"j\", \"label\": 18446744073709551615, \"id\": -18446744073709551615}\n");
     check_status(&folder->host, read(folder, SPLIT_TRAIN, &facts, &data), HASHATTN_OK, NULL);
     static const char *const sorted[] = {
-        "-9223372036854775808", "1", "10", "100", "9", "false", "true", "\xc3\xa9"};
-    assert_int_equal(facts.num_classes, 8);
-    for (size_t i = 0; i < 8; i++)
+        "-9223372036854775808", "1", "10", "100", "18446744073709551615", "9", "false", "true", "\xc3\xa9"};
+    assert_int_equal(facts.num_classes, 9);
+    for (size_t i = 0; i < 9; i++)
         assert_string_equal(facts.labels[i], sorted[i]);
     check_example(&facts, &data, 0, "10", "a", 1);
     check_example(&facts, &data, 2, "true", "c", 1);
