@@ -171,6 +171,14 @@ static size_t skipped(const struct calendar *calendar, int64_t seconds)
     return seconds_of(calendar, index) == seconds ? index - calendar->count : 0;
 }
 
+/* Programs leave out a time of midnight, and seconds of 0, date by date. */
+static struct date_style finer(struct date_style style, struct date_style other)
+{
+    style.before = style.before != 0 ? style.before : other.before;
+    style.seconds |= other.seconds;
+    return style;
+}
+
 hashattn_status calendar_add(struct host *host, struct calendar *calendar, struct piece text)
 {
     struct date_style style;
@@ -183,6 +191,7 @@ hashattn_status calendar_add(struct host *host, struct calendar *calendar, struc
         *calendar = (struct calendar){.style = style, .first = seconds, .count = 1};
         return HASHATTN_OK;
     }
+    calendar->style = style = finer(calendar->style, style);
     int64_t last = seconds_of(calendar, calendar->count - 1);
     write_date(style, seconds, now);
     write_date(style, last, before);

@@ -1,9 +1,8 @@
 /* Dates of a table whose rows are one period apart. A date is YYYY-MM-DD or YYYY/MM/DD, and optionally a
-   space or T and HH:MM or HH:MM:SS; years 1 to 9999, Gregorian, without time zones. The first two dates
-   determine the period: a number of seconds, or of months if they have the same day and time (or are both the
-   last day of a month) and the period is at least 28 days. Source: days from civil dates as in Fliegel and
-   Van Flandern (1968).
-   SPDX-License-Identifier: Apache-2.0 */
+   space or T and HH:MM or HH:MM:SS, without which it is midnight; years 1 to 9999, Gregorian, without time
+   zones. The first two dates determine the period: a number of seconds, or of months if they have the same
+   day and time (or are both the last day of a month) and the period is at least 28 days. Source: days from
+   civil dates as in Fliegel and Van Flandern (1968). SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_CALENDAR_H
 #define IO_CALENDAR_H
 
@@ -13,7 +12,7 @@
 
 enum { DATE_TEXT = 24 }; /* bytes of a date with its NUL */
 
-/* How dates are written. */
+/* How dates are written; of a calendar: as the finest of its dates. */
 struct date_style {
     char between; /* '-' or '/' */
     char before;  /* ' ' or 'T' before the time; 0: no time */
@@ -34,7 +33,8 @@ bool date_read(struct piece text, struct date_style *style, int64_t *seconds);
 /* Adds the next date; the calendar starts as zeros. BAD_FILE, without row and path: it is no date, it repeats
    or precedes the date before it, dates are missing between the two, or it is between two periods. */
 hashattn_status calendar_add(struct host *host, struct calendar *calendar, struct piece text);
-/* The date of row `index`, also after the last, in the style of the first. Returns false after year 9999. */
+/* The date of row `index`, also after the last, in the style of the first, with a time or seconds if any date
+   so far has them. Returns false after year 9999. */
 bool calendar_date(const struct calendar *calendar, size_t index, char text[DATE_TEXT]);
 enum { CALENDAR_MARKS = 5 };
 /* The time features of row `index`, each from -0.5 to 0.5: hour of the day, day of the week (Monday first),

@@ -3,8 +3,8 @@
    Bugs planted and caught: centuries as leap years; 2000 not one; a month too far; an hour of 24; a second
    date taken without checking the third; the last days of months as a period of days; a date between two
    periods accepted; one missing date counted as two; the time of a day before 1970; seconds dropped from the
-   style; a year after 9999.
-   SPDX-License-Identifier: Apache-2.0 */
+   style; a year after 9999; the style of the first date alone, which may lack its time or its seconds; the
+   sign before the time taken from the last date. SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE
 #include "io/calendar.h"
 
@@ -130,6 +130,53 @@ static void periods_are_found(void **state)
     check_dates(DATES("2015-01-05", "2015-02-02", "2015-03-02"), 2, NULL); /* every 28 days */
 }
 
+/* A midnight may lack its time, and a full minute its seconds, in the first date or in a later one. */
+static void forecasts_have_the_finest_style(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dates[3], *next, *first;
+    } cases[] = {
+        {{"2016-07-01", "2016-07-01 01:00:00", "2016-07-01 02:00:00"},
+         "2016-07-01 03:00:00",
+         "2016-07-01 00:00:00"},
+        {{"2016/07/01", "2016/07/01T00:30", "2016/07/01T01:00"}, "2016/07/01T01:30", "2016/07/01T00:00"},
+        {{"2016-07-01 12:00", "2016-07-02", "2016-07-02 12:00"}, "2016-07-03 00:00", "2016-07-01 12:00"},
+        {{"2016-07-01 18:00", "2016-07-01T21:00:00", "2016-07-02"},
+         "2016-07-02 03:00:00",
+         "2016-07-01 18:00:00"},
+        {{"2016-07-01", "2016-07-01 00:00:20", "2016-07-01 00:00:40"},
+         "2016-07-01 00:01:00",
+         "2016-07-01 00:00:00"},
+        {{"2016-07-01 00:00", "2016-07-01 00:00:30", "2016-07-01 00:01"},
+         "2016-07-01 00:01:30",
+         "2016-07-01 00:00:00"},
+        {{"2016-01-01", "2016-02-01 00:00", "2016-03-01"}, "2016-04-01 00:00", "2016-01-01 00:00"},
+        {{"2016-07-01", "2016-07-02", "2016-07-03"}, "2016-07-04", "2016-07-01"},
+    };
+    struct host host;
+    char text[DATE_TEXT];
+    host_init(&host);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct calendar calendar = {.count = 0};
+        for (size_t k = 0; k < 3; k++)
+            check_status(&host, calendar_add(&host, &calendar, piece_of(cases[i].dates[k])), HASHATTN_OK,
+                         NULL);
+        assert_true(calendar_date(&calendar, 3, text));
+        assert_string_equal(text, cases[i].next);
+        assert_true(calendar_date(&calendar, 0, text));
+        assert_string_equal(text, cases[i].first);
+    }
+    struct calendar calendar = {.count = 0};
+    calendar_add(&host, &calendar, piece_of("2016-07-01"));
+    check_status(&host, calendar_add(&host, &calendar, piece_of("2016-06-30 23:00")), HASHATTN_BAD_FILE,
+                 "the date 2016-06-30 23:00 is before 2016-07-01 00:00 of the row before");
+    calendar_add(&host, &calendar, piece_of("2016-07-01 12:00"));
+    check_status(
+        &host, calendar_add(&host, &calendar, piece_of("2016-07-03")), HASHATTN_BAD_FILE,
+        "2 dates are missing before 2016-07-03 00:00: 2016-07-02 00:00 comes after 2016-07-01 12:00");
+}
+
 static void breaks_are_refused(void **state)
 {
     (void)state;
@@ -227,6 +274,7 @@ int main(void)
         cmocka_unit_test(dates_are_those_of_the_c_library),
         cmocka_unit_test(other_texts_are_no_dates),
         cmocka_unit_test(periods_are_found),
+        cmocka_unit_test(forecasts_have_the_finest_style),
         cmocka_unit_test(breaks_are_refused),
         cmocka_unit_test(dates_end_with_year_9999),
         cmocka_unit_test(rows_of_a_day_are_counted),
