@@ -2,7 +2,8 @@
    space or T and HH:MM or HH:MM:SS, without which it is midnight; years 1 to 9999, Gregorian, without time
    zones. The first two dates determine the period: a number of seconds, or of months if they have the same
    day and time (or are both the last day of a month) and the period is at least 28 days. Source: days from
-   civil dates as in Fliegel and Van Flandern (1968). SPDX-License-Identifier: Apache-2.0 */
+   civil dates as in Fliegel and Van Flandern (1968).
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef IO_CALENDAR_H
 #define IO_CALENDAR_H
 

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/file_writer.h"
 #include "base/memory.h"
+#include "io/decimal.h"
 #include "io/long_numbers.h"
 #include "io/utf8.h"
 
@@ -249,9 +250,17 @@ static bool is_text(const json_t *value)
     return json_is_string(value) && !is_long(value);
 }
 
+/* NaN for a number of too many digits. */
 static double number_of(const json_t *value)
 {
-    return is_long(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);
+    if (!is_long(value))
+        return json_number_value(value);
+    double number;
+    const char *digits = json_string_value(value);
+    struct c_locale locale = c_locale_begin();
+    bool read = decimal_read((struct piece){digits, strlen(digits)}, &number);
+    c_locale_end(locale);
+    return read ? number : NAN;
 }
 
 static const char *kind(const json_t *value)
@@ -322,7 +331,7 @@ hashattn_status json_get_real(struct host *host, const struct json *root, const 
     *value = json_is_null(found) ? NAN : number_of(found);
     if (!json_is_number(found) && !is_long(found) && !json_is_null(found))
         return fail_kind(host, root, path, "a number");
-    FAIL_IF(isinf(*value), host, HASHATTN_BAD_FILE, "'%.200s' is a number of %zu digits, which is too large",
+    FAIL_IF(isnan(*value) && is_long(found), host, HASHATTN_BAD_FILE, "'%.200s' is a number of %zu digits",
             path, strlen(json_string_value(found)));
     return HASHATTN_OK;
 }

@@ -61,8 +61,6 @@ static hashattn_status parse_tensor(struct host *host, const struct json *entry,
 {
     const struct json *found;
     TRY(json_get_object(host, entry, "", &found));
-    FAIL_IF(json_count(entry) != 3, host, HASHATTN_BAD_FILE,
-            "%zu members, dtype, shape and data_offsets are needed", json_count(entry));
     TRY(parse_type(host, entry, &tensor->type));
     TRY(json_get_array(host, entry, "shape", &found));
     size_t rank = json_count(found);
@@ -98,6 +96,8 @@ static hashattn_status parse_tensor(struct host *host, const struct json *entry,
 static hashattn_status check_words(struct host *host, const struct json *words)
 {
     const struct json *found;
+    if (json_is_absent(words, "")) /* null */
+        return HASHATTN_OK;
     TRY(json_get_object(host, words, "", &found));
     for (struct json_member m = json_first(words); m.key != NULL; m = json_next(m))
         FAIL_IF(json_text(m.value) == NULL, host, HASHATTN_BAD_FILE, "'%.60s' is not a string", m.key);
@@ -283,7 +283,7 @@ void safetensors_free(struct host *host, struct safetensors *file)
     *file = (struct safetensors){.tensors = NULL};
 }
 
-const struct tensor *safetensors_find(const struct safetensors *file, const char *name)
+static const struct tensor *find_stored(const struct safetensors *file, const char *name)
 {
     uint32_t index;
     uint64_t hash = hash_bytes(&file->names.key, name, strlen(name));
@@ -291,6 +291,13 @@ const struct tensor *safetensors_find(const struct safetensors *file, const char
         if (strcmp(file->tensors[index].name, name) == 0)
             return &file->tensors[index];
     return NULL;
+}
+
+const struct tensor *safetensors_find(const struct safetensors *file, const char *name)
+{
+    const struct tensor *tensor = find_stored(file, name);
+    const char *stored = tensor == NULL ? safetensors_word(file, name) : NULL;
+    return stored == NULL ? tensor : find_stored(file, stored);
 }
 
 const char *safetensors_word(const struct safetensors *file, const char *key)

@@ -22,6 +22,9 @@ enum {
     X(I8, 1)                                                                                                 \
     X(F8_E5M2, 1)                                                                                            \
     X(F8_E4M3, 1)                                                                                            \
+    X(F8_E8M0, 1)                                                                                            \
+    X(F8_E4M3FNUZ, 1)                                                                                        \
+    X(F8_E5M2FNUZ, 1)                                                                                        \
     X(U16, 2)                                                                                                \
     X(I16, 2)                                                                                                \
     X(F16, 2)                                                                                                \
@@ -31,7 +34,8 @@ enum {
     X(F32, 4)                                                                                                \
     X(U64, 8)                                                                                                \
     X(I64, 8)                                                                                                \
-    X(F64, 8)
+    X(F64, 8)                                                                                                \
+    X(C64, 8)
 
 enum tensor_type {
 #define TENSOR_TYPE_ENUM(name, bytes) TENSOR_##name,
@@ -77,7 +81,9 @@ hashattn_status safetensors_map(struct host *host, const char *path, struct safe
 hashattn_status safetensors_read_header(struct host *host, const char *path, struct safetensors *file);
 void safetensors_free(struct host *host, struct safetensors *file);
 
-const struct tensor *safetensors_find(const struct safetensors *file, const char *name); /* NULL: none */
+/* NULL: none. A name that __metadata__ maps to that of a tensor is another name of it:
+   safetensors.torch.save_model stores tensors that share memory once, and says so there. */
+const struct tensor *safetensors_find(const struct safetensors *file, const char *name);
 /* A value of __metadata__; NULL if there is none. */
 const char *safetensors_word(const struct safetensors *file, const char *key);
 /* BAD_FILE, with what was found instead, unless there is an F32 tensor of exactly this shape. */

@@ -29,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         FUZZ_CHECK(at <= end);
     }
     FUZZ_CHECK(at == NULL || at == end);
+    const struct tensor *other = safetensors_find(&file, "b");
+    FUZZ_CHECK(other == NULL || (other >= file.tensors && other < file.tensors + file.count));
     safetensors_word(&file, "format");
     safetensors_free(&host, &file);
     return 0;

@@ -4,7 +4,8 @@
    date taken without checking the third; the last days of months as a period of days; a date between two
    periods accepted; one missing date counted as two; the time of a day before 1970; seconds dropped from the
    style; a year after 9999; the style of the first date alone, which may lack its time or its seconds; the
-   sign before the time taken from the last date. SPDX-License-Identifier: Apache-2.0 */
+   sign before the time taken from the last date.
+   SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE
 #include "io/calendar.h"
 

@@ -2,7 +2,9 @@
    caught: a hole accepted; an overlap accepted; bytes after the last tensor accepted; product of a shape
    unchecked; header length not checked against the file; narrow types first; padding left out; shape ignored
    by copy; a duplicate name accepted; the header leaked when a tensor is bad; metadata of numbers accepted;
-   metadata that is not UTF-8 written; the data read with the header; a file cut after its header accepted.
+   metadata that is not UTF-8 written; the data read with the header; a file cut after its header accepted;
+   other keys of a tensor refused; __metadata__ of null refused; another name of a tensor not found, or found
+   in place of a tensor of that name.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/safetensors.h"
 
@@ -96,7 +98,8 @@ static void files_that_lie_are_refused(void **state)
                   "'b': data_offsets hold 4 bytes, its shape and dtype need 8");
     check_refused("{" F32("a", "[4611686018427387905]", 0, 4) "}", 4, "its shape is too large");
     check_refused("{" F32("a", "[4294967296, 4294967296]", 0, 0) "}", 0, "its shape is too large");
-    check_refused("{" F32("a", "[9223372036854775808]", 0, 0) "}", 0, "big integer");
+    check_refused("{" F32("a", "[9223372036854775808]", 0, 0) "}", 0,
+                  "'shape.0' is 9223372036854775808, allowed");
     check_refused("{" F32("a", "[-1]", 0, 0) "}", 0, "'shape.0' is -1");
     check_refused("{" F32("a", "[1.0]", 0, 4) "}", 4, "'shape.0' is a real number");
     check_refused("{" F32("a", "[1, 1, 1, 1, 1, 1, 1, 1, 1]", 0, 4) "}", 4, "9 dimensions, at most 8");
@@ -106,12 +109,14 @@ static void files_that_lie_are_refused(void **state)
                   "3 data_offsets");
     check_refused("{\"a\": {\"dtype\": \"F31\", \"shape\": [1], \"data_offsets\": [0, 4]}}", 4,
                   "the dtype 'F31' is unknown");
-    check_refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [1]}}", 4, "2 members");
+    check_refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [1]}}", 4, "'data_offsets' is missing");
     check_refused("{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"offsets\": [0, 4]}}", 4, "is missing");
     check_refused("{\"a\": 1}", 0, "tensor 'a': 'the top level' is a whole number");
     check_refused("{" F32("a", "[1]", 0, 4) ", " F32("a", "[1]", 0, 4) "}", 4, "duplicate");
     check_refused("{\"__metadata__\": {\"a\": 1}}", 0, "'a' is not a string");
+    check_refused("{\"__metadata__\": {\"a\": null}}", 0, "'a' is not a string");
     check_refused("{\"__metadata__\": \"a\"}", 0, "an object is needed");
+    check_refused("{\"__others__\": null}", 0, "'__others__': 'the top level' is null, an object is needed");
     check_refused("", 0, "does not begin with '{'");
     check_refused(" {}", 0, "does not begin with '{'");
     check_refused("{", 0, "header: byte");
@@ -121,6 +126,41 @@ static void files_that_lie_are_refused(void **state)
                   "1 data_offsets");
     check_refused("{" F32("b", "[2]", 4, 12) ", " F32("a", "[1]", 0, 4) "}", 13,
                   "end at byte 12 of the data, the file has 13");
+}
+
+/* As the format's own library reads them. */
+static void what_is_not_read_does_no_harm(void **state)
+{
+    (void)state;
+    check_accepted("{\"__metadata__\": null, " F32("a", "[1]", 0, 4) "}", 4, 1);
+    check_accepted("{\"a\": {\"dtype\": \"F32\", \"device\": [{}], \"shape\": [1], \"data_offsets\": [0, 4], "
+                   "\"id\": 18446744073709551615}}",
+                   4, 1);
+    check_accepted("{\"a\": {\"dtype\": \"C64\", \"shape\": [1], \"data_offsets\": [0, 8]}, "
+                   "\"b\": {\"dtype\": \"F8_E8M0\", \"shape\": [3], \"data_offsets\": [8, 11]}}",
+                   11, 2);
+}
+
+static void tensors_may_have_other_names(void **state)
+{
+    (void)state;
+    struct host host;
+    struct safetensors file;
+    host_init(&host);
+    size_t size;
+    char *bytes =
+        make("{\"__metadata__\": {\"format\": \"pt\", \"second\": \"a\", \"b\": \"a\", \"third\": "
+             "\"second\", \"loop\": \"loop\"}, " F32("a", "[1]", 0, 4) ", " F32("b", "[1]", 4, 8) "}",
+             8, &size);
+    check_status(&host, safetensors_parse(&host, bytes, size, &file), HASHATTN_OK, NULL);
+    const struct tensor *a = safetensors_find(&file, "a"), *b = safetensors_find(&file, "b");
+    assert_true(a != NULL && b != NULL && a != b);
+    assert_ptr_equal(safetensors_find(&file, "second"), a);
+    assert_null(safetensors_find(&file, "third")); /* no tensor has the name "second" in the file */
+    assert_null(safetensors_find(&file, "loop"));
+    assert_null(safetensors_find(&file, "format"));
+    safetensors_free(&host, &file);
+    free(bytes);
 }
 
 static void lengths_that_lie_are_refused(void **state)
@@ -471,6 +511,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_files_are_accepted),
         cmocka_unit_test(files_that_lie_are_refused),
+        cmocka_unit_test(what_is_not_read_does_no_harm),
+        cmocka_unit_test(tensors_may_have_other_names),
         cmocka_unit_test(lengths_that_lie_are_refused),
         cmocka_unit_test(tensors_come_back),
         cmocka_unit_test(headers_are_padded_to_eight),

@@ -2,7 +2,8 @@
    whatever the types and files of the weights; saving writes the same tensors; every tensor that does not fit
    is named. Bugs planted and caught: the rule of the keys with the queries' tensor; the pooler dropped in
    saving; the second half of the rows of converted types; epsilon of the first norm only; segments ignored;
-   names of gamma and beta unknown; an untied output accepted; only the first misfit named; a NaN accepted.
+   names of gamma and beta unknown; an untied output accepted; only the first misfit named; a NaN accepted;
+   the metadata of shared tensors not read.
    Covers: pretrained_names.c inference.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained.h"
@@ -146,7 +147,8 @@ static void what_is_saved_comes_back(void **state)
 
 /* ---- files with other types and names ------------------------------------------------------------------ */
 
-/* Writes the tensors of a checkpoint again, each as `edit` makes it; a name of "" leaves it out. */
+/* Writes the tensors of a checkpoint again, each as `edit` makes it; a name of "" leaves it out. more, word:
+   NULL or one more tensor, and a word of the metadata. */
 struct edited {
     char name[120];
     struct tensor tensor;
@@ -154,7 +156,8 @@ struct edited {
 };
 typedef void edit_tensor(struct edited *edited);
 
-static void rewrite(struct folder *folder, const char *type, edit_tensor *edit, const struct tensor *more)
+static void rewrite(struct folder *folder, const char *type, edit_tensor *edit, const struct tensor *more,
+                    const struct tensor_word *word)
 {
     enum { MOST = 80 };
     static struct edited list[MOST];
@@ -178,8 +181,8 @@ static void rewrite(struct folder *folder, const char *type, edit_tensor *edit, 
     if (more != NULL)
         tensors[count++] = *more;
     snprintf(path, sizeof path, "%s/model.safetensors", folder->path);
-    check_status(&folder->host, safetensors_write(&folder->host, path, tensors, count, NULL, 0), HASHATTN_OK,
-                 NULL);
+    check_status(&folder->host, safetensors_write(&folder->host, path, tensors, count, word, word != NULL),
+                 HASHATTN_OK, NULL);
     for (size_t i = 0; i < MOST; i++) {
         free(list[i].data);
         list[i].data = NULL;
@@ -221,16 +224,27 @@ static void as_bare(struct edited *edited)
         memmove(edited->name, edited->name + 5, strlen(edited->name) - 4);
 }
 
+/* As safetensors.torch.save_model stores a table that the output shares. */
+static void as_shared(struct edited *edited)
+{
+    if (strcmp(edited->name, "bert.embeddings.word_embeddings.weight") == 0)
+        strcpy(edited->name, "cls.predictions.decoder.weight");
+}
+
 static void other_files_have_the_same_outputs(void **state)
 {
     struct folder *folder = *state;
     struct checkpoint_case c;
     checkpoint_case_read("bert", &c);
-    rewrite(folder, "bert", as_older_names, NULL);
+    rewrite(folder, "bert", as_older_names, NULL, NULL);
     check_equal(folder->path, &c, 5e-6);
-    rewrite(folder, "bert", as_bare, NULL);
+    rewrite(folder, "bert", as_bare, NULL, NULL);
     check_equal(folder->path, &c, 5e-6);
-    rewrite(folder, "bert", as_bf16, NULL); /* weights rounded to 8 bits, three layers deep */
+    const struct tensor_word shared = {"bert.embeddings.word_embeddings.weight",
+                                       "cls.predictions.decoder.weight"};
+    rewrite(folder, "bert", as_shared, NULL, &shared);
+    check_equal(folder->path, &c, 5e-6);
+    rewrite(folder, "bert", as_bf16, NULL, NULL); /* weights rounded to 8 bits, three layers deep */
     check_equal(folder->path, &c, 0.15);
     const int64_t positions[10] = {0};
     const struct tensor ids = {.name = "bert.embeddings.position_ids",
@@ -238,7 +252,7 @@ static void other_files_have_the_same_outputs(void **state)
                                .rank = 2,
                                .shape = {1, 10},
                                .data = positions};
-    rewrite(folder, "bert", keep, &ids);
+    rewrite(folder, "bert", keep, &ids, NULL);
     check_equal(folder->path, &c, 5e-6);
 }
 
@@ -279,21 +293,21 @@ static void without_output_norm(struct edited *edited)
 static void every_misfit_is_named(void **state)
 {
     struct folder *folder = *state;
-    rewrite(folder, "bert", without_some, NULL);
+    rewrite(folder, "bert", without_some, NULL, NULL);
     check_misfit(folder, "4 tensors do not fit config.json: 'bert.embeddings.LayerNorm.bias' is missing; "
                          "'bert.encoder.layer.1.attention.self.key.weight' is missing; "
                          "'bert.encoder.layer.1.attention.self.key.bias' is missing; "
                          "'bert.embeddings.LayerNorm.offset' belongs to no layer of the model");
-    rewrite(folder, "bert", without_output_norm, NULL);
+    rewrite(folder, "bert", without_output_norm, NULL, NULL);
     check_misfit(
         folder, "1 tensor does not fit config.json: 'cls.predictions.transform.LayerNorm.weight' is missing");
-    rewrite(folder, "bert", keep, NULL);
+    rewrite(folder, "bert", keep, NULL, NULL);
     checkpoint_edit(folder, "\"intermediate_size\": 12", "\"intermediate_size\": 16");
     check_misfit(folder,
                  "6 tensors do not fit config.json: 'bert.encoder.layer.0.intermediate.dense.weight' is F32 "
                  "(12, 8), F32, F16 or BF16 (16, 8) is needed; ");
     check_misfit(folder, "; and ");
-    rewrite(folder, "bert", keep, NULL);
+    rewrite(folder, "bert", keep, NULL, NULL);
     checkpoint_edit(folder, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
     check_misfit(folder,
                  "'bert.encoder.layer.1.attention.output.LayerNorm.bias' belongs to no layer of the model");
@@ -310,7 +324,7 @@ static void an_output_of_its_own_is_refused(void **state)
                                    .data = table,
                                    .bytes = sizeof table};
     struct opened o;
-    rewrite(folder, "bert", keep, &decoder);
+    rewrite(folder, "bert", keep, &decoder, NULL);
     hashattn_status status = open_files(&o, folder->path, NULL);
     check_status(
         &o.host, status, HASHATTN_BAD_FILE,
@@ -322,7 +336,7 @@ static void numbers_that_are_not_finite_are_refused(void **state)
 {
     struct folder *folder = *state;
     struct opened o;
-    rewrite(folder, "bert", with_nan, NULL);
+    rewrite(folder, "bert", with_nan, NULL, NULL);
     check_status(&o.host, open_files(&o, folder->path, NULL), HASHATTN_OK, NULL);
     check_status(&o.host, pool_new(&o.host, 1, &o.pool), HASHATTN_OK, NULL);
     const struct params *params = model_params(o.model);
