@@ -170,13 +170,27 @@ def test_any_cache_gives_the_logits_of_the_own_attention(prompt, left):
         assert near(a[mask.bool()], b[mask.bool()])
 
 
-def test_several_queries_over_a_cache_are_refused():
-    model = hashattn.torch.replace_attention(made("Llama", LLAMA, "ForCausalLM"), "softmax")
-    for cache in caches(model.config):
-        given = cache()
-        model(tokens(1, 4), past_key_values=given)
-        with pytest.raises(ValueError, match="causal attention of 3 queries over 7 keys"):
-            model(tokens(1, 3), past_key_values=given)
+@pytest.mark.parametrize("left", [None, True])
+def test_several_queries_over_a_cache(left):
+    """A second turn of a chat, prompts in chunks, and guesses that are checked together."""
+    model = made("Llama", LLAMA, "ForCausalLM")
+    ids, mask = tokens(2, 9), padded(9, 6, left=True) if left else torch.ones(2, 9, dtype=torch.long)
+    exact = hashattn.torch.replace_attention(copy.deepcopy(model), "softmax")
+    with torch.no_grad():
+        for make in caches(model.config):
+            found = []
+            for each in (model, exact):
+                cache, logits = make(), []
+                for part in (slice(0, 4), slice(4, 7), slice(7, 9)):
+                    logits.append(each(ids[:, part], past_key_values=cache, attention_mask=mask[:, :part.stop],
+                                       position_ids=torch.arange(9)[None, part]).logits)
+                found.append(torch.cat(logits, 1)[mask.bool()])
+            assert near(*found)
+        lsh = hashattn.torch.replace_attention(exact, "lsh")
+        cache = transformers.DynamicCache()
+        lsh(ids[:, :4], past_key_values=cache)
+        with pytest.raises(ValueError, match="lsh: causal attention of 3 queries over 7 keys needs all 7 queries"):
+            lsh(ids[:, 4:7], past_key_values=cache)
 
 
 @pytest.mark.parametrize("kind", ["static", None])

@@ -15,6 +15,7 @@ from ..errors import InvalidError, InvalidTypeError
 from ..options import OptionValue
 from . import operators
 from .calls import check_tensors
+from .sdpa import Taken, take
 
 Seed = Union[int, Tensor, None]
 
@@ -24,16 +25,31 @@ def seed_of(training: bool, seed: Seed) -> Seed:
     return 0 if seed is None and not training else seed
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causal: bool = False,
+def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+              is_causal: bool = False, *, mechanism: str = "yoso", causal: bool = False,
               key_mask: Tensor | None = None, lengths: Any = None, offsets: Any = None, seed: Seed = None,
-              params: Tensor | None = None, max_len: int | None = None, **options: OptionValue) -> Tensor:
+              params: Tensor | None = None, max_len: int | None = None, scale: float | None = None,
+              enable_gqa: bool = False, **options: OptionValue) -> Tensor:
     """Attention of queries `q` over keys `k` and values `v`, with gradients, in the dtype of the inputs.
 
-    Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, float32 or bfloat16; under
-    autocast bfloat16 goes in and out. Nothing is copied if the last axis is contiguous, that is, has stride 1; the
-    other axes may have any strides, and heads and batch may be expanded. Other tensors are copied once.
-    key_mask: True means that the key takes part. As in `hashattn.attention`, False is as if the key had been cut out:
-        in the middle or in front it shifts the positions of the keys behind it.
+    Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, float32, bfloat16 or float16;
+    under autocast its dtype goes in and out. float16 is computed in float32 from a copy. Nothing else is copied if the
+    last axis is contiguous, that is, has stride 1; the other axes may have any strides, and heads and batch may be
+    expanded. Other tensors are copied once.
+    k, v: may have fewer heads than q, whose number they divide: each serves q's heads in turn, as with `enable_gqa` of
+        scaled_dot_product_attention, which is taken and needs not be given.
+    scale: of the scores; None = 1 / sqrt(d). It is as if q were scale * sqrt(d) times as large, so it changes nothing in
+        mechanisms that compare directions, such as yoso.
+    causal: query i sees keys 0 .. n_k - n_q + i, so the last query sees the last key (several queries over a cache).
+        InvalidError: n_q > n_k. RefusedError: n_q < n_k for "lha", "lsh", "routing", "reformer" and "probsparse", whose
+        queries compete. Such a call costs as much as one with n_k queries, if n_q > 1.
+    is_causal: as `causal`, for n_q = n_k only.
+    key_mask: (n_k), (batch, n_k) or (batch, 1, 1, n_k). True or 1 means that the key takes part. Real numbers are added
+        to scores: 0, or -10000 or less (-inf) for a key that does not. As in `hashattn.attention`, such a key is as if it
+        had been cut out: in the middle or in front it shifts the positions of the keys behind it.
+    attn_mask: a mask of padding that broadcasts to (batch, heads, n_q, n_k), of the same kinds. InvalidError: it differs
+        by query or head, for which there is no linear cost.
+    dropout_p: 0, because there are no attention weights to drop.
     mechanism: "reformer" takes q as its keys, so k is not read and gets the gradient 0.
     params: learned tensors of "rfa", "lha" and others, (heads, floats) float32, each head's in the order of
         `hashattn.Attention.tensors`, as `Learned` joins them; None draws them from the seed. They get the gradient of
@@ -46,25 +62,31 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, mechanism: str = "yoso", causa
     `hashattn.Attention.backward`, also by torch.func.grad, vjp and jacrev. torch.vmap makes one call for each sample.
     RuntimeError: double backward. NotImplementedError: forward-mode derivatives.
     """
-    arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, max_len, options)
+    if dropout_p:
+        raise InvalidError(f"dropout_p is {dropout_p}; hashattn makes no attention weights, so none can be dropped")
+    taken, arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, max_len, options,
+                                  is_causal, attn_mask, scale)
+    q, k, v = arguments[:3]
     save = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad
                                         or (params is not None and params.requires_grad))
-    return operators.attend(arguments, save)[0]
+    return taken.given_back(operators.attend(arguments, save)[0])
 
 
 def attention_and_loss(q: Tensor, k: Tensor, v: Tensor, params: Tensor, *, mechanism: str = "lha",
                        causal: bool = False, key_mask: Tensor | None = None, lengths: Any = None, offsets: Any = None,
-                       seed: Seed = None, max_len: int | None = None,
+                       seed: Seed = None, max_len: int | None = None, scale: float | None = None,
                        **options: OptionValue) -> tuple[Tensor, Tensor]:
     """As `attention`, and the mechanism's own loss, a float32 scalar, summed over sequences and heads.
 
     The loss has a gradient with respect to `params` only; LHA learns its hashes from it (Sun et al., ICLR 2022), and
     routing its centroids. It is 0 for mechanisms that have none.
     """
-    arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, max_len, options)
+    taken, arguments = _arguments(q, k, v, mechanism, causal, key_mask, lengths, offsets, seed, params, max_len, options,
+                                  scale=scale)
     out, saved = operators.attend(arguments, True)
-    return out, operators.loss_of(tuple(each.detach() if isinstance(each, Tensor) and each is not params else each
-                                        for each in arguments), saved)
+    loss = operators.loss_of(tuple(each.detach() if isinstance(each, Tensor) and each is not params else each
+                                   for each in arguments), saved)
+    return taken.given_back(out), loss
 
 
 def _whole(name: str, given: Any) -> Tensor:
@@ -105,17 +127,23 @@ def _seed(seed: Seed) -> Tensor:
 
 
 def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, key_mask: Tensor | None, lengths: Any,
-               offsets: Any, seed: Seed, params: Tensor | None, max_len: int | None,
-               options: dict[str, OptionValue]) -> tuple[Any, ...]:
-    """The arguments that the operators share."""
+               offsets: Any, seed: Seed, params: Tensor | None, max_len: int | None, options: dict[str, OptionValue],
+               is_causal: bool = False, attn_mask: Tensor | None = None,
+               scale: float | None = None) -> tuple[Taken, tuple[Any, ...]]:
+    """What goes back to the caller, and the arguments that the operators share."""
     if not isinstance(mechanism, str):
         raise InvalidTypeError(f"mechanism is {mechanism!r}; a name is needed")
     if lengths is not None and offsets is not None:
         raise InvalidError("lengths and offsets cannot both be given")
+    for name, tensor in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(tensor, Tensor):
+            raise InvalidTypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
     if torch.is_autocast_enabled("cpu"):  # not of the operator, which would round the learned tensors too
         q, k, v = (each.to(torch.get_autocast_dtype("cpu")) for each in (q, k, v))
-    if not (isinstance(q, Tensor) and isinstance(k, Tensor) and isinstance(v, Tensor) and q.is_cpu and k.is_cpu
-            and v.is_cpu and q.layout is k.layout is v.layout is torch.strided
+    taken = take(q, k, v, mechanism, causal=causal, is_causal=is_causal, key_mask=key_mask, attn_mask=attn_mask,
+                 scale=scale, packed=offsets is not None, lengths=lengths is not None)
+    q, k, v, key_mask = taken[:4]
+    if not (q.is_cpu and k.is_cpu and v.is_cpu and q.layout is k.layout is v.layout is torch.strided
             and q.dtype is k.dtype is v.dtype is torch.float32):
         check_tensors(q=q, k=k, v=v)
     if key_mask is not None:
@@ -130,4 +158,5 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
     texts = []  # name, value, name, value, ...
     for name, value in options.items():
         texts += [name, ("true" if value else "false") if isinstance(value, bool) else str(value)]
-    return (q, k, v, key_mask, *counts, params, max_len, lengths is not None, _seed(seed), causal, mechanism, texts)
+    return taken, (q, k, v, key_mask, *counts, params, max_len, lengths is not None, _seed(seed), taken.causal, mechanism,
+                   texts)

@@ -15,17 +15,13 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
+from .sdpa import LOWEST, values_are_known
 
 _NEEDED = ("hashattn takes masks of padding and causal masks only; this mask, of shape {shape} and dtype {dtype}, {why}")
 
 
 def _refuse(mask: Tensor, why: str) -> InvalidError:
     return InvalidError(_NEEDED.format(shape=tuple(mask.shape), dtype=mask.dtype, why=why))
-
-
-def values_are_known(tensor: Tensor) -> bool:
-    """False while a graph is traced."""
-    return not torch.compiler.is_compiling() and type(tensor) is Tensor and tensor.device.type == "cpu"
 
 
 class Mask(Tensor):
@@ -146,7 +142,7 @@ def _taking_part(mask: Tensor) -> Tensor:
         return mask
     additive = mask.ndim == 4 and mask.is_floating_point()
     if values_are_known(mask):
-        allowed = (mask == 0) | (mask <= -1e4) if additive else (mask == 0) | (mask == 1)
+        allowed = (mask == 0) | (mask <= LOWEST) if additive else (mask == 0) | (mask == 1)
         if not bool(allowed.all()):
             raise _refuse(mask, f"has the value {float(mask[~allowed].flatten()[0]):g}")
     return mask == 0 if additive else mask != 0

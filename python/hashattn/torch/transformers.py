@@ -24,7 +24,8 @@ from .callers import adds_masks, attends_to_itself
 from .functions import Seed, attention, seed_of
 from .layers import Layer as Layer
 from .layers import layers as layers
-from .masks import Mask, Reading, make, read, values_are_known
+from .masks import Mask, Reading, make, read
+from .sdpa import padding_of_others, values_are_known
 from .versions import AttentionInterface, AttentionMaskInterface, bidirectional_functions, causal_mask_function
 
 _CHANGES_SCORES = ("softcap", "position_bias", "s_aux", "sliding_window")
@@ -58,12 +59,7 @@ def _attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
     for name in _CHANGES_SCORES:
         if more.get(name) is not None:
             raise InvalidError(f"{type(module).__name__} passes {name} to its attention, which hashattn does not have")
-    groups = query.shape[1] // key.shape[1]
-    if groups > 1:
-        key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    width = query.shape[-1]
-    if scaling is not None and abs(scaling * width**0.5 - 1) > 1e-6:
-        query = query * (scaling * width**0.5)
+    given["scale"] = scaling
     queries, keys = query.shape[-2], key.shape[-2]
     # As the library's own functions: without a mask the layer says whether it is causal, and one query sees all keys.
     causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal) and queries > 1
@@ -78,7 +74,7 @@ def _attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
     elif _plain(reading, keys):
         out = attention(query, key, value, **given)
     elif queries != keys or not attends_to_itself(module, keys):
-        key, value, of_keys = _padding_of_others(reading, key, value, queries)
+        key, value, of_keys = padding_of_others(key, value, queries, cast(Tensor, reading.key_mask), reading.lengths)
         out = attention(query, key, value, **of_keys, **given)
     else:
         key_mask = reading.key_mask if reading.lengths is None else None
@@ -95,27 +91,9 @@ def _plain(reading: Reading, keys: int) -> bool:
 def _keys_of_causal(reading: Reading, queries: int, keys: int) -> int:
     """How many keys the last query sees; those behind it are places of a cache that are still empty."""
     seen = reading.first + queries
-    if not 0 < seen <= keys or (queries > 1 and seen != queries):
-        raise InvalidError(f"causal attention of {queries} queries over {min(seen, keys)} keys: hashattn needs as many, "
-                           "or one query")
+    if not queries <= seen <= keys:
+        raise InvalidError(f"causal attention of {queries} queries, the first at key {reading.first}, over {keys} keys")
     return seen
-
-
-def _padding_of_others(reading: Reading, key: Tensor, value: Tensor,
-                       queries: int) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """Keys, values and arguments of `attention` where keys are of another sequence, so padding is left out of keys only.
-
-    The C library takes a mask over as many keys as queries for one of both; then the keys that take part move in front.
-    """
-    key_mask, lengths = reading.key_mask, reading.lengths
-    assert key_mask is not None
-    if lengths is None:
-        if key.shape[-2] != queries:
-            return key, value, {"key_mask": key_mask}
-        order = torch.argsort(key_mask.to(torch.uint8), dim=1, descending=True, stable=True)[:, None, :, None]
-        key, value = (each.gather(2, order.expand(each.shape)) for each in (key, value))
-        lengths = key_mask.sum(1)
-    return key, value, {"lengths": (torch.full_like(lengths, queries), lengths)}
 
 
 def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset: Any = 0, kv_offset: Any = 0,
