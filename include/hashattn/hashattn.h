@@ -4,6 +4,7 @@
 #define HASHATTN_HASHATTN_H
 
 #include "hashattn/attention.h"
+#include "hashattn/cache.h"
 #include "hashattn/communicator.h"
 #include "hashattn/forecast.h"
 #include "hashattn/io.h"

@@ -20,6 +20,7 @@ FILLED_BY_DEFAULT(encode_options)
 FILLED_BY_DEFAULT(learn_options)
 FILLED_BY_DEFAULT(text_options)
 FILLED_BY_DEFAULT(sources)
+FILLED_BY_DEFAULT(cache_options)
 
 struct hashattn_context;
 struct hashattn_npy;

@@ -22,6 +22,7 @@ const struct first_sizes first_sizes = {
     .sequences = FIRST_SIZE(hashattn_sequences, segments),
     .sources = FIRST_SIZE(hashattn_sources, user),
     .npy = FIRST_SIZE(hashattn_npy, data),
+    .cache_options = FIRST_SIZE(hashattn_cache_options, window_step),
 };
 
 hashattn_status version_take(struct host *host, void *own, size_t known, const void *given, size_t least,

@@ -1,0 +1,82 @@
+/* A key-value cache of one layer, and attention of the last rows over it: for decoders that produce one token
+   after another.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef HASHATTN_CACHE_H
+#define HASHATTN_CACHE_H
+
+#include "hashattn/attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hashattn_cache_options {
+    size_t struct_size;
+    const char *mechanism; /* "softmax": exact attention over all rows */
+    size_t num_sequences;
+    /* Query heads and key-value heads. kv_heads divides num_heads: query head h reads key-value head
+       h / (num_heads / kv_heads). */
+    size_t num_heads, kv_heads;
+    size_t head_dim; /* d, of keys and values, 1 to 256 */
+    /* Type of the stored rows. In a BF16 cache, keys, values, queries and the weights of the values are
+       rounded to bfloat16; sums are float32. */
+    hashattn_element element;
+    double scale; /* of the scores; 0: 1 / sqrt(head_dim) */
+    /* 0: a query sees all rows up to its own. Otherwise the query at position p sees the rows from
+       (p / window_step + 1) * window_step - window on: with window_step 1 the last `window` rows, its own
+       among them; with window 3 s and window_step s what causal `local` of block_size s sees. */
+    size_t window, window_step;
+} hashattn_cache_options;
+
+/* softmax, 1 sequence, 1 head, 1 key-value head, FLOAT32, no window, window_step 1; head_dim 0. */
+HASHATTN_API void hashattn_cache_options_default_sized(hashattn_cache_options *options, size_t struct_size);
+HASHATTN_INLINE void hashattn_cache_options_default(hashattn_cache_options *options)
+{
+    hashattn_cache_options_default_sized(options, sizeof *options);
+}
+
+/* Creates an empty cache. INVALID: a number out of range, or an unknown mechanism. */
+typedef struct hashattn_cache hashattn_cache;
+HASHATTN_API hashattn_status hashattn_cache_new(hashattn_context *context,
+                                                const hashattn_cache_options *options,
+                                                hashattn_cache **cache);
+HASHATTN_API void hashattn_cache_free(hashattn_cache *cache);
+
+/* Appends `rows` rows to every sequence. Element (sequence s, row r, head h, column c) of key and value is
+   data[s * sequence_stride + r * row_stride + h * head_stride + c], of type `element`, which may differ from
+   that of the cache; there are kv_heads heads. key_mask: (num_sequences, rows), 1 = the row is appended, 0 =
+   it does not exist, and its key and value may hold anything; NULL = all are appended. Sequences of a padded
+   batch thus have different lengths. INVALID: NaN or infinity, a key above 1e18 or a value above 1e30 in
+   size, with the place. NO_MEMORY. An error leaves the cache as it was. */
+HASHATTN_API hashattn_status hashattn_cache_append(hashattn_cache *cache, size_t rows,
+                                                   hashattn_element element, const hashattn_array *key,
+                                                   const hashattn_array *value, const uint8_t *key_mask);
+/* out = attention of the last `rows` rows of every sequence: row r is at position length - rows + r and sees
+   the keys up to its own. query and out have num_heads heads. If a sequence has fewer rows, the first query
+   rows, those of left padding, see nothing and get 0. Allocates nothing if an earlier call had as many rows
+   and the longest sequence has not grown by 4,096 rows. INVALID: as for append; strides that make two
+   elements of out overlap, or out overlaps query. NO_MEMORY. An error leaves `out` unchanged. */
+HASHATTN_API hashattn_status hashattn_cache_attend(hashattn_cache *cache, size_t rows,
+                                                   hashattn_element element, const hashattn_array *query,
+                                                   const hashattn_array *out);
+
+/* Rows of a sequence, and the number of sequences. */
+HASHATTN_API size_t hashattn_cache_length(const hashattn_cache *cache, size_t sequence);
+HASHATTN_API size_t hashattn_cache_num_sequences(const hashattn_cache *cache);
+/* Keeps the first lengths[s] rows of every sequence s. INVALID: a sequence is shorter; nothing has changed
+   then. The cache equals one that got only those rows. */
+HASHATTN_API hashattn_status hashattn_cache_truncate(hashattn_cache *cache, const size_t *lengths);
+/* Sequence s becomes what sequence from[s] was, for s < count, which may differ from the present number of
+   sequences: the beams of a search. Rows are not copied: sequences share full blocks of 256 rows. INVALID: an
+   index out of range. NO_MEMORY. An error leaves the cache as it was. */
+HASHATTN_API hashattn_status hashattn_cache_reorder(hashattn_cache *cache, const size_t *from, size_t count);
+/* Drops all rows. */
+HASHATTN_API void hashattn_cache_clear(hashattn_cache *cache);
+/* Bytes that the cache holds. Rows come in blocks of 256, which are allocated as they are needed and never
+   move. */
+HASHATTN_API size_t hashattn_cache_nbytes(const hashattn_cache *cache);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,46 @@
+/* The rows of several sequences in pages of KV_PAGE_ROWS, so that a sequence grows without copying what is
+   there. Sequences share pages (beams have one prompt); a page with several owners is copied when one of them
+   writes to it. What a page holds is the caller's affair; a new page is filled with zeros.
+   Memory: a sequence has at most one page that is not full.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef DECODING_KV_PAGES_H
+#define DECODING_KV_PAGES_H
+
+#include "base/host.h"
+
+enum { KV_PAGE_ROWS = 256 };
+
+struct kv_page;
+
+struct kv_sequence {
+    struct kv_page **pages;
+    size_t capacity, held; /* of pages */
+    size_t length;         /* rows */
+};
+
+struct kv_pages {
+    struct host *host;
+    size_t page_bytes, num_sequences;
+    struct kv_sequence *sequences;
+    size_t allocated; /* pages, a shared one counts once */
+};
+
+hashattn_status kv_pages_new(struct host *host, size_t num_sequences, size_t page_bytes,
+                             struct kv_pages *pages);
+void kv_pages_free(struct kv_pages *pages);
+
+/* Gives every sequence s room for more[s] rows, in pages of its own; the lengths stay. NO_MEMORY: the rows
+   and lengths are as before. */
+hashattn_status kv_pages_reserve(struct kv_pages *pages, const size_t *more);
+/* Keeps the first `length` rows of a sequence, at most its length. */
+void kv_pages_truncate(struct kv_pages *pages, size_t sequence, size_t length);
+/* Sequence s becomes a copy of sequence from[s], which is below num_sequences; `count` may differ from it.
+   NO_MEMORY: nothing has changed. */
+hashattn_status kv_pages_reorder(struct kv_pages *pages, const size_t *from, size_t count);
+
+/* The memory of a page of a sequence, 64-byte aligned. */
+unsigned char *kv_pages_at(const struct kv_pages *pages, size_t sequence, size_t page);
+size_t kv_pages_longest(const struct kv_pages *pages); /* rows */
+size_t kv_pages_nbytes(const struct kv_pages *pages);
+
+#endif
