@@ -77,7 +77,7 @@ static void write_machine(FILE *page, struct report *report)
     hashattn_context_describe(report->context, &is);
     html_section(page, "machines", "Machines");
     if (report->num_runs > 0) {
-        html_table(page, "What computed the runs");
+        html_sorted_table(page, "What computed the runs");
         fputs("<thead><tr><th scope=\"col\" class=\"t\">run<th scope=\"col\" class=\"t\">instruction set<th "
               "scope=\"col\" class=\"t\">products<th scope=\"col\" class=\"t\">precision<th "
               "scope=\"col\">threads<th "
@@ -136,7 +136,8 @@ static void write_confusions(struct report *report)
     for (size_t i = 0; i < report->num_runs; i++) {
         const struct report_run *run = &report->runs[i];
         char title[2 * PLOT_NAME];
-        snprintf(title, sizeof title, "%.180s (%.150s), validation", run->name, run->attention);
+        snprintf(title, sizeof title, "%.180s (%.150s), validation", run->name,
+                 report->groups.models[report->groups.members[i].model].name);
         report_write_confusion(page, title, &run->confusion,
                                hashattn_value_find(run->config, "task.facts.labels"));
     }
@@ -170,7 +171,7 @@ static int write_page(FILE *page, struct report *report)
     if (report->num_runs > 0) {
         html_section(page, "summary", "Summary");
         good = report_write_models(page, report->runs, report->num_runs, &report->groups);
-        report_write_summary(page, report->runs, report->num_runs);
+        report_write_summary(page, report->runs, report->num_runs, &report->groups);
         html_section_end(page);
         html_section(page, "curves", "Training");
         good &= report_write_curves(page, report->runs, report->num_runs, &report->groups,

@@ -1,35 +1,15 @@
-/* Which runs belong together: runs of one task, and runs of one model, which differ in their seeds only. A
-   model is named by its attention and by what is unusual in its options: those that at most half of the
-   task's runs have, and the names of those that more have and it has not. An option of an attention that all
-   the task's runs with this attention have is left out: it tells none of them from another, and presets may
-   set it differently for each task. Cost: names and options are sorted; n log n for n runs.
+/* Which runs belong together: runs of one task, data set and metric, and runs of one model, which differ in
+   their seeds only. A model is named by its attention and by what is unusual in its options: those that at
+   most half of the task's runs have, and the names of those that more have and it has not. An option of an
+   attention that all the task's runs with this attention have is left out: it tells none of them from
+   another, and presets may set it differently for each task. How often a run is evaluated and saved is no
+   property of its model. Cost: names and options are sorted; n log n for n runs.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/report/report.h"
 #include "cli/shared/tool/grow.h"
-
-/* ---- names --------------------------------------------------------------------------------------------- */
-
-/* The last `parts` parts of a path, without a slash at its end. */
-static void tail_of(const char *path, size_t parts, char name[PLOT_NAME])
-{
-    size_t end = strlen(path);
-    while (end > 1 && path[end - 1] == '/')
-        end--;
-    size_t begin = end;
-    for (size_t i = 0; i < parts && begin > 0; i++)
-        for (begin -= i > 0; begin > 0 && path[begin - 1] != '/';)
-            begin--;
-    size_t size = end - begin;
-    if (size >= PLOT_NAME) { /* the end tells more */
-        begin = end - (PLOT_NAME - 1);
-        size = PLOT_NAME - 1;
-    }
-    memcpy(name, path + begin, size);
-    name[size] = '\0';
-}
 
 /* ---- numbering names ----------------------------------------------------------------------------------- */
 
@@ -74,34 +54,6 @@ static size_t number_names(struct named *names, size_t count, size_t *number)
     return found;
 }
 
-/* Two runs of different paths have one name: they are neighbours among the sorted names, where runs of one
-   path and name may stand before and after them. */
-static bool is_ambiguous(const struct report_run *runs, size_t count, struct named *names)
-{
-    for (size_t i = 0; i < count; i++)
-        names[i] = (struct named){0, runs[i].name, i};
-    qsort(names, count, sizeof *names, compare_named);
-    for (size_t i = 1; i < count; i++)
-        if (is_same(&names[i - 1], &names[i]) &&
-            strcmp(runs[names[i - 1].run].path, runs[names[i].run].path) != 0)
-            return true;
-    return false;
-}
-
-bool report_name_runs(struct report_run *runs, size_t count)
-{
-    enum { MOST_PARTS = 32 };
-    struct named *names = calloc(count + 1, sizeof *names);
-    bool ambiguous = names != NULL;
-    for (size_t parts = 1; parts <= MOST_PARTS && ambiguous; parts++) {
-        for (size_t i = 0; i < count; i++)
-            tail_of(runs[i].path, parts, runs[i].name);
-        ambiguous = is_ambiguous(runs, count, names);
-    }
-    free(names);
-    return names != NULL;
-}
-
 /* ---- options ------------------------------------------------------------------------------------------- */
 
 struct option {
@@ -118,7 +70,8 @@ struct grouping {
     struct report_groups *groups;
     struct run_facts {
         char number[2][HASHATTN_NUMBER_TEXT]; /* for the following */
-        const char *task, *attention;
+        const char *task_name, *attention;
+        char task[3 * PLOT_NAME]; /* task, data and metric, one under the other */
         char model[PLOT_NAME];
         size_t options; /* its first option; the next run's is behind its last */
     } * facts;          /* (count + 1) */
@@ -132,12 +85,15 @@ struct grouping {
     bool no_memory;
 };
 
-static void take(void *user, const char *name, const char *text)
+static void take(void *user, const char *name, const char *text, bool is_flag)
 {
+    static const char *const of_no_model[] = {"seed", "eval-every", "save-every"};
     struct grouping *g = user;
     void *options = g->options;
-    if (strcmp(name, "seed") == 0)
-        return;
+    (void)is_flag;
+    for (size_t i = 0; i < sizeof of_no_model / sizeof *of_no_model; i++)
+        if (strcmp(name, of_no_model[i]) == 0)
+            return;
     if (!grow(&options, &g->capacity, g->num_options, sizeof *g->options)) {
         g->no_memory = true;
         return;
@@ -146,7 +102,8 @@ static void take(void *user, const char *name, const char *text)
     struct option *option = &g->options[g->num_options++];
     *option = (struct option){.run = g->taking};
     snprintf(option->name, sizeof option->name, "%s", name);
-    snprintf(option->value, sizeof option->value, "%s", text);
+    bool is_path = strcmp(name, "from") == 0 && strrchr(text, '/') != NULL; /* its end tells more */
+    snprintf(option->value, sizeof option->value, "%s", is_path ? strrchr(text, '/') + 1 : text);
 }
 
 /* True if the run has an option of this name. */
@@ -276,8 +233,9 @@ static bool read_runs(struct grouping *g, hashattn_context *context)
 {
     for (size_t i = 0; i < g->count; i++) {
         struct run_facts *facts = &g->facts[i];
-        facts->task = report_run_setting(&g->runs[i], "task.name", facts->number[0]);
+        facts->task_name = report_run_setting(&g->runs[i], "task.name", facts->number[0]);
         facts->attention = report_run_setting(&g->runs[i], "attention.name", facts->number[1]);
+        snprintf(facts->task, sizeof facts->task, "%s\n%s\n", facts->task_name, g->runs[i].data);
         g->taking = i;
         if (g->runs[i].config != NULL)
             report_each_option(context, &g->runs[i], take, g);
@@ -286,18 +244,59 @@ static bool read_runs(struct grouping *g, hashattn_context *context)
     return !g->no_memory;
 }
 
+/* A task is named with its data where the page has runs of it on other data. */
+static bool name_tasks(struct grouping *g)
+{
+    struct on_data {
+        const char *data;
+        bool several;
+    } *found = calloc(g->count + 1, sizeof *found);
+    if (found == NULL)
+        return false;
+    for (size_t i = 0; i < g->count; i++)
+        g->names[i] = (struct named){0, g->facts[i].task_name, i};
+    number_names(g->names, g->count, g->number);
+    for (size_t i = 0; i < g->count; i++) {
+        struct on_data *of = &found[g->number[i]];
+        of->several |= of->data != NULL && strcmp(of->data, g->runs[i].data) != 0;
+        of->data = g->runs[i].data;
+    }
+    for (size_t i = 0; i < g->count; i++) {
+        struct report_task *task = &g->groups->tasks[g->groups->members[i].task];
+        snprintf(task->name, sizeof task->name, found[g->number[i]].several ? "%.60s, %.130s" : "%.60s",
+                 g->facts[i].task_name, g->runs[i].data);
+    }
+    free(found);
+    return true;
+}
+
+/* Completes the names of tasks. A run that was not evaluated has the metric of a run of its task and data. */
+static void add_metrics(struct grouping *g)
+{
+    struct report_task *found = g->groups->tasks;
+    for (size_t i = 0; i < g->count; i++)
+        g->names[i] = (struct named){0, g->facts[i].task, i};
+    number_names(g->names, g->count, g->number);
+    for (size_t i = 0; i < g->count; i++)
+        if (found[g->number[i]].chooser[0] == '\0')
+            snprintf(found[g->number[i]].chooser, sizeof found->chooser, "%s", g->runs[i].chooser);
+    for (size_t i = 0; i < g->count; i++) {
+        const char *own = g->runs[i].chooser, *metric = *own != '\0' ? own : found[g->number[i]].chooser;
+        strncat(g->facts[i].task, metric, sizeof g->facts[i].task - strlen(g->facts[i].task) - 1);
+    }
+}
+
 static void find_tasks(struct grouping *g)
 {
     struct report_groups *groups = g->groups;
+    add_metrics(g);
     for (size_t i = 0; i < g->count; i++)
         g->names[i] = (struct named){0, g->facts[i].task, i};
     groups->num_tasks = number_names(g->names, g->count, g->number);
     for (size_t i = 0; i < g->count; i++) {
         struct report_task *task = &groups->tasks[groups->members[i].task = g->number[i]];
-        if (task->runs++ == 0)
-            snprintf(task->name, sizeof task->name, "%s", g->facts[i].task);
-        if (task->chooser[0] == '\0')
-            snprintf(task->chooser, sizeof task->chooser, "%s", g->runs[i].chooser);
+        task->runs++;
+        snprintf(task->chooser, sizeof task->chooser, "%s", strrchr(g->facts[i].task, '\n') + 1);
     }
     for (size_t task = 1; task < groups->num_tasks; task++)
         groups->tasks[task].begin = groups->tasks[task - 1].begin + groups->tasks[task - 1].runs;
@@ -357,7 +356,7 @@ bool report_group_runs(hashattn_context *context, const struct report_run *runs,
     if (good) {
         find_tasks(&g);
         find_kinds(&g);
-        good = mark_options(&g) && list_usual(&g);
+        good = name_tasks(&g) && mark_options(&g) && list_usual(&g);
     }
     if (good)
         find_models(&g);

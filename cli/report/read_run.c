@@ -260,23 +260,6 @@ static void judge_log(struct report_run *run)
     run->good &= run->broken_lines == 0 && run->not_finite == 0;
 }
 
-/* "local*5,lha*5", with the number of hashes and bits if it has them. */
-static void describe_attention(struct report_run *run)
-{
-    char number[HASHATTN_NUMBER_TEXT];
-    size_t used = (size_t)snprintf(run->attention, sizeof run->attention, "%.100s",
-                                   report_run_setting(run, "attention.name", number));
-    static const char *const shown[][2] = {{"attention.options.num_hashes", "m"},
-                                           {"attention.options.hash_bits", "tau"},
-                                           {"attention.options.num_buckets", "buckets"}};
-    for (size_t i = 0; i < sizeof shown / sizeof *shown && used < sizeof run->attention; i++) {
-        const char *text = report_run_setting(run, shown[i][0], number);
-        if (*text != '\0')
-            used += (size_t)snprintf(run->attention + used, sizeof run->attention - used, ", %s %.20s",
-                                     shown[i][1], text);
-    }
-}
-
 void report_run_read(hashattn_context *context, const char *path, struct report_run *run)
 {
     struct stat facts;
@@ -286,7 +269,6 @@ void report_run_read(hashattn_context *context, const char *path, struct report_
         return;
     }
     bool known = read_config(context, run);
-    describe_attention(run);
     if (run->config != NULL) {
         const hashattn_value *selects = hashattn_value_find(run->config, "task.facts.objectives.0.selects");
         char number[HASHATTN_NUMBER_TEXT];

@@ -29,12 +29,13 @@ struct confusion {
 
 struct report_run {
     const char *path;
-    char name[PLOT_NAME];         /* the last parts of the path, as many as tell all runs apart */
-    char state[REPORT_WORDS];     /* "finished", or what is wrong */
-    bool good, finished;          /* good: nothing is wrong */
-    hashattn_records *file;       /* of config.json, which owns `config` */
-    const hashattn_value *config; /* NULL: not readable */
-    char attention[PLOT_NAME], isa[REPORT_KEY], product[REPORT_KEY], precision[REPORT_KEY];
+    char name[PLOT_NAME], data[PLOT_NAME]; /* the last parts of the path, and of the data's, as many as tell
+                                              all runs, and all data, apart */
+    char state[REPORT_WORDS];              /* "finished", or what is wrong */
+    bool good, finished;                   /* good: nothing is wrong */
+    hashattn_records *file;                /* of config.json, which owns `config` */
+    const hashattn_value *config;          /* NULL: not readable */
+    char isa[REPORT_KEY], product[REPORT_KEY], precision[REPORT_KEY];
     double last_step, threads, parameters;
     size_t resumes, broken_lines, not_finite;
     char broken[REPORT_WORDS]; /* the message of the first broken line */
@@ -58,18 +59,20 @@ const char *report_run_setting(const struct report_run *run, const char *path,
 /* Reads (classes, classes) numbers; classes is 0 if they are anything else. */
 void report_read_confusion(const hashattn_value *rows, struct confusion *confusion);
 
+/* text: the value; of a flag, "true" or "false". */
+typedef void report_take(void *user, const char *name, const char *text, bool is_flag);
 /* Tells the options that differ from the defaults of the run's task and mechanism: names as on the command
    line, without hyphens before them. Not data, attention and out. */
-void report_each_option(hashattn_context *context, const struct report_run *run,
-                        void (*take)(void *user, const char *name, const char *text), void *user);
+void report_each_option(hashattn_context *context, const struct report_run *run, report_take *take,
+                        void *user);
 /* Writes the command that repeats the run, with these options. */
 void report_write_command(FILE *page, hashattn_context *context, const struct report_run *run);
 
 /* ---- runs that belong together ---- */
 
 struct report_groups {
-    struct report_task {
-        char name[REPORT_KEY];
+    struct report_task {          /* a task, data set and metric */
+        char name[PLOT_NAME];     /* "glue", or "glue, RTE" if runs on other data are on the page */
         char chooser[REPORT_KEY]; /* the metric that chooses its best models; "" if unknown */
         size_t runs, begin;       /* its runs are by_task[begin] and those after it */
     } * tasks;
@@ -83,7 +86,7 @@ struct report_groups {
     size_t num_tasks, num_models;
 };
 
-/* Names each run by the last parts of its path: as few as tell all apart. False if memory runs out. */
+/* Names each run and its data by the last parts of their paths. False if memory runs out. */
 bool report_name_runs(struct report_run *runs, size_t count);
 /* False if memory runs out. Runs without a readable config have the task "". */
 bool report_group_runs(hashattn_context *context, const struct report_run *runs, size_t count,
@@ -135,7 +138,8 @@ enum { REPORT_FEW = 12 };
 /* labels: an array of names, or NULL. */
 void report_write_confusion(FILE *page, const char *title, const struct confusion *confusion,
                             const hashattn_value *labels);
-void report_write_summary(FILE *page, const struct report_run *runs, size_t count);
+void report_write_summary(FILE *page, const struct report_run *runs, size_t count,
+                          const struct report_groups *groups);
 /* The table of models by tasks, over seeds; nothing if each run has a model of its own and there is one task.
    Returns false if memory runs out. */
 bool report_write_models(FILE *page, const struct report_run *runs, size_t count,

@@ -1,5 +1,6 @@
-/* The command that repeats a run, from its config.json. Options are set in a fresh setup of the same task and
-   mechanism; those that change it are written.
+/* The command that repeats a run, from its config.json. Options are set in a fresh setup of the same task,
+   stored model and mechanism; those that change it are written. If the stored model is gone, all are written
+   that differ from the task's.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "cli/shared/pictures/html.h"
 
 struct replay {
-    void (*take)(void *user, const char *name, const char *text);
+    report_take *take;
     void *user;
     hashattn_setup *setup; /* NULL: this version lacks the task or the mechanism; every option is taken */
     const char *scope;     /* "lha." for options of one mechanism of several, or "" */
@@ -43,14 +44,28 @@ static void write_word(FILE *page, const char *text)
     fputs("&#39;", page);
 }
 
-static void write_option(void *page, const char *name, const char *text)
+/* A flag has no value: --name or --no-name. */
+static void write_option(void *page, const char *name, const char *text, bool is_flag)
 {
-    char option[2 * REPORT_KEY + 2];
-    snprintf(option, sizeof option, "--%s", name);
+    char option[2 * REPORT_KEY + 8];
+    snprintf(option, sizeof option, "--%s%s", is_flag && strcmp(text, "false") == 0 ? "no-" : "", name);
     fputc(' ', page);
     write_word(page, option);
+    if (is_flag)
+        return;
     fputc(' ', page);
     write_word(page, text);
+}
+
+/* name: with the scope, which the rows have not. */
+static bool is_flag(const struct replay *replay, const char *name)
+{
+    hashattn_option row = {.struct_size = sizeof row};
+    const char *own = name + strlen(replay->scope);
+    for (size_t i = 0; replay->setup != NULL && hashattn_setup_option(replay->setup, i, &row); i++)
+        if (strcmp(row.name, own) == 0)
+            return row.type == HASHATTN_OPTION_FLAG;
+    return false;
 }
 
 /* As on the command line, with hyphens. */
@@ -60,7 +75,7 @@ static void take_option(const struct replay *replay, const char *name, const cha
     snprintf(hyphens, sizeof hyphens, "%s", name);
     for (char *c = hyphens; *c != '\0'; c++)
         *c = *c == '_' ? '-' : *c;
-    replay->take(replay->user, hyphens, text);
+    replay->take(replay->user, hyphens, text, is_flag(replay, name));
 }
 
 static int replay_option(void *user, const char *key, const hashattn_value *value)
@@ -90,31 +105,45 @@ static int replay_option(void *user, const char *key, const hashattn_value *valu
     return 0;
 }
 
-void report_each_option(hashattn_context *context, const struct report_run *run,
-                        void (*take)(void *user, const char *name, const char *text), void *user)
+/* A fresh setup of the run's task and mechanism, from the stored model unless that is ""; NULL if it cannot
+   be made. */
+static hashattn_setup *setup_of(hashattn_context *context, const struct report_run *run, const char *from)
+{
+    char task[HASHATTN_NUMBER_TEXT], plan[HASHATTN_NUMBER_TEXT];
+    hashattn_setup *setup = NULL;
+    hashattn_status status = hashattn_setup_new(context, report_run_setting(run, "task.name", task), &setup);
+    if (status == HASHATTN_OK && *from != '\0')
+        status = hashattn_setup_from(setup, from);
+    if (status == HASHATTN_OK)
+        status = hashattn_setup_mechanism(setup, report_run_setting(run, "attention.name", plan));
+    if (status != HASHATTN_OK) {
+        hashattn_setup_free(setup);
+        return NULL;
+    }
+    return setup;
+}
+
+void report_each_option(hashattn_context *context, const struct report_run *run, report_take *take,
+                        void *user)
 {
     static const char *const owners[] = {"task.options", "model", "attention.options", "training"};
     static const char *const others[][3] = {{"precision", "model.precision", "float32"},
                                             {"freeze", "freeze", ""}}; /* name, path, default */
-    char task[HASHATTN_NUMBER_TEXT], plan[HASHATTN_NUMBER_TEXT], other[HASHATTN_NUMBER_TEXT];
-    struct replay replay = {.take = take, .user = user, .scope = ""};
-    if (hashattn_setup_new(context, report_run_setting(run, "task.name", task), &replay.setup) !=
-            HASHATTN_OK ||
-        hashattn_setup_mechanism(replay.setup, report_run_setting(run, "attention.name", plan)) !=
-            HASHATTN_OK) {
-        hashattn_setup_free(replay.setup);
-        replay.setup = NULL;
-    }
+    char other[HASHATTN_NUMBER_TEXT];
     const char *from = report_run_setting(run, "from", other);
+    struct replay replay = {.take = take, .user = user, .scope = ""};
     if (*from != '\0')
-        take(user, "from", from);
+        take(user, "from", from, false);
+    replay.setup = setup_of(context, run, from);
+    if (replay.setup == NULL && *from != '\0')
+        replay.setup = setup_of(context, run, "");
     replay.has_epochs = hashattn_value_number(hashattn_value_find(run->config, "training.epochs")) > 0;
     for (size_t i = 0; i < sizeof owners / sizeof *owners; i++)
         hashattn_value_each(hashattn_value_find(run->config, owners[i]), replay_option, &replay);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const char *text = report_run_setting(run, others[i][1], other);
         if (*text != '\0' && strcmp(text, others[i][2]) != 0)
-            take(user, others[i][0], text);
+            take(user, others[i][0], text, false);
     }
     hashattn_setup_free(replay.setup);
 }
@@ -124,8 +153,8 @@ void report_write_command(FILE *page, hashattn_context *context, const struct re
     char number[HASHATTN_NUMBER_TEXT];
     fputs("hashattn train ", page);
     write_word(page, report_run_setting(run, "task.name", number));
-    write_option(page, "data", report_run_setting(run, "data", number));
-    write_option(page, "attention", report_run_setting(run, "attention.name", number));
+    write_option(page, "data", report_run_setting(run, "data", number), false);
+    write_option(page, "attention", report_run_setting(run, "attention.name", number), false);
     report_each_option(context, run, write_option, page);
-    write_option(page, "out", run->name);
+    write_option(page, "out", run->name, false);
 }

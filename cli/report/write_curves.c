@@ -81,6 +81,26 @@ static void title_figure(const struct task_runs *of, const char *words, const ch
         snprintf(title, PLOT_NAME, "%c%.100s over %s", first - 'a' + 'A', words + 1, over);
 }
 
+/* Lengths of runs of which the longest is many times the shortest are told apart on a logarithmic axis only.
+ */
+static enum plot_scale scale_of(const struct task_runs *of, const char *key, bool over_time)
+{
+    enum { MANY_TIMES = 8 };
+    double shortest = INFINITY, longest = 0;
+    for (size_t i = 0; i < of->count; i++) {
+        const struct curve *curve = report_run_curve(&of->runs[of->list[i]], key);
+        if (curve == NULL || curve->count == 0)
+            continue;
+        const struct curve_point *last = &curve->points[curve->count - 1];
+        double length = over_time ? last->seconds : last->step;
+        if (length > 0) {
+            shortest = fmin(shortest, length);
+            longest = fmax(longest, length);
+        }
+    }
+    return longest > MANY_TIMES * shortest ? PLOT_LOG10 : PLOT_LINEAR;
+}
+
 /* One figure: this key of the task's runs over steps, or over time. With few runs each has its own style,
    with many each model. */
 static bool write_curve(FILE *page, const struct task_runs *of, const char *key, bool over_time, size_t most,
@@ -89,7 +109,7 @@ static bool write_curve(FILE *page, const struct task_runs *of, const char *key,
     char words[PLOT_NAME];
     name_key(key, words);
     struct plot plot = {
-        .x = {over_time ? "training time" : "step", over_time ? "s" : "number", PLOT_LINEAR},
+        .x = {over_time ? "training time" : "step", over_time ? "s" : "number", scale_of(of, key, over_time)},
         .y = {strchr(words, ' ') + 1, unit_of(strncmp(key, "valid_", 6) == 0 ? key + 6 : key), PLOT_LINEAR},
         .legend_elsewhere = of->many};
     title_figure(of, words, over_time ? "training time" : "steps", plot.title);
@@ -99,7 +119,8 @@ static bool write_curve(FILE *page, const struct task_runs *of, const char *key,
         char name[PLOT_NAME];
         if (curve == NULL)
             continue;
-        snprintf(name, sizeof name, "%.120s (%.70s)", of->runs[run].name, of->runs[run].attention);
+        snprintf(name, sizeof name, "%.90s (%.100s)", of->runs[run].name,
+                 of->groups->models[of->groups->members[run].model].name);
         size_t series = plot_series_named(&plot, name, of->many ? of->groups->members[run].model : run);
         for (size_t k = 0; k < curve->count; k++)
             plot_add(&plot, series, over_time ? curve->points[k].seconds : curve->points[k].step,

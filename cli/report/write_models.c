@@ -9,29 +9,57 @@
 #include "cli/report/report.h"
 #include "cli/shared/pictures/html.h"
 
-/* Finished runs of one model and one task: count, mean and standard deviation of the best value on
-   validation. */
+/* The best value on validation of a finished run. */
+struct value {
+    size_t cell;
+    double seed, value;
+};
+
+/* Runs of one model and one task: the number of different seeds, mean and standard deviation over them. Runs
+   of one seed count once, with their mean. */
 struct cell {
     size_t count;
     double mean, squares; /* of distances from the mean (Welford) */
     double deviation;
 };
 
-/* cells: (models, tasks), zeros at first. */
+static int compare_values(const void *one, const void *other)
+{
+    const struct value *a = one, *b = other;
+    if (a->cell != b->cell)
+        return a->cell < b->cell ? -1 : 1;
+    return (a->seed > b->seed) - (a->seed < b->seed);
+}
+
+static void add_seed(struct cell *cell, double value)
+{
+    double before = value - cell->mean;
+    cell->mean += before / (double)++cell->count;
+    cell->squares += before * (value - cell->mean);
+    cell->deviation = cell->count > 1 ? sqrt(cell->squares / (double)(cell->count - 1)) : 0;
+}
+
+/* cells: (models, tasks), zeros at first; values: room for one of each run. */
 static void sum_up(const struct report_run *runs, size_t count, const struct report_groups *groups,
-                   struct cell *cells)
+                   struct cell *cells, struct value *values)
 {
     char best[REPORT_KEY + 8];
+    size_t found = 0;
     for (size_t i = 0; i < count; i++) {
-        struct cell *cell = &cells[groups->members[i].model * groups->num_tasks + groups->members[i].task];
         snprintf(best, sizeof best, "best_%s", runs[i].chooser);
         double value = runs[i].finished ? report_run_last(&runs[i], best) : NAN;
-        if (!isfinite(value))
-            continue;
-        double before = value - cell->mean;
-        cell->mean += before / (double)++cell->count;
-        cell->squares += before * (value - cell->mean);
-        cell->deviation = cell->count > 1 ? sqrt(cell->squares / (double)(cell->count - 1)) : 0;
+        double seed = hashattn_value_number(hashattn_value_find(runs[i].config, "training.seed"));
+        if (isfinite(value))
+            values[found++] =
+                (struct value){groups->members[i].model * groups->num_tasks + groups->members[i].task,
+                               isfinite(seed) ? seed : -1, value};
+    }
+    qsort(values, found, sizeof *values, compare_values);
+    for (size_t i = 0, end; i < found; i = end) {
+        double sum = 0;
+        for (end = i; end < found && compare_values(&values[i], &values[end]) == 0; end++)
+            sum += values[end].value;
+        add_seed(&cells[values[i].cell], sum / (double)(end - i));
     }
 }
 
@@ -49,7 +77,7 @@ static void write_cell(FILE *page, const struct cell *cell, double low, double h
 
 static void write_head(FILE *page, const struct report_groups *groups)
 {
-    html_table(page, "Models by tasks");
+    html_sorted_table(page, "Models by tasks");
     fputs("<thead><tr><th scope=\"col\" class=\"t\">model", page);
     for (size_t task = 0; task < groups->num_tasks; task++) {
         if (groups->tasks[task].chooser[0] == '\0')
@@ -118,11 +146,12 @@ bool report_write_models(FILE *page, const struct report_run *runs, size_t count
     struct cell *cells = calloc(groups->num_models * tasks, sizeof *cells);
     double *ranges = calloc(2 * tasks, sizeof *ranges), *lows = ranges, *highs = ranges + tasks;
     struct row *rows = calloc(groups->num_models, sizeof *rows);
-    bool good = cells != NULL && ranges != NULL && rows != NULL;
+    struct value *values = calloc(count + 1, sizeof *values);
+    bool good = cells != NULL && ranges != NULL && rows != NULL && values != NULL;
     for (size_t model = 0; good && model < groups->num_models; model++)
         rows[model] = (struct row){groups->models[model].name, model};
     if (good)
-        sum_up(runs, count, groups, cells);
+        sum_up(runs, count, groups, cells, values);
     for (size_t task = 0; good && task < tasks; task++) {
         lows[task] = INFINITY;
         highs[task] = -INFINITY;
@@ -140,7 +169,9 @@ bool report_write_models(FILE *page, const struct report_run *runs, size_t count
         fputs("</tbody>", page);
         html_table_end(page);
         fputs("</div>\n<p class=\"muted\">Best value on validation of finished runs, by the metric that "
-              "chooses the model. Several seeds: mean &plusmn; standard deviation (number of seeds). "
+              "chooses the model. Several seeds: mean &plusmn; standard deviation (number of seeds); runs of "
+              "one "
+              "seed count once. "
               "Darker is larger in its column. A model is its attention and the options that at most half "
               "of the runs of its task have, without those that all of them with its attention "
               "share.</p>\n",
@@ -149,5 +180,6 @@ bool report_write_models(FILE *page, const struct report_run *runs, size_t count
     free(cells);
     free(ranges);
     free(rows);
+    free(values);
     return good;
 }

@@ -17,15 +17,16 @@ static void write_cell(FILE *page, double number, const char *format)
         fputc('-', page);
 }
 
-static void write_summary_row(FILE *page, const struct report_run *run)
+static void write_summary_row(FILE *page, const struct report_run *run, const char *model)
 {
     char number[HASHATTN_NUMBER_TEXT], best[REPORT_KEY + 8];
+    const char *const texts[] = {report_run_setting(run, "task.name", number), run->data, model};
     fputs("<tr><th scope=\"row\">", page);
     html_text(page, run->name);
-    fputs("<td class=\"t\">", page);
-    html_text(page, report_run_setting(run, "task.name", number));
-    fputs("<td class=\"t\">", page);
-    html_text(page, run->attention);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        fputs("<td class=\"t\">", page);
+        html_text(page, texts[i]);
+    }
     fprintf(page, "<td class=\"w%s\">", run->good ? "" : " bad");
     html_text(page, run->state);
     write_cell(page, run->last_step, "%.0f");
@@ -47,21 +48,24 @@ static void write_summary_row(FILE *page, const struct report_run *run)
     fputc('\n', page);
 }
 
-void report_write_summary(FILE *page, const struct report_run *runs, size_t count)
+void report_write_summary(FILE *page, const struct report_run *runs, size_t count,
+                          const struct report_groups *groups)
 {
-    static const char *const heads[] = {
-        "run",      "task",     "attention",   "state",      "step",       "best (valid)", "loss (valid)",
-        "time (s)", "tokens/s", "saved (MiB)", "peak (MiB)", "parameters", "seed"};
-    html_table(page, "Summary of the runs");
+    static const char *const heads[] = {"run",         "task",         "data",         "model",    "state",
+                                        "step",        "best (valid)", "loss (valid)", "time (s)", "tokens/s",
+                                        "saved (MiB)", "peak (MiB)",   "parameters",   "seed"};
+    fputs("<div class=\"runs\">", page);
+    html_sorted_table(page, "Summary of the runs");
     fputs("<thead><tr>", page);
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        fprintf(page, "<th scope=\"col\"%s>%s", i < 4 ? " class=\"t\"" : "", heads[i]);
+        fprintf(page, "<th scope=\"col\"%s>%s", i < 5 ? " class=\"t\"" : "", heads[i]);
     fputs("</thead><tbody>\n", page);
     for (size_t i = 0; i < count; i++)
-        write_summary_row(page, &runs[i]);
+        write_summary_row(page, &runs[i], groups->models[groups->members[i].model].name);
     fputs("</tbody>", page);
     html_table_end(page);
-    fputs("<p class=\"muted\">Best: the best model on validation, by the metric that chooses it. Loss: the "
+    fputs("</div>\n<p class=\"muted\">Best: the best model on validation, by the metric that chooses it. "
+          "Loss: the "
           "last "
           "evaluation. Saved: what attention keeps for the backward pass of the largest batch. Peak: of the "
           "process.</p>\n",

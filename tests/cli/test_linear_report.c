@@ -84,7 +84,7 @@ static void write_runs(struct work *work, bool one_task)
     assert_int_equal(groups.num_tasks, one_task ? 1 : count);
     assert_true(groups.num_models == (one_task ? count : 1) || !one_task);
     assert_true(!one_task || report_write_models(page, runs->list, count, &groups)); /* models by tasks */
-    report_write_summary(page, runs->list, count);
+    report_write_summary(page, runs->list, count, &groups);
     assert_true(report_write_curves(page, runs->list, count, &groups, &figures));
     assert_true(figures >= groups.num_tasks);
     report_groups_free(&groups);

@@ -5,7 +5,8 @@
 # value ends its curve; the columns of a comparison exchanged; runs of other tasks in a figure; a seed that makes a model of
 # its own; a usual option in a name, and none for a run that lacks it; an option that all runs of an attention have in a
 # name; one that only some of them have left out; a run that is not finished in a mean; models in the order of the runs, and of
-# the letters of their numbers.
+# the letters of their numbers; runs of two data sets, or of two metrics, in one cell; a seed counted twice; eval-every in a
+# name; a flag with a value; the options of a stored model compared with those of the task.
 # Covers: cmd_report.c heat.c draw_yoso.c read_run.c read_results.c run_command.c group_runs.c write_summary.c write_models.c
 # write_curves.c write_confusion.c draw_buckets.c html.c plot.c
 . "$(dirname "$0")/checks.sh"
@@ -95,6 +96,9 @@ cat >peers.json <<'P'
            {"work": "mechanisms", "label": "Nystromformer", "precision": "bf16", "ms": {"forward": [7.0]}}]
 }
 P
+"$tool" train needle --data d --out plain --steps 4 --causal --no-attention-biases $tiny --quiet
+"$tool" train needle --data d --out onwards --from plain --no-causal --steps 4 --batch 4 --threads 1 --quiet
+run report plain onwards --out flags.html
 run report r1 'r<2>' mixed --bench bench.json error.json --bench peak.json --bench inspect.json --bench eval.json --bench peers.json --out report.html
 [ "$code" = 0 ] && [ "$(cat err)" = "report.html: 3 runs, 6 results" ] && [ ! -s out ] && passed writes_a_page || failed writes_a_page "$code: $(cat err)"
 
@@ -116,16 +120,16 @@ for t, a in p.tags:
     assert t != "svg" or a.get("role") == "img" or a.get("aria-hidden") == "true"'
 page values_of_the_log report.html '
 log = [json.loads(l) for l in open("r1/log.jsonl")]
-curve = dict(table("needle: validation loss over steps"))
-assert curve["r1 (yoso, m 32, tau 5)"] == [(str(r["step"]), "%.6g" % r["valid_loss"]) for r in log if "valid_loss" in r], curve
-times = table("needle: validation accuracy over training time")
-assert times["r1 (yoso, m 32, tau 5)"] == [("%.9g" % r["seconds"], "%.6g" % r["valid_accuracy"]) for r in log if "valid_loss" in r], times
-assert set(curve) == {"r1 (yoso, m 32, tau 5)", "mixed (local,lha)"}, curve
-assert "mixed (local,lha)" in table("needle: training lha.own loss over steps")'
+curve = {k.split(" (")[0]: v for k, v in table("needle: validation loss over steps").items()}
+assert curve["r1"] == [(str(r["step"]), "%.6g" % r["valid_loss"]) for r in log if "valid_loss" in r], curve
+times = {k.split(",")[0]: v for k, v in table("needle: validation accuracy over training time").items()}
+assert times["r1 (yoso"] == [("%.9g" % r["seconds"], "%.6g" % r["valid_accuracy"]) for r in log if "valid_loss" in r], times
+assert set(curve) == {"r1", "mixed"}, curve
+assert any(k.startswith("mixed (local,lha") for k in table("needle: training lha.own loss over steps"))'
 page summary_of_runs report.html '
 log = [json.loads(l) for l in open("r1/log.jsonl")]
 row, last = p.summary()["r1"], [r for r in log if "best_loss" in r][-1]
-assert (row["task"], row["attention"], row["state"], row["step"], row["seed"]) == ("needle", "yoso, m 32, tau 5", "finished", "30", "4"), row
+assert (row["task"], row["data"], row["model"].split(",")[0], row["state"], row["step"], row["seed"]) == ("needle", "d", "yoso", "finished", "30", "4"), row
 assert row["best (valid)"] == "%.4f accuracy" % last["best_accuracy"] and row["loss (valid)"] == "%.4f" % last["valid_loss"], row
 assert row["parameters"] == str(log[0]["parameters"]) and float(row["peak (MiB)"]) == round(last["rss_bytes"] / 2**20)'
 page values_of_bench report.html '
@@ -178,6 +182,18 @@ for name in r1 'r<2>' mixed; do
     holds "repeats_losses_of_$name" sh -c 'for d in . again; do grep -o "\"valid_loss\": [^,]*" "$d/$1/log.jsonl" >"losses_$(echo $d | tr -d .)"; done; cmp losses_ losses_again' sh "$name"
 done
 
+cat >flags.py <<'P'
+import html, re
+raw = open("flags.html", encoding="utf-8").read()
+lines = html.unescape(re.search(r"<pre>(.*?)</pre>", raw, re.S)[1]).strip().split("\n")
+assert " --causal --" in lines[0] and " --no-attention-biases " in lines[0], lines[0]
+assert " --from " in lines[1] and " --no-causal " in lines[1] and "--layers" not in lines[1] and "biases" not in lines[1], lines[1]
+open("again/flags.sh", "w").write("set -e\n" + "\n".join(l.replace("hashattn", '"$1"', 1) + " --threads 1 --quiet" for l in lines) + "\n")
+P
+holds flags_are_written_as_flags python3 flags.py
+(cd again && sh flags.sh "$tool") >told 2>&1 && passed commands_with_flags_run || failed commands_with_flags_run "$(tail -n 3 told)"
+for name in plain onwards; do holds "repeats_$name" cmp "$name/config.json" "again/$name/config.json"; done
+
 # ---- runs that are broken ----
 for name in cut old spoilt nulls missing_log pipe_log unfinished other empty; do cp -r r1 $name; done
 head -c -20 r1/log.jsonl >cut/log.jsonl
@@ -205,9 +221,9 @@ want = {"cut": "finished; 1 broken line in the log: cut/log.jsonl: line ", "old"
         "again/r1": "finished"}
 for name, state in want.items():
     assert stopped(name).startswith(state), (name, stopped(name))
-assert [x for x, y in table("Validation loss over steps")["old (yoso, m 32, tau 5)"]] == ["10", "20", "30"]
-assert ("10", "-") in table("Training loss over steps")["nulls (yoso, m 32, tau 5)"]
-assert [x for x, y in table("Training loss over steps")["nulls (yoso, m 32, tau 5)"]] == ["10", "20", "30"]'
+assert [x for x, y in table("Validation loss over steps")["old (yoso)"]] == ["10", "20", "30"]
+assert ("10", "-") in table("Training loss over steps")["nulls (yoso)"]
+assert [x for x, y in table("Training loss over steps")["nulls (yoso)"]] == ["10", "20", "30"]'
 
 # ---- long logs, many runs ----
 python3 - <<'P'
@@ -236,17 +252,19 @@ assert all(c[0][0] == "10" and c[-1][0] == "14990" for c in losses.values())'
 # apart, and a run that lacks the usual one.
 python3 - <<'P'
 import json, os, shutil
-def run(path, task, attention, seed, best, window=3, last=30, options={}):
+def run(path, task, attention, seed, best, window=3, last=30, options={}, data=None, eval_every=10, metric="accuracy"):
     shutil.copytree("r1", path)
     config = json.load(open(f"{path}/config.json"))
     config["task"]["name"], config["training"]["seed"], config["model"]["conv_window"] = task, seed, window
     config["attention"] = {"name": attention, "options": options}
+    config["data"], config["training"]["eval_every"] = data or config["data"], eval_every
     json.dump(config, open(f"{path}/config.json", "w"))
     log = [json.loads(line) for line in open("r1/log.jsonl")]
     log = [line for line in log if line.get("step", 0) <= last]
-    for line in log:
-        if "best_accuracy" in line:
-            line["best_accuracy"] = best
+    log = [{k.replace("best_accuracy", "best_" + metric): best if k == "best_accuracy" else v for k, v in line.items()} for line in log]
+    if metric != "accuracy":
+        config["task"]["facts"]["objectives"][0].pop("selects", None)
+        json.dump(config, open(f"{path}/config.json", "w"))
     open(f"{path}/log.jsonl", "w").writelines(json.dumps(line) + "\n" for line in log)
 for task in ("needle", "listops"):
     for seed in (1, 2, 3, 4, 5):
@@ -254,6 +272,10 @@ for task in ("needle", "listops"):
         run(f"grid/{task}/exact/seed{seed}", task, "softmax", seed, 0.25)
     run(f"grid/{task}/plain/seed1", task, "softmax", 1, 0.75, window=0)
 run("grid/needle/exact/seed6", "needle", "softmax", 6, 0.99, last=20)
+run("grid/needle/exact/repeated", "needle", "softmax", 1, 0.35, eval_every=5)
+run("sets/one", "needle", "softmax", 1, 0.25, data="/sets/one/rows")
+run("sets/other", "needle", "softmax", 2, 0.75, data="/sets/other/rows")
+run("sets/measure", "needle", "softmax", 3, 0.5, data="/sets/one/rows", metric="score")
 run("grid/needle/more/seed1", "needle", "local", 1, 0.125)
 run("grid/needle/many/seed1", "needle", "local", 1, 0.625, options={"block_size": 16})
 run("grid/needle/most/seed1", "needle", "local", 1, 0.5, options={"block_size": 7})
@@ -263,7 +285,7 @@ page models_by_tasks grid.html '
 rows = {r[0].strip(): [c.strip() for c in r[1:]] for r in p.rows[:7]}
 assert rows["model"] == ["listopsaccuracy", "needleaccuracy"], rows
 mean = "0.5300 ± 0.0158 (5)"
-assert rows["lha"] == [mean, mean] and rows["softmax"] == ["0.2500 ± 0.0000 (5)"] * 2, rows
+assert rows["lha"] == [mean, mean] and rows["softmax"] == ["0.2500 ± 0.0000 (5)", "0.2600 ± 0.0224 (5)"], rows
 assert rows["softmax, default conv-window"] == ["0.7500"] * 2 and rows["local"] == ["-", "0.1250"], rows
 assert rows["local, block-size 7"] == ["-", "0.5000"], rows
 assert [r[0].strip() for r in p.rows[1:7]] == ["lha", "local", "local, block-size 7", "local, block-size 16", "softmax", "softmax, default conv-window"], p.rows[:7]'
@@ -272,12 +294,18 @@ captions = [f["caption"] for f in p.figures if f["class"] == "plot"]
 assert "needle: training loss over steps" in captions and "listops: training gradient norm over steps" in captions, captions
 assert "needle: training gradient norm over steps" not in captions, "15 runs have few figures"
 losses = table("needle: validation loss over steps")
-assert len(losses) == 15 and all(n.startswith("needle/") for n in losses), list(losses)
+assert len(losses) == 16 and all(n.startswith("needle/") for n in losses), list(losses)
 legends = re.findall("<ul class=.legend marks.>.*?</ul>", raw)
 assert len(legends) == 1 and legends[0].count("<li") == 6, legends
-lines = re.findall(r"<g class=\"[^\"]*\" data-k=\"(\d+)\">", raw[raw.index("needle: validation loss over steps"):])[:15]
+lines = re.findall(r"<g class=\"[^\"]*\" data-k=\"(\d+)\">", raw[raw.index("needle: validation loss over steps"):])[:16]
 assert set(lines) == set(re.findall("data-k=.(\d+)", legends[0])), (lines, legends)'
-page matrices_are_folded grid.html 'assert raw.count("<details class=\"folded\"><summary>26 matrices</summary>") == 1'
+run report sets/* --out sets.html
+page data_and_metrics_are_kept_apart sets.html '
+rows = {r[0].strip(): [c.strip() for c in r[1:]] for r in p.rows[:2]}
+assert dict(zip(rows["model"], rows["softmax"])) == {"needle, one/rowsaccuracy": "0.2500", "needle, one/rowsscore": "0.5000", "needle, other/rowsaccuracy": "0.7500"}, rows
+assert [p.summary()[n]["data"] for n in ("one", "other")] == ["one/rows", "other/rows"], p.summary()
+assert "needle, other/rows: validation loss over steps" in raw'
+page matrices_are_folded grid.html 'assert raw.count("<details class=\"folded\"><summary>27 matrices</summary>") == 1'
 page few_matrices_are_not report.html 'assert "folded\"><summary>" not in raw'
 
 # ---- a comparison of two runs ----

@@ -57,8 +57,14 @@ static const char *const style[] = {
     "anywhere;",
     "font-size:13px}a{color:var(--s0)}nav a{margin-right:1rem}:focus-visible{outline:2px solid var(--s0)}",
     ".many th,.many td{font-size:11px;padding:.1rem .2rem}",
+    ".sorted th[title]{cursor:pointer}.sorted th[aria-sort=ascending]::after{content:\" \\2191\"}",
+    ".sorted th[aria-sort=descending]::after{content:\" \\2193\"}",
+    ".runs table{font-size:12.5px}.runs th,.runs td{padding:.25rem .35rem}",
+    ".runs th,.runs td.t{white-space:normal;overflow-wrap:anywhere}.runs td.t,.runs tbody "
+    "th{min-width:4.5rem}",
+    ".runs td.w{min-width:6rem}.runs thead th{overflow-wrap:normal}",
     "@media screen and (max-width:500px){body{padding:.6rem}figure{padding:.4rem}svg text,svg "
-    ".axis{font-size:15px}}",
+    ".axis{font-size:14px}}",
     "@media print{body{max-width:none;padding:0;font-size:11px}nav,details,.tip{display:none!important}",
     "figure,tr,pre{break-inside:avoid}h2,h3{break-after:avoid}.figures{grid-template-columns:1fr 1fr}",
     ".scroll{overflow:visible}th,td{white-space:normal;padding:.1rem .3rem}table{font-size:9.5px}",
@@ -82,7 +88,9 @@ static const char *const plot_style[] = {
     ".d1 path{stroke-dasharray:7 3}.d2 path{stroke-dasharray:2 3}.d3 path{stroke-dasharray:9 3 2 3}",
 };
 
-/* Shows the values nearest to the pointer, which it reads from the table behind the picture. */
+/* Shows the values nearest to the pointer, which it reads from the table behind the picture; dims all curves
+   but those of one entry of a legend; sorts tables by a column, numbers by value, "-" last, a second time
+   downwards. The page reads without it. */
 static const char *const script[] = {
     "document.querySelectorAll('figure.plot').forEach(f=>{",
     "const svg=f.querySelector('svg'),tip=f.querySelector('.tip'),rule=svg.querySelector('.rule');",
@@ -114,7 +122,17 @@ static const char *const script[] = {
     "li.closest('.task').querySelectorAll('figure g[data-k]').forEach(g=>",
     "g.classList.toggle('dim',on&&g.dataset.k!=li.dataset.k));",
     "li.addEventListener('pointerenter',mark(true));li.addEventListener('focus',mark(true));",
-    "li.addEventListener('pointerleave',mark(false));li.addEventListener('blur',mark(false))})",
+    "li.addEventListener('pointerleave',mark(false));li.addEventListener('blur',mark(false))});",
+    "document.querySelectorAll('table.sorted').forEach(t=>{const heads=[...t.tHead.rows[0].cells],",
+    "body=t.tBodies[0];heads.forEach((h,i)=>{h.tabIndex=0;h.title='sort';",
+    "const value=r=>{const s=r.cells[i].textContent.trim();return [s,s===''||s==='-',parseFloat(s)]};",
+    "const up=(a,b)=>isFinite(a[2])&&isFinite(b[2])?a[2]-b[2]:a[0].localeCompare(b[0],'en',{numeric:true});",
+    "const sort=()=>{const down=h.getAttribute('aria-sort')==='ascending';",
+    "heads.forEach(o=>o.removeAttribute('aria-sort'));",
+    "h.setAttribute('aria-sort',down?'descending':'ascending');",
+    "body.append(...[...body.rows].map(r=>[value(r),r]).sort(([a],[b])=>a[1]-b[1]||",
+    "(down?up(b,a):up(a,b))).map(p=>p[1]))};h.addEventListener('click',sort);",
+    "h.addEventListener('keydown',e=>{if(e.key==='Enter'||e.key===' '){e.preventDefault();sort()}})})})",
 };
 
 /* ---- text ---------------------------------------------------------------------------------------------- */
@@ -228,11 +246,21 @@ void html_section_end(FILE *page)
     fputs("</section>\n", page);
 }
 
-void html_table(FILE *page, const char *label)
+static void begin_table(FILE *page, const char *label, const char *tag)
 {
     fputs("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"", page);
     html_text(page, label);
-    fputs("\"><table>", page);
+    fprintf(page, "\">%s", tag);
+}
+
+void html_table(FILE *page, const char *label)
+{
+    begin_table(page, label, "<table>");
+}
+
+void html_sorted_table(FILE *page, const char *label)
+{
+    begin_table(page, label, "<table class=\"sorted\">");
 }
 
 void html_table_end(FILE *page)

@@ -27,6 +27,8 @@ void html_section(FILE *page, const char *id, const char *heading);
 void html_section_end(FILE *page);
 /* A table that scrolls sideways, up to its head's first cell. label: for screen readers. */
 void html_table(FILE *page, const char *label);
+/* The same, with columns that a click on their head sorts; one row of heads. */
+void html_sorted_table(FILE *page, const char *label);
 void html_table_end(FILE *page);
 
 #endif

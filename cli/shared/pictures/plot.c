@@ -11,7 +11,7 @@
 #include "cli/shared/pictures/html.h"
 #include "cli/shared/tool/grow.h"
 
-enum { WIDTH = 440, HEIGHT = 300, LEFT = 72, RIGHT = 416, TOP = 12, BOTTOM = 250 };
+enum { WIDTH = 440, HEIGHT = 300, LEFT = 80, RIGHT = 416, TOP = 12, BOTTOM = 250 };
 enum { MOST_TICKS = 12, MARKED = 40 /* lines of at most as many points have markers */ };
 
 /* Larger values are not drawn, so that ranges are finite. */
@@ -318,7 +318,7 @@ static void write_axes(FILE *page, const struct plot *plot, const struct axis_ra
         fprintf(
             page,
             "<path class=\"line\" d=\"M%.1f %dv5\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\">%.6g</text>\n",
-            at, BOTTOM, at, BOTTOM + 19, x->ticks[i]);
+            at, BOTTOM, at, BOTTOM + 22, x->ticks[i]);
     }
     fprintf(page, "<path class=\"line\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, BOTTOM, RIGHT);
     write_axis_names(page, plot);
