@@ -184,6 +184,8 @@ static int load_and_evaluate(const struct options *options, hashattn_context *co
     int code = wanted->against == NULL ? evaluate_alone(common, context, wanted, model, &info, seed)
                                        : evaluate_both(common, context, wanted, model, &info, seed);
     hashattn_model_free(model);
+    if (code == EXIT_GOOD)
+        forecast_say_repairs(context, common->quiet);
     return code == EXIT_GOOD ? tool_finish() : code;
 }
 

@@ -54,7 +54,7 @@ static int write_table(void *user, const hashattn_forecast *forecast)
     if (stream == NULL)
         return predict->no_memory = true;
     forecast_csv(stream, forecast);
-    predict->documents = forecast->horizon;
+    predict->documents += forecast->horizon;
     predict->no_memory = ferror(stream) != 0;
     predict->no_memory |= fclose(stream) != 0;
     bool stop = predict->no_memory || hashattn_file_write(predict->out, text, size) != HASHATTN_OK;
@@ -71,6 +71,7 @@ static int predict_table(const struct options *options, hashattn_context *contex
         return tool_fail(EXIT_RESOURCE, "no memory for the rows of the forecast");
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
+    forecast_say_repairs(context, options->common.quiet);
     if (!options->common.quiet)
         fprintf(stderr, "%zu rows\n", predict->documents);
     return EXIT_GOOD;

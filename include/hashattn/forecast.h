@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-enum { HASHATTN_DATE_TEXT = 24 }; /* bytes of a date with its NUL */
+enum { HASHATTN_DATE_TEXT = 40 }; /* bytes of a date with its NUL */
 
 /* One window of a file: what the model read, and its forecast of the rows that follow. Valid during the
    call. */
@@ -22,10 +22,14 @@ typedef struct hashattn_forecast {
     const double *values;       /* (horizon, num_columns) the forecast */
     const double *truth;        /* (horizon, num_columns) what the file has; NULL after its end */
     const void *dates;          /* for hashattn_forecast_date */
-    const char *date_column;    /* its name in the file */
+    const char *date_column;    /* its name in the file; "none": rows are numbered, dates are their numbers */
     /* (num_columns) standard deviations of the training part, 1 for a constant column; values are computed to
        about seven digits of these */
     const double *deviations;
+    /* (num_columns) of MASE: the mean size of the differences over a season in the training part; 0: not
+       known (a run of an earlier version, or a constant column) */
+    const double *scales;
+    const char *series; /* the name of the series, if the data are several; otherwise NULL */
 } hashattn_forecast;
 /* Return non-zero to stop with INTERRUPTED. */
 typedef int hashattn_forecast_callback(void *user, const hashattn_forecast *forecast);
@@ -34,9 +38,14 @@ typedef int hashattn_forecast_callback(void *user, const hashattn_forecast *fore
    first of the forecast. text: (HASHATTN_DATE_TEXT). Returns 0, with an empty text, after year 9999. */
 HASHATTN_API int hashattn_forecast_date(const hashattn_forecast *forecast, size_t step, char *text);
 
-/* Forecasts every window of a split, in order; split NULL: the rows that follow the end of the file, from its
-   last rows. data: the CSV file; NULL: the recorded one. seed: of the hashing. All windows are computed
-   before the first call. REFUSED: the task does not forecast. */
+/* What the last call that read tables found: rows, period, first and last date, and what was repaired, in one
+   sentence; "" if none has. *repaired, which may be NULL, is 1 if something was. Valid until the next call of
+   the context. */
+HASHATTN_API const char *hashattn_context_note(const hashattn_context *context, int *repaired);
+
+/* Forecasts every window of a split, in order; split NULL: the rows that follow the end of each series, from
+   its last rows. data: the CSV file, or a directory of them; NULL: the recorded one. seed: of the hashing.
+   All windows are computed before the first call. REFUSED: the task does not forecast. */
 HASHATTN_API hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data,
                                                      const char *split, uint64_t seed,
                                                      hashattn_forecast_callback *callback, void *user);

@@ -133,8 +133,9 @@ typedef struct hashattn_progress {
     double tokens_per_second, seconds, learning_rate;
     size_t saved_bytes;  /* saved by attention for backward, largest batch so far */
     const char *warning; /* a problem, such as a save that just failed; otherwise NULL */
-    const char *note; /* in the first report of a run from a stored model: what was taken; otherwise NULL */
-    double step_loss; /* of the last step, losses of mechanisms included; NaN before the first */
+    const char *note;    /* in the first report: what a table has, and what was taken from a stored model;
+                            otherwise NULL */
+    double step_loss;    /* of the last step, losses of mechanisms included; NaN before the first */
 } hashattn_progress;
 /* Return non-zero for a clean stop: the run is saved and the call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);

@@ -115,7 +115,8 @@ class Forecast(Sized):
     _fields_ = [("struct_size", c_size_t), ("window", c_size_t), ("num_windows", c_size_t), ("num_columns", c_size_t),
                 ("num_read", c_size_t), ("horizon", c_size_t), ("columns", POINTER(c_char_p)),
                 ("read", POINTER(c_double)), ("values", POINTER(c_double)), ("truth", POINTER(c_double)),
-                ("dates", c_void_p), ("date_column", c_char_p), ("deviations", POINTER(c_double))]
+                ("dates", c_void_p), ("date_column", c_char_p), ("deviations", POINTER(c_double)),
+                ("scales", POINTER(c_double)), ("series", c_char_p)]
 
 
 class TaskInfo(Sized):
@@ -197,7 +198,7 @@ EVALUATION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
 FORECAST_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Forecast))
 PREDICTION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t, POINTER(c_float))
 
-DATE_TEXT = 24  # HASHATTN_DATE_TEXT
+DATE_TEXT = 40  # HASHATTN_DATE_TEXT
 
 _HANDLE = c_void_p
 _NEW = POINTER(c_void_p)
@@ -210,6 +211,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "context_free": (None, [_HANDLE]),
     "context_message": (c_char_p, [_HANDLE]),
     "context_describe": (None, [_HANDLE, POINTER(Description)]),
+    "context_note": (c_char_p, [_HANDLE, POINTER(c_int)]),
     "isa_names": (POINTER(c_char_p), []),
     "isa_refusal": (c_char_p, [c_char_p]),
     "status_name": (c_char_p, [c_int]),

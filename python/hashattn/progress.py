@@ -34,7 +34,7 @@ class Progress(NamedTuple):
     learning_rate: float = 0.0
     saved_bytes: int = 0  #: saved by attention for backward, largest batch so far
     warning: str = ""  #: a problem, such as a save that just failed
-    note: str = ""  #: in the first report of a run from a stored model: what was taken
+    note: str = ""  #: in the first report: what a table has, and what was taken from a stored model
 
 
 #: True: a tqdm bar if tqdm is installed; False: nothing; or a function, which returns True for a clean stop.

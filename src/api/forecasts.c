@@ -1,6 +1,6 @@
 /* Forecasts of a trained model.
    SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
+#include <stdio.h>
 
 #include "api/floating.h"
 #include "api/models.h"
@@ -13,7 +13,9 @@ struct bridge {
     hashattn_forecast_callback *callback;
     void *user;
     const char **names; /* of the columns of the facts */
-    double *deviations; /* of the same */
+    double *deviations; /* of the same, then their scales */
+    const double *scales;
+    char *const *series;
     char date_column[OPTION_TEXT_SIZE];
 };
 
@@ -32,7 +34,10 @@ static bool tell(void *user, const struct forecast_window *window)
                                         .truth = window->truth,
                                         .dates = window,
                                         .date_column = bridge->date_column,
-                                        .deviations = bridge->deviations + window->first_column};
+                                        .deviations = bridge->deviations + window->first_column,
+                                        .scales = bridge->scales + window->first_column,
+                                        .series =
+                                            bridge->series == NULL ? NULL : bridge->series[window->series]};
     return bridge->callback(bridge->user, &forecast) != 0;
 }
 
@@ -43,20 +48,32 @@ int hashattn_forecast_date(const hashattn_forecast *forecast, size_t step, char 
     return calendar_date(window->calendar, window->row + step, text);
 }
 
+const char *hashattn_context_note(const hashattn_context *context, int *repaired)
+{
+    if (repaired != NULL)
+        *repaired = context != NULL && context->host.repaired;
+    return context == NULL ? "" : context->host.note;
+}
+
 static hashattn_status bridge_fill(struct host *host, const struct run_config *config, struct bridge *bridge)
 {
     const struct option_row *date = option_find(config->task->options, "date_column");
     const struct task_facts *facts = &config->facts;
     void *block;
-    if (date != NULL)
+    snprintf(bridge->date_column, sizeof bridge->date_column, "%s", facts->dates.column);
+    if (date != NULL && facts->dates.column[0] == '\0') /* a run of an earlier version */
         option_text(date, config->task_options, bridge->date_column, sizeof bridge->date_column);
     TRY(memory_new(host, facts->num_columns, sizeof *bridge->names, "names of columns", &block));
     bridge->names = block;
-    TRY(memory_new(host, facts->num_columns, sizeof *bridge->deviations, "deviations of columns", &block));
+    TRY(memory_new(host, size_product(2, facts->num_columns), sizeof *bridge->deviations,
+                   "deviations of columns", &block));
     bridge->deviations = block;
+    bridge->scales = bridge->deviations + facts->num_columns;
+    bridge->series = facts->series;
     for (size_t i = 0; i < facts->num_columns; i++) {
         bridge->names[i] = facts->columns[i].name;
         bridge->deviations[i] = facts->columns[i].deviation;
+        bridge->deviations[facts->num_columns + i] = facts->columns[i].scale;
     }
     return HASHATTN_OK;
 }

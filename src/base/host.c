@@ -54,7 +54,8 @@ void host_init(struct host *host)
     host->release = release_aligned;
     host->user = NULL;
     host->unfinished = NULL;
-    host->message[0] = '\0';
+    host->message[0] = host->note[0] = '\0';
+    host->repaired = 0;
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
@@ -118,6 +119,18 @@ hashattn_status host_fail(struct host *host, hashattn_status status, const char 
     hashattn_message_clean(text);
     memcpy(host->message, text, sizeof text);
     return status;
+}
+
+void host_note(struct host *host, int repaired, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    struct c_locale locale = c_locale_begin();
+    vsnprintf(host->note, sizeof host->note, format, arguments);
+    c_locale_end(locale);
+    va_end(arguments);
+    hashattn_message_clean(host->note);
+    host->repaired = repaired;
 }
 
 void host_prefix(struct host *host, const char *prefix)

@@ -15,6 +15,8 @@ struct host {
     void *user;
     struct file_writer *unfinished; /* list of unfinished writers (file_writer.h) */
     char message[512];              /* of the last failure; NUL-terminated */
+    char note[640];                 /* what the last reader of a table found; NUL-terminated */
+    int repaired;                   /* 1: it repaired something, which the note says */
 };
 
 /* Makes a host that uses aligned_alloc and free. */
@@ -24,6 +26,10 @@ void host_init(struct host *host);
    return host_fail(h, HASHATTN_INVALID, ...);
    Every message passes hashattn_message_clean, because files, names of files among them, are quoted in it. */
 hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Writes the note, cleaned like a message. */
+void host_note(struct host *host, int repaired, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Puts "prefix: " before the message: the caller knows the file, the callee the byte. */

@@ -105,7 +105,7 @@ static hashattn_status step(struct host *host, struct csv *csv, char c, enum sta
         *done = true;
         return end_record(host, csv);
     }
-    if (c == ',') {
+    if (c == (csv->delimiter == 0 ? ',' : csv->delimiter)) {
         *state = AT_START;
         return end_field(host, csv);
     }
@@ -115,8 +115,10 @@ static hashattn_status step(struct host *host, struct csv *csv, char c, enum sta
     }
     if (*state == QUOTE_END)
         return fail_here(host, csv,
-                         "after the closing quote of a field, a comma or the end of the line is "
-                         "needed");
+                         csv->delimiter == 0 || csv->delimiter == ','
+                             ? "after the closing quote of a field, a comma or the end of the line is needed"
+                             : "after the closing quote of a field, the delimiter or the end of the line is "
+                               "needed");
     if (c == '"') {
         if (*state == UNQUOTED)
             return fail_here(host, csv, "a quote inside a field without quotes");
@@ -133,6 +135,24 @@ static void skip_mark(struct csv *csv)
     static const char mark[] = "\xef\xbb\xbf";
     if (csv->end - csv->at >= 3 && memcmp(csv->at, mark, 3) == 0)
         csv->at += 3;
+}
+
+hashattn_status csv_delimit(struct host *host, struct csv *csv, char delimiter, char *found)
+{
+    static const char known[] = ",;\t|";
+    size_t counts[sizeof known] = {0}, best = 0;
+    bool quoted = false;
+    TRY(refill(host, csv));
+    for (const char *at = csv->at; at < csv->end && (*at != '\n' || quoted); at++) {
+        const char *is = *at == '\0' ? NULL : strchr(known, *at);
+        quoted = quoted != (*at == '"');
+        if (is != NULL && !quoted)
+            counts[is - known]++;
+    }
+    for (size_t i = 1; i < sizeof known; i++)
+        best = counts[i] > counts[best] ? i : best;
+    *found = csv->delimiter = delimiter == 0 ? known[best] : delimiter;
+    return HASHATTN_OK;
 }
 
 hashattn_status csv_next(struct host *host, struct csv *csv)

@@ -8,13 +8,19 @@
 
 enum { NUMBER_TEXT = 64 };
 
-bool decimal_read(struct piece text, double *value)
+static struct piece without_spaces(struct piece text)
 {
-    char copy[NUMBER_TEXT], *end;
     while (text.size > 0 && text.bytes[0] == ' ')
         text = (struct piece){text.bytes + 1, text.size - 1};
     while (text.size > 0 && text.bytes[text.size - 1] == ' ')
         text.size--;
+    return text;
+}
+
+bool decimal_read(struct piece text, double *value)
+{
+    char copy[NUMBER_TEXT], *end;
+    text = without_spaces(text);
     if (text.size == 0 || text.size >= sizeof copy)
         return false;
     memcpy(copy, text.bytes, text.size);
@@ -23,4 +29,56 @@ bool decimal_read(struct piece text, double *value)
         return false;
     *value = strtod(copy, &end);
     return *end == '\0' && isfinite(*value);
+}
+
+enum decimal_mark decimal_mark_of(struct piece text)
+{
+    for (size_t i = text.size; i-- > 0;)
+        if (text.bytes[i] == '.' || text.bytes[i] == ',')
+            return text.bytes[i] == '.' ? DECIMAL_POINT : DECIMAL_COMMA;
+    return DECIMAL_AUTO;
+}
+
+bool decimal_read_marked(struct piece text, enum decimal_mark mark, double *value)
+{
+    char copy[NUMBER_TEXT], point = mark == DECIMAL_COMMA ? ',' : '.', group = 0;
+    size_t used = 0, whole = 0, since = 0; /* digits of the whole part, and since its last group began */
+    bool fraction = false;
+    text = without_spaces(text);
+    for (size_t i = 0; i < text.size; i++) {
+        char c = text.bytes[i];
+        bool digit = c >= '0' && c <= '9',
+             divides = !fraction && (c == ' ' || c == (point == ',' ? '.' : ','));
+        bool ends = !fraction && !digit && (c == point || c == 'e' || c == 'E');
+        if ((divides || ends) && group != 0 && (since != 3 || (divides && c != group)))
+            return false;
+        if (divides && group == 0 && (whole < 1 || whole > 3))
+            return false;
+        since = digit ? since + 1 : divides ? 0 : since;
+        whole += digit && !fraction;
+        fraction = fraction || ends;
+        group = divides ? c : group;
+        if (divides)
+            continue;
+        if (used == sizeof copy)
+            return false;
+        copy[used++] = c;
+        if (c == point)
+            copy[used - 1] = '.';
+    }
+    if (group != 0 && !fraction && since != 3)
+        return false;
+    return decimal_read((struct piece){copy, used}, value);
+}
+
+bool decimal_is_missing(struct piece text)
+{
+    static const char *const words[] = {
+        "",     "NA",  "NaN",  "nan",  "N/A",    "n/a",     "NULL",    "null",     "None",     "<NA>",
+        "#N/A", "#NA", "-NaN", "-nan", "1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN", "#N/A N/A", NULL};
+    text = without_spaces(text);
+    for (size_t i = 0; words[i] != NULL; i++)
+        if (piece_is(text, words[i]))
+            return true;
+    return false;
 }

@@ -10,4 +10,15 @@
    c_locale_end (base/c_locale.h). */
 bool decimal_read(struct piece text, double *value);
 
+/* The mark before the fraction. */
+enum decimal_mark { DECIMAL_AUTO, DECIMAL_POINT, DECIMAL_COMMA };
+/* The mark that a text shows: the last of its points and commas. DECIMAL_AUTO: it has neither. */
+enum decimal_mark decimal_mark_of(struct piece text);
+/* decimal_read of a number with this mark, point or comma. The other one, and spaces, may divide the whole
+   part into groups of three digits, as in 1.234.567,8. */
+bool decimal_read_marked(struct piece text, enum decimal_mark mark, double *value);
+/* True for a missing value: an empty cell, and the words that pandas reads as one, such as NA, NaN and
+   null. */
+bool decimal_is_missing(struct piece text);
+
 #endif

@@ -59,6 +59,7 @@ void dataset_free(struct host *host, struct dataset *dataset)
     memory_free(host, dataset->masks.fixed);
     memory_free(host, dataset->windows.values);
     memory_free(host, dataset->windows.marks);
+    memory_free(host, dataset->windows.origins);
     file_map_close(&dataset->map);
     *dataset = (struct dataset){0};
 }

@@ -68,6 +68,9 @@ void task_facts_free(struct host *host, struct task_facts *facts)
     for (size_t i = 0; i < facts->num_columns; i++)
         memory_free(host, facts->columns[i].name);
     memory_free(host, facts->columns);
+    for (size_t i = 0; facts->series != NULL && i < facts->num_series; i++)
+        memory_free(host, facts->series[i]);
+    memory_free(host, facts->series);
     words_free(host, facts->words);
     tokenizer_free(host, facts->tokenizer);
     *facts = (struct task_facts){0};

@@ -17,7 +17,7 @@ struct words;     /* words.h */
 struct tokenizer; /* text/tokenizer.h */
 
 struct pool;     /* base/pool.h */
-struct calendar; /* io/calendar.h */
+struct calendar; /* io/dates/calendar.h */
 
 enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
 const char *split_name(enum split split); /* "train", "valid", "test" */
@@ -55,8 +55,15 @@ struct task_facts {
     struct task_column {
         char *name; /* owned */
         double mean, deviation;
-    } * columns;
+        double scale; /* of MASE: the mean size of the training part's differences over a season; 0: none */
+    } * columns;      /* (num_columns), for each series in turn if there are several */
     size_t num_columns;
+    char **series; /* (num_series) names, owned; NULL: the table is one series */
+    size_t num_series;
+    /* How the dates of the table were read, so that other files are read alike; empty: not recorded. */
+    struct task_dates {
+        char column[OPTION_TEXT_SIZE], freq[OPTION_TEXT_SIZE], format[OPTION_TEXT_SIZE];
+    } dates;
 };
 /* Adds an objective of weight 1. */
 void task_facts_add(struct task_facts *facts, const char *objective, size_t num_outputs, size_t first_output);
@@ -218,8 +225,8 @@ struct task {
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
     /* (optional) As `load`, of a task whose data sets are windows; SPLIT_COUNT: the one window that ends with
-       the file. *calendar: the dates of the file; *first: its row that is time 0 of the windows. Such a task
-       has an option date_column. Without load_dated nothing is forecast. */
+       the file, or with each of its series. *calendar: the dates of the file; *first: its row that is time 0
+       of the windows, if it is one series. Without load_dated nothing is forecast. */
     hashattn_status (*load_dated)(struct host *host, const void *options, const struct task_facts *facts,
                                   const char *directory, enum split split, struct dataset *dataset,
                                   struct calendar *calendar, size_t *first);

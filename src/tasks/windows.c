@@ -5,6 +5,11 @@
 #include <assert.h>
 #include <string.h>
 
+size_t windows_begin(const struct windows *w, size_t window)
+{
+    return w->origins == NULL ? w->first + window : w->origins[window].time;
+}
+
 size_t windows_examples(const struct windows *w)
 {
     return w->joint ? w->count : w->count * w->columns;
@@ -63,7 +68,7 @@ static void add_level(const struct windows *w, const float *x, float factor, siz
 
 static const float *window_of(const struct windows *w, size_t window, size_t column)
 {
-    return w->values + column * w->times + w->first + window;
+    return w->values + column * w->times + windows_begin(w, window);
 }
 
 /* The values of one column, `apart` floats apart in every row, at `to` in the first. */
@@ -96,7 +101,7 @@ static void read_marked(const struct windows *w, size_t window, size_t first, si
             if (r < known)
                 add_level(w, window_of(w, window, k), -1, first + r, 1, row + c + k, 1);
         }
-        memcpy(row + 3 * c, w->marks + (w->first + window + first + r) * w->num_marks,
+        memcpy(row + 3 * c, w->marks + (windows_begin(w, window) + first + r) * w->num_marks,
                w->num_marks * sizeof *row);
     }
     for (size_t r = 0; r < count; r++) {
@@ -128,10 +133,12 @@ void windows_read(const struct windows *w, size_t example, float *rows)
 void windows_ask(const struct windows *w, size_t example, float *target)
 {
     struct window_place at = windows_place(w, example);
-    size_t outputs = windows_outputs(w), begin = w->first + at.window + w->length;
+    size_t outputs = windows_outputs(w), begin = windows_begin(w, at.window) + w->length;
     for (size_t k = 0; k < outputs; k++) {
         const float *x = window_of(w, at.window, at.column + k);
-        size_t known = begin >= w->times ? 0 : w->times - begin < w->horizon ? w->times - begin : w->horizon;
+        size_t known = begin >= w->times || w->blind   ? 0
+                       : w->times - begin < w->horizon ? w->times - begin
+                                                       : w->horizon;
         for (size_t h = 0; h < w->horizon; h++)
             target[h * outputs + k] = h < known ? x[w->length + h] : 0;
         add_level(w, x, -1, w->length, known, target + k, outputs);

@@ -37,8 +37,18 @@ struct windows {
     /* (times + horizon, num_marks) features of each time, owned by the data set. num_marks 0: no decoder */
     float *marks;
     size_t num_marks, label;
+    /* (count) where windows begin, owned by the data set, if `values` has several series one after another;
+       NULL: there is one */
+    struct window_origin {
+        size_t time;   /* of `values` */
+        size_t row;    /* of the calendar */
+        size_t series; /* its statistics are those of the columns series x columns and up */
+    } * origins;
+    bool blind; /* the values after windows are not known: targets are 0 */
 };
 
+/* Time of the first value that a window reads. */
+size_t windows_begin(const struct windows *windows, size_t window);
 size_t windows_examples(const struct windows *windows);
 size_t windows_rows(const struct windows *windows); /* of an example */
 size_t windows_row_width(const struct windows *windows);
@@ -57,7 +67,7 @@ size_t windows_decoder_rows(const struct windows *windows);
 void windows_read(const struct windows *windows, size_t example, float *rows);
 /* rows: (windows_decoder_rows, windows_row_width). */
 void windows_read_decoder(const struct windows *windows, size_t example, float *rows);
-/* target: (horizon, outputs); 0 after the end of the series. */
+/* target: (horizon, outputs); 0 after the end of the series, and of blind windows. */
 void windows_ask(const struct windows *windows, size_t example, float *target);
 /* Adds the level to a forecast (horizon, outputs) of this example. */
 void windows_restore(const struct windows *windows, size_t example, float *forecast);

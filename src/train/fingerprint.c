@@ -47,6 +47,8 @@ static uint64_t mix_windows(uint64_t hash, const struct windows *windows)
                           windows->season};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
         hash = mix(hash, cut[i]);
+    for (size_t i = 0; i < windows->count && windows->origins != NULL; i++)
+        hash = mix(mix(hash, windows->origins[i].time), windows->origins[i].series);
     if (windows->marks != NULL)
         hash = mix_floats(mix(hash, windows->label), windows->marks,
                           (windows->times + windows->horizon) * windows->num_marks);
@@ -57,12 +59,15 @@ static uint64_t mix_windows(uint64_t hash, const struct windows *windows)
    the windows read and subtract, and whether an example has all columns or one. */
 static uint64_t mix_forecasts(uint64_t hash, const struct windows *windows)
 {
-    size_t targets = windows->joint ? windows->num_targets : windows->columns, first = windows->first;
+    size_t targets = windows->joint ? windows->num_targets : windows->columns;
     hash = mix(mix(hash, windows->count), windows->horizon);
     for (size_t k = 0; k < targets; k++) {
         size_t column = windows->joint ? windows->target + k : k;
-        hash = mix_floats(hash, windows->values + column * windows->times + first + windows->length,
-                          windows->count + windows->horizon - 1);
+        const float *values = windows->values + column * windows->times + windows->length;
+        if (windows->origins == NULL)
+            hash = mix_floats(hash, values + windows->first, windows->count + windows->horizon - 1);
+        for (size_t i = 0; i < windows->count && windows->origins != NULL; i++)
+            hash = mix_floats(hash, values + windows->origins[i].time, windows->horizon);
     }
     return hash;
 }

@@ -50,8 +50,22 @@ static hashattn_status put_columns(struct host *host, struct json *facts_object,
         TRY(json_put_string(host, object, "name", facts->columns[i].name));
         TRY(json_put_real(host, object, "mean", facts->columns[i].mean));
         TRY(json_put_real(host, object, "deviation", facts->columns[i].deviation));
+        if (facts->columns[i].scale > 0)
+            TRY(json_put_real(host, object, "scale", facts->columns[i].scale));
     }
-    return HASHATTN_OK;
+    if (facts->num_series > 0) {
+        TRY(json_new_array(host, &list));
+        TRY(json_put(host, facts_object, "series", list));
+    }
+    for (size_t i = 0; i < facts->num_series; i++)
+        TRY(json_put_string(host, list, NULL, facts->series[i]));
+    if (facts->dates.column[0] == '\0')
+        return HASHATTN_OK;
+    TRY(json_new_object(host, &object));
+    TRY(json_put(host, facts_object, "dates", object));
+    TRY(json_put_string(host, object, "column", facts->dates.column));
+    TRY(json_put_string(host, object, "freq", facts->dates.freq));
+    return json_put_string(host, object, "format", facts->dates.format);
 }
 
 hashattn_status run_facts_put(struct host *host, struct json *task, const struct task_facts *facts)
@@ -155,7 +169,7 @@ static hashattn_status get_objectives(struct host *host, const struct json *root
 static hashattn_status get_column(struct host *host, const struct json *root, size_t index,
                                   struct task_column *column)
 {
-    static const char *const members[] = {"name", "mean", "deviation", NULL};
+    static const char *const members[] = {"name", "mean", "deviation", "scale", NULL};
     const struct json *object;
     const char *name;
     char where[60];
@@ -169,6 +183,10 @@ static hashattn_status get_column(struct host *host, const struct json *root, si
     FAIL_IF(!isfinite(column->mean) || !(column->deviation > 0) || !isfinite(column->deviation), host,
             HASHATTN_BAD_FILE, "%s has mean %g and deviation %g, a number and one above 0 are needed", where,
             column->mean, column->deviation);
+    if (json_find(object, "scale") != NULL)
+        TRY(json_get_real(host, object, "scale", &column->scale));
+    FAIL_IF(!(column->scale >= 0) || !isfinite(column->scale), host, HASHATTN_BAD_FILE,
+            "%s has scale %g, a number from 0 on is needed", where, column->scale);
     TRY(memory_new(host, strlen(name) + 1, 1, "the name of a column", &block));
     column->name = block;
     strcpy(column->name, name);
@@ -188,6 +206,56 @@ static hashattn_status get_columns(struct host *host, const struct json *root, s
     facts->num_columns = count;
     for (size_t i = 0; i < count; i++)
         TRY(get_column(host, root, i, &facts->columns[i]));
+    return HASHATTN_OK;
+}
+
+/* Copies a text of the object, if it is there and fits. */
+static hashattn_status get_short(struct host *host, const struct json *object, const char *name,
+                                 char text[OPTION_TEXT_SIZE])
+{
+    const char *found;
+    TRY(json_get_string(host, object, name, &found));
+    FAIL_IF(strlen(found) >= OPTION_TEXT_SIZE, host, HASHATTN_BAD_FILE,
+            "task.facts.dates.%s has %zu bytes, at most %d are allowed", name, strlen(found),
+            OPTION_TEXT_SIZE - 1);
+    strcpy(text, found);
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_dates(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    static const char *const members[] = {"column", "freq", "format", NULL};
+    const struct json *object;
+    TRY(json_get_object(host, root, "task.facts.dates", &object));
+    TRY(json_only_members(host, object, "task.facts.dates", members));
+    TRY(get_short(host, object, "column", facts->dates.column));
+    TRY(get_short(host, object, "freq", facts->dates.freq));
+    return get_short(host, object, "format", facts->dates.format);
+}
+
+/* The columns of each series follow each other, with the same names. */
+static hashattn_status get_series(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    const struct json *list;
+    void *block;
+    TRY(json_get_array(host, root, "task.facts.series", &list));
+    size_t count = json_count(list);
+    FAIL_IF(count == 0 || facts->num_columns % count != 0, host, HASHATTN_BAD_FILE,
+            "task.facts.series has %zu names, which do not divide the %zu columns", count,
+            facts->num_columns);
+    TRY(memory_new_zeroed(host, count, sizeof *facts->series, "series", &block));
+    facts->series = block;
+    facts->num_series = count;
+    for (size_t i = 0; i < count; i++) {
+        char path[64];
+        const char *name;
+        snprintf(path, sizeof path, "task.facts.series.%zu", i);
+        TRY(json_get_string(host, root, path, &name));
+        size_t size = strlen(name) + 1;
+        TRY(memory_new(host, size, 1, "the name of a series", &block));
+        facts->series[i] = block;
+        memcpy(facts->series[i], name, size);
+    }
     return HASHATTN_OK;
 }
 
@@ -219,10 +287,10 @@ static hashattn_status get_labels(struct host *host, const struct json *root, st
 
 hashattn_status run_facts_get(struct host *host, const struct json *root, struct task_facts *facts)
 {
-    static const char *const members[] = {"vocab_size",   "row_width",    "segments",   "max_len",
-                                          "pairs",        "bytes",        "objectives", "next_token",
-                                          "words",        "tokens",       "labels",     "columns",
-                                          "decoder_rows", "decoded_rows", NULL};
+    static const char *const members[] = {
+        "vocab_size",   "row_width",    "segments", "max_len", "pairs",  "bytes",
+        "objectives",   "next_token",   "words",    "tokens",  "labels", "columns",
+        "decoder_rows", "decoded_rows", "series",   "dates",   NULL};
     const struct json *object;
     int64_t number;
     TRY(json_get_object(host, root, "task.facts", &object));
@@ -265,6 +333,10 @@ hashattn_status run_facts_get(struct host *host, const struct json *root, struct
     }
     if (json_find(object, "columns") != NULL)
         TRY(get_columns(host, root, facts));
+    if (json_find(object, "series") != NULL)
+        TRY(get_series(host, root, facts));
+    if (json_find(object, "dates") != NULL)
+        TRY(get_dates(host, root, facts));
     TRY(get_labels(host, root, facts));
     return get_objectives(host, root, facts);
 }

@@ -63,7 +63,8 @@ struct train_event {
     double loss;         /* of the last step, own losses included; NaN before the first */
     size_t saved_bytes;  /* model_saved_size of the largest batch since this process started */
     const char *warning; /* a problem that does not stop the run, such as a failed save; otherwise NULL */
-    const char *note;    /* with the first event: which values the run started from; otherwise NULL */
+    const char *note;    /* with the first event: what a table has, and which values the run started from;
+                            otherwise NULL */
 };
 typedef bool train_callback(void *user, const struct train_event *event);
 

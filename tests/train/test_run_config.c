@@ -513,8 +513,8 @@ static void columns_come_back(void **state)
     (void)state;
     static const struct {
         const char *name;
-        double mean, deviation;
-    } columns[] = {{"OT", 1.0 / 3, 1e-300}, {"with \"quotes\"", -1e300, 1}};
+        double mean, deviation, scale;
+    } columns[] = {{"OT", 1.0 / 3, 1e-300, 0}, {"with \"quotes\"", -1e300, 1, 0.1}};
     struct host host;
     struct run_config config, loaded;
     void *block;
@@ -529,15 +529,30 @@ static void columns_come_back(void **state)
         check_status(&host, memory_new(&host, strlen(columns[i].name) + 1, 1, "c", &block), HASHATTN_OK,
                      NULL);
         strcpy(block, columns[i].name);
-        config.facts.columns[i] = (struct task_column){block, columns[i].mean, columns[i].deviation};
+        config.facts.columns[i] =
+            (struct task_column){block, columns[i].mean, columns[i].deviation, columns[i].scale};
     }
+    check_status(&host, memory_new_zeroed(&host, 2, sizeof *config.facts.series, "s", &block), HASHATTN_OK,
+                 NULL);
+    config.facts.series = block;
+    config.facts.num_series = 2;
+    for (size_t i = 0; i < 2; i++) {
+        check_status(&host, memory_new(&host, 8, 1, "s", &block), HASHATTN_OK, NULL);
+        config.facts.series[i] = strcpy(block, i == 0 ? "north" : "south");
+    }
+    config.facts.dates = (struct task_dates){"when", "15min", "day-first"};
     check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
     check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
     assert_int_equal(loaded.facts.num_columns, 2);
+    assert_true(loaded.facts.num_series == 2 && strcmp(loaded.facts.series[1], "south") == 0);
+    assert_string_equal(loaded.facts.dates.column, "when");
+    assert_string_equal(loaded.facts.dates.freq, "15min");
+    assert_string_equal(loaded.facts.dates.format, "day-first");
     for (size_t i = 0; i < 2; i++) {
         assert_string_equal(loaded.facts.columns[i].name, columns[i].name);
         check_near(loaded.facts.columns[i].mean, columns[i].mean, 0, "mean");
         check_near(loaded.facts.columns[i].deviation, columns[i].deviation, 0, "deviation");
+        check_near(loaded.facts.columns[i].scale, columns[i].scale, 0, "scale");
     }
     run_config_free(&host, &loaded);
     run_config_free(&host, &config);
@@ -589,6 +604,14 @@ static void what_is_wrong_in_facts_is_refused(void **state)
          "task.facts.columns.1 has mean nan"},
         {FACTS("\"vocab_size\": 34, \"columns\": [{\"name\": \"x\", \"mean\": 1}]"), "deviation"},
         {FACTS("\"vocab_size\": 34, \"columns\": [{\"name\": \"x\", \"sum\": 1}]"), "unknown key 'sum'"},
+        {FACTS("\"vocab_size\": 34, \"columns\": [{\"name\": \"x\", \"mean\": 1, \"deviation\": 2, "
+               "\"scale\": -1}]"),
+         "task.facts.columns.0 has scale -1"},
+        {FACTS("\"vocab_size\": 34, \"columns\": [" COLUMN("1", "2") "], \"series\": [\"a\", \"b\"]"),
+         "task.facts.series has 2 names, which do not divide the 1 columns"},
+        {FACTS("\"vocab_size\": 34, \"columns\": [" COLUMN("1", "2") "], \"series\": []"),
+         "task.facts.series has 0 names"},
+        {FACTS("\"vocab_size\": 34, \"dates\": {\"column\": \"a\", \"freq\": \"h\"}"), "format"},
     };
     struct host host;
     host_init(&host);

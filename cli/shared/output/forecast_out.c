@@ -32,17 +32,29 @@ static int digits_of(double value, double deviation)
     return !(larger >= 1) ? DIGITS : larger > MOST_DIGITS - DIGITS ? MOST_DIGITS : DIGITS + (int)larger;
 }
 
-void forecast_csv(FILE *to, const hashattn_forecast *forecast)
+static void csv_header(FILE *to, const hashattn_forecast *forecast)
 {
-    char date[HASHATTN_DATE_TEXT];
-    csv_text(to, forecast->date_column);
+    if (forecast->series != NULL)
+        fputs("series,", to);
+    csv_text(to, strcmp(forecast->date_column, "none") == 0 ? "row" : forecast->date_column);
     for (size_t c = 0; c < forecast->num_columns; c++) {
         putc(',', to);
         csv_text(to, forecast->columns[c]);
     }
     putc('\n', to);
+}
+
+void forecast_csv(FILE *to, const hashattn_forecast *forecast)
+{
+    char date[HASHATTN_DATE_TEXT];
+    if (forecast->window == 0)
+        csv_header(to, forecast);
     for (size_t h = 0; h < forecast->horizon; h++) {
         hashattn_forecast_date(forecast, forecast->num_read + h, date);
+        if (forecast->series != NULL) {
+            csv_text(to, forecast->series);
+            putc(',', to);
+        }
         fputs(date, to);
         for (size_t c = 0; c < forecast->num_columns; c++) {
             double value = forecast->values[h * forecast->num_columns + c];
@@ -112,4 +124,12 @@ void forecast_errors_free(struct forecast_errors *errors)
         free(errors->columns[c].name);
     free(errors->columns);
     *errors = (struct forecast_errors){.count = 0};
+}
+
+void forecast_say_repairs(const hashattn_context *context, bool quiet)
+{
+    int repaired;
+    const char *note = hashattn_context_note(context, &repaired);
+    if (repaired && !quiet)
+        fprintf(stderr, "%s\n", note);
 }

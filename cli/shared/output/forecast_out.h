@@ -9,8 +9,8 @@
 #include "cli/shared/output/json_out.h"
 #include "hashattn/hashattn.h"
 
-/* CSV: a header with the names of the columns of the file, then the date and the values of every row of the
- * forecast. */
+/* CSV: with the first window a header with the names of the columns of the file, then the date and the values
+   of every row of the forecast, with the series in front if there are several. */
 void forecast_csv(FILE *to, const hashattn_forecast *forecast);
 
 /* Errors per column in the units of the file, over windows and horizon. */
@@ -28,5 +28,8 @@ void forecast_errors_words(const struct forecast_errors *errors);
 /* "columns": an object with "mse" and "mae" for each column. */
 void forecast_errors_json(const struct forecast_errors *errors, struct json_out *json);
 void forecast_errors_free(struct forecast_errors *errors);
+
+/* Says on stderr what was repaired in the table that was read last, unless `quiet`. */
+void forecast_say_repairs(const hashattn_context *context, bool quiet);
 
 #endif

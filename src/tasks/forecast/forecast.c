@@ -1,8 +1,9 @@
 /* Forecast: the next `horizon` values of a table of numbers with dates, from the `seq_len` before them, as in
-   Informer (Zhou et al. 2021), PatchTST (Nie et al. 2023) and DLinear (Zeng et al. 2023). The data are one
-   CSV file (series.h). Its beginning is training, then come validation and test, whose windows reach back
-   into the part before, so that their first target is their first row. Columns are standardised by mean and
-   population standard deviation of the training part; a column that is constant there is only centred.
+   Informer (Zhou et al. 2021), PatchTST (Nie et al. 2023) and DLinear (Zeng et al. 2023). The data are CSV
+   files (series.h). The beginning of a series is training, then come validation and test, whose windows reach
+   back into the part before, so that their first target is their first row. Columns are standardised by mean
+   and population standard deviation of the training part of their series; a column that is constant there is
+   only centred.
    Models: an encoder over patches of the series, and without attention DLinear, the last value, and the mean
    of the season. Cost: one pass over the file per split; windows are cut when a batch is packed.
    SPDX-License-Identifier: Apache-2.0 */
@@ -13,7 +14,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "tasks/dataset.h"
-#include "tasks/forecast/series.h"
+#include "tasks/forecast/series_read.h"
 
 enum features { FEATURES_S, FEATURES_M, FEATURES_MS };
 enum model { MODEL_ENCODER, MODEL_DLINEAR, MODEL_LAST, MODEL_SEASONAL, MODEL_INFORMER };
@@ -29,18 +30,44 @@ static const char *const levels[] = {"none", "last", "mean", "seasonal", "auto",
 static const char *const cuts[] = {"shares", "months", NULL};
 
 struct forecast_options {
-    char target[OPTION_TEXT_SIZE], date_column[OPTION_TEXT_SIZE];
-    int features, model, input, level, split_by; /* the enums above */
+    char target[OPTION_TEXT_SIZE], date_column[OPTION_TEXT_SIZE], series_column[OPTION_TEXT_SIZE];
+    char freq[OPTION_TEXT_SIZE], delimiter[OPTION_TEXT_SIZE];
+    int date_format, missing, duplicates, decimal; /* date_format: 0, or 1 + enum date_format */
+    int features, model, input, level, split_by;   /* the enums above */
     int64_t seq_len, horizon, label_len, patch_len, stride, season;
     double train_share, test_share;
 };
 
-static const char *const no_target[] = {"", NULL}, *const date[] = {"date", NULL};
+static const char *const date_choices[] = {"auto", "year-first", "day-first", "month-first", "epoch", NULL};
+static const char *const missings[] = {"refuse", "interpolate", "last", NULL};
+static const char *const repeats[] = {"refuse", "first", "last", "mean", NULL};
+static const char *const decimals[] = {"auto", "point", "comma", NULL};
+
+static const char *const no_text[] = {"", NULL}, *const automatic[] = {"auto", NULL};
 #define FIELD(name) offsetof(struct forecast_options, name)
 static const struct option_row rows[] = {
-    {"target", OPTION_TEXT, FIELD(target), 0, 0, OPTION_TEXT_SIZE - 1, no_target,
+    {"target", OPTION_TEXT, FIELD(target), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
      "the column that S and MS forecast (default: the last one)"},
-    {"date_column", OPTION_TEXT, FIELD(date_column), 0, 1, OPTION_TEXT_SIZE - 1, date, "the column of dates"},
+    {"date_column", OPTION_TEXT, FIELD(date_column), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
+     "the column of dates; none: rows are numbered (default: one that is called date, time or alike, or the "
+     "first "
+     "with dates)"},
+    {"date_format", OPTION_CHOICE, FIELD(date_format), 0, 0, 0, date_choices,
+     "how dates are written: 2016-07-31, 31.7.2016, 7/31/2016, or as a number since 1970; auto: as all dates "
+     "can be read"},
+    {"freq", OPTION_TEXT, FIELD(freq), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
+     "the period of the rows, as in 15min: a number and ms, s, min, h, D, W, M, Q or Y, or B for business "
+     "days; rows are put into periods; auto: what most rows are apart"},
+    {"missing", OPTION_CHOICE, FIELD(missing), MISSING_REFUSE, 0, 0, missings,
+     "missing values and rows: refuse them, interpolate between their neighbours, or repeat the last value"},
+    {"duplicates", OPTION_CHOICE, FIELD(duplicates), REPEATED_REFUSE, 0, 0, repeats,
+     "several rows of one time or period: refuse them, or take the first, the last or the mean"},
+    {"series_column", OPTION_TEXT, FIELD(series_column), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
+     "the column that names the series of a row, if a file has several series (default: one series)"},
+    {"delimiter", OPTION_TEXT, FIELD(delimiter), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
+     "the character between fields, or tab; auto: comma, semicolon, tab or |, by the first line"},
+    {"decimal", OPTION_CHOICE, FIELD(decimal), DECIMAL_AUTO, 0, 0, decimals,
+     "the decimal mark; auto: point, and in a file without commas between fields also comma"},
     {"features", OPTION_CHOICE, FIELD(features), FEATURES_M, 0, 0, features,
      "S forecasts the target from itself, M all columns, MS the target from all columns"},
     {"seq_len", OPTION_INT, FIELD(seq_len), 96, 1, 65536, NULL, "rows that a forecast reads"},
@@ -72,33 +99,80 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-/* ---- the file ------------------------------------------------------------------------------------------ */
+/* ---- the files ------------------------------------------------------------------------------------------
+ */
 
-/* `data` is the file, or a directory with one .csv file. */
-static hashattn_status find_file(struct host *host, const char *data, char *path, size_t size,
-                                 enum file_source *source)
-{
-    const char **names;
+/* The files of a data set: one that was named, or those of a directory. */
+struct files {
+    char (*paths)[FILE_PATH]; /* (count) */
+    struct series_file *list;
+    char *names; /* of the series, one after another */
     size_t count;
-    *source = file_is_directory(data) ? FILE_FOUND : FILE_TYPED;
-    if (*source == FILE_TYPED) {
-        FAIL_IF(strlen(data) >= size, host, HASHATTN_INVALID, "the path of the file has %zu bytes, %zu fit",
-                strlen(data), size - 1);
-        strcpy(path, data);
-        return HASHATTN_OK;
+    enum file_source source;
+};
+
+static void files_free(struct host *host, struct files *files)
+{
+    memory_free(host, files->paths);
+    memory_free(host, files->list);
+    memory_free(host, files->names);
+}
+
+static hashattn_status files_new(struct host *host, size_t count, size_t names, struct files *files)
+{
+    void *block;
+    files->count = count;
+    TRY(memory_new(host, count, sizeof *files->paths, "paths of files", &block));
+    files->paths = block;
+    TRY(memory_new_zeroed(host, count, sizeof *files->list, "paths of files", &block));
+    files->list = block;
+    TRY(memory_new(host, size_sum(names, 1), 1, "names of series", &block));
+    files->names = block;
+    return HASHATTN_OK;
+}
+
+/* Several files are a series each, called by the name of the file; `several`: one is, too. */
+static hashattn_status list_files(struct host *host, const char *data, bool several, struct files *files)
+{
+    static const char ending[] = ".csv";
+    const char **names;
+    size_t count, size = 0;
+    TRY(file_list(host, data, ending, &names, &count));
+    for (size_t i = 0; i < count; i++)
+        size += strlen(names[i]) + 1;
+    hashattn_status status = count > 0 ? files_new(host, count, size, files)
+                                       : host_fail(host, HASHATTN_BAD_FILE, "%s has no .csv file", data);
+    char *at = files->names;
+    for (size_t i = 0; i < count && status == HASHATTN_OK; i++) {
+        size_t stem = strlen(names[i]) - (sizeof ending - 1);
+        status = file_join(host, data, names[i], files->paths[i], FILE_PATH);
+        memcpy(at, names[i], stem);
+        at[stem] = '\0';
+        files->list[i] =
+            (struct series_file){.path = files->paths[i], .name = count > 1 || several ? at : NULL};
+        at += stem + 1;
     }
-    TRY(file_list(host, data, ".csv", &names, &count));
-    hashattn_status status = HASHATTN_OK;
-    if (count == 1)
-        status = file_join(host, data, names[0], path, size);
-    else if (count == 0)
-        status = host_fail(host, HASHATTN_BAD_FILE, "%s has no .csv file", data);
-    else
-        status =
-            host_fail(host, HASHATTN_BAD_FILE, "%s has %zu .csv files, %.60s and %.60s among them: name one",
-                      data, count, names[0], names[1]);
     memory_free(host, (void *)names);
     return status;
+}
+
+/* `data` is a file, or a directory with .csv files. `several`: the run reads several series. */
+static hashattn_status find_files(struct host *host, const char *data, bool several, struct files *files)
+{
+    *files = (struct files){.source = file_is_directory(data) ? FILE_FOUND : FILE_TYPED};
+    if (files->source == FILE_FOUND)
+        return list_files(host, data, several, files);
+    FAIL_IF(strlen(data) >= FILE_PATH, host, HASHATTN_INVALID, "the path of the file has %zu bytes, %d fit",
+            strlen(data), FILE_PATH - 1);
+    const char *name = strrchr(data, '/') == NULL ? data : strrchr(data, '/') + 1;
+    const char *dot = strrchr(name, '.');
+    size_t stem = dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name);
+    TRY(files_new(host, 1, stem, files));
+    strcpy(files->paths[0], data);
+    memcpy(files->names, name, stem);
+    files->names[stem] = '\0';
+    files->list[0] = (struct series_file){.path = files->paths[0], .name = several ? files->names : NULL};
+    return HASHATTN_OK;
 }
 
 /* Every column is an example of its own. The baselines forecast a column from itself. */
@@ -109,26 +183,73 @@ static bool is_joint(const struct forecast_options *options)
             (options->input == INPUT_JOINT || options->features == FEATURES_MS));
 }
 
-static hashattn_status read_series(struct host *host, const struct forecast_options *options,
-                                   const struct task_facts *facts, const char *path, enum file_source source,
-                                   struct series *series)
+static hashattn_status find_delimiter(struct host *host, const char *text, char *delimiter)
 {
-    bool only_target =
-        options->features == FEATURES_S || (options->features == FEATURES_MS && !is_joint(options));
+    *delimiter = strcmp(text, "auto") == 0 ? '\0' : strcmp(text, "tab") == 0 ? '\t' : text[0];
+    FAIL_IF(*delimiter != '\0' && *delimiter != '\t' &&
+                (text[1] != '\0' || strchr("\"\r\n", text[0]) != NULL),
+            host, HASHATTN_INVALID, "delimiter is '%.20s', one character or tab is needed", text);
+    return HASHATTN_OK;
+}
+
+/* How a file is read: by the options, and where these leave it open as the run has read its own. */
+static hashattn_status choose(struct host *host, const struct forecast_options *options,
+                              const struct task_facts *facts, struct series_choice *choice)
+{
+    const struct task_dates *dates = facts == NULL ? NULL : &facts->dates;
+    *choice = (struct series_choice){
+        .date = options->date_column,
+        .by = options->series_column,
+        .target = options->target,
+        .only_target =
+            options->features == FEATURES_S || (options->features == FEATURES_MS && !is_joint(options)),
+        .format = options->date_format - 1,
+        .freq = options->freq,
+        .expected = dates == NULL ? "" : dates->freq,
+        .missing = (enum missing)options->missing,
+        .repeated = (enum repeated)options->duplicates,
+        .decimal = (enum decimal_mark)options->decimal,
+    };
+    if (dates != NULL && dates->column[0] != '\0')
+        choice->date = dates->column;
+    for (int f = 0; date_formats[f] != NULL && dates != NULL; f++)
+        if (strcmp(date_formats[f], dates->format) == 0)
+            choice->format = f;
+    return find_delimiter(host, options->delimiter, &choice->delimiter);
+}
+
+/* Columns of a series, whose statistics the facts have for each series. */
+static size_t facts_columns(const struct task_facts *facts)
+{
+    return facts->num_columns / size_max(facts->num_series, 1);
+}
+
+/* facts NULL: a new run. Messages have the path; path: (FILE_PATH) that of the file, or of the directory of
+   several. */
+static hashattn_status read_series(struct host *host, const struct forecast_options *options,
+                                   const struct task_facts *facts, const char *data, struct series *series,
+                                   char *path)
+{
     char **names = NULL;
-    void *block;
-    struct series_choice choice = {
-        .date = options->date_column, .target = options->target, .only_target = only_target};
-    if (facts != NULL) {
-        TRY(memory_new(host, facts->num_columns, sizeof *names, "names of columns", &block));
-        names = block;
-        for (size_t i = 0; i < facts->num_columns; i++)
+    void *block = NULL;
+    struct series_choice choice;
+    struct files files = {.count = 0};
+    bool several = facts != NULL && facts->num_series > 0;
+    TRY(choose(host, options, facts, &choice));
+    hashattn_status status = find_files(host, data, several, &files);
+    if (facts != NULL && status == HASHATTN_OK) {
+        choice.count = facts_columns(facts);
+        status = memory_new(host, choice.count, sizeof *names, "names of columns", &block);
+        choice.names = names = block;
+        for (size_t i = 0; i < choice.count && status == HASHATTN_OK; i++)
             names[i] = facts->columns[i].name;
-        choice.names = names;
-        choice.count = facts->num_columns;
     }
-    hashattn_status status = series_read(host, path, source, &choice, series);
+    if (status == HASHATTN_OK)
+        snprintf(path, FILE_PATH, "%s", files.count == 1 ? files.paths[0] : data);
+    if (status == HASHATTN_OK)
+        status = series_read(host, files.list, files.count, files.source, &choice, series);
     memory_free(host, (void *)names);
+    files_free(host, &files);
     return status;
 }
 
@@ -145,10 +266,11 @@ static size_t share_of(size_t times, double share)
     return (size_t)((double)times * share + 1e-6);
 }
 
-static hashattn_status cut_series(struct host *host, const struct forecast_options *options,
-                                  const struct series *series, struct part parts[SPLIT_COUNT])
+/* Cuts `times` rows. */
+static hashattn_status cut_rows(struct host *host, const struct forecast_options *options,
+                                const struct series *series, size_t times, struct part parts[SPLIT_COUNT])
 {
-    size_t times = series->times, train, valid, test;
+    size_t train, valid, test;
     if (options->split_by == CUT_MONTHS) {
         size_t month = 30 * calendar_per_day(&series->calendar);
         FAIL_IF(month == 0, host, HASHATTN_BAD_FILE,
@@ -172,21 +294,41 @@ static hashattn_status cut_series(struct host *host, const struct forecast_optio
 }
 
 /* Every part must have at least one window. */
-static hashattn_status check_lengths(struct host *host, const struct forecast_options *options,
-                                     const struct series *series, const struct part parts[SPLIT_COUNT])
+static hashattn_status check_lengths(struct host *host, const struct forecast_options *options, size_t length,
+                                     size_t times, const struct part parts[SPLIT_COUNT])
 {
-    size_t length = (size_t)options->seq_len, horizon = (size_t)options->horizon;
-    FAIL_IF(horizon > series->times, host, HASHATTN_BAD_FILE, "horizon is %zu, the file has %zu rows",
-            horizon, series->times);
+    size_t horizon = (size_t)options->horizon;
+    FAIL_IF(horizon > times, host, HASHATTN_BAD_FILE, "horizon is %zu, the file has %zu rows", horizon,
+            times);
     FAIL_IF(parts[SPLIT_TRAIN].end < length + horizon, host, HASHATTN_BAD_FILE,
             "a window of seq_len %zu and horizon %zu has %zu rows, the training part has %zu of %zu", length,
-            horizon, length + horizon, parts[SPLIT_TRAIN].end, series->times);
+            horizon, length + horizon, parts[SPLIT_TRAIN].end, times);
     for (enum split split = SPLIT_VALID; split <= SPLIT_TEST; split++)
         FAIL_IF(parts[split].end - parts[split].first < horizon, host, HASHATTN_BAD_FILE,
                 "horizon is %zu, the %s part has %zu of %zu rows", horizon,
-                split == SPLIT_VALID ? "validation" : "test", parts[split].end - parts[split].first,
-                series->times);
+                split == SPLIT_VALID ? "validation" : "test", parts[split].end - parts[split].first, times);
     return HASHATTN_OK;
+}
+
+/* Rows that a window reads: of the baseline seasonal at least a season. */
+static size_t length_of(const struct forecast_options *options, const struct calendar *calendar)
+{
+    size_t season = options->season > 0 ? (size_t)options->season : calendar_season(calendar);
+    return options->model == MODEL_SEASONAL ? size_max((size_t)options->seq_len, season)
+                                            : (size_t)options->seq_len;
+}
+
+/* The parts of one series, each with a window. */
+static hashattn_status cut_piece(struct host *host, const struct forecast_options *options,
+                                 const struct series *series, size_t piece, struct part parts[SPLIT_COUNT])
+{
+    const struct series_piece *of = &series->pieces[piece];
+    hashattn_status status = cut_rows(host, options, series, of->times, parts);
+    if (status == HASHATTN_OK)
+        status = check_lengths(host, options, length_of(options, &series->calendar), of->times, parts);
+    if (status == HASHATTN_BAD_FILE && of->name != NULL)
+        host_prefix(host, of->name);
+    return status;
 }
 
 /* ---- windows ------------------------------------------------------------------------------------------- */
@@ -200,15 +342,10 @@ static size_t outputs_of(const struct forecast_options *options, size_t columns)
 static hashattn_status find_season(struct host *host, const struct forecast_options *options,
                                    const struct calendar *calendar, size_t *season)
 {
-    size_t day = calendar_per_day(calendar);
-    *season = options->season > 0                                  ? (size_t)options->season
-              : day > 1                                            ? day
-              : day == 1                                           ? 7
-              : calendar->months > 0 && 12 % calendar->months == 0 ? (size_t)(12 / calendar->months)
-                                                                   : 0;
+    *season = options->season > 0 ? (size_t)options->season : calendar_season(calendar);
     FAIL_IF(*season == 0, host, HASHATTN_BAD_FILE,
             "the dates tell no season: neither a day nor a year is a whole number of rows; set season");
-    FAIL_IF(*season > (size_t)options->seq_len, host, HASHATTN_INVALID,
+    FAIL_IF(options->model != MODEL_SEASONAL && *season > (size_t)options->seq_len, host, HASHATTN_INVALID,
             "a season has %zu rows, seq_len has %lld; set season or seq_len", *season,
             (long long)options->seq_len);
     return HASHATTN_OK;
@@ -219,7 +356,7 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                                   const struct series *series, struct windows *windows)
 {
     bool encoder = options->model == MODEL_ENCODER, informer = options->model == MODEL_INFORMER;
-    size_t length = (size_t)options->seq_len,
+    size_t length = length_of(options, &series->calendar),
            patch = informer  ? 1
                    : encoder ? (size_t)options->patch_len
                              : length,
@@ -238,6 +375,8 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
             "patches of %zu rows every %zu rows do not end with the %zu rows of seq_len; change patch_len, "
             "stride or seq_len",
             patch, stride, length);
+    FAIL_IF(informer && series->num_pieces > 1, host, HASHATTN_INVALID,
+            "model informer reads one series, the data have %zu", series->num_pieces);
     *windows = (struct windows){.columns = columns,
                                 .length = length,
                                 .horizon = (size_t)options->horizon,
@@ -253,8 +392,6 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                                    : HASHATTN_OK;
 }
 
-/* Rows [first, end) of the series, standardised, in a data set with a window that ends its reading at every
-   row from first + seq_len to end - `horizon`. */
 static hashattn_status fill_marks(struct host *host, const struct calendar *calendar, size_t first,
                                   struct windows *windows)
 {
@@ -271,34 +408,96 @@ static hashattn_status fill_marks(struct host *host, const struct calendar *cale
     return HASHATTN_OK;
 }
 
+/* The series of a piece among those of the facts. */
+static hashattn_status find_series(struct host *host, const struct task_facts *facts,
+                                   const struct series_piece *piece, size_t *found)
+{
+    char list[200] = "";
+    size_t used = 0;
+    *found = 0;
+    if (facts->num_series == 0)
+        return HASHATTN_OK;
+    for (; *found < facts->num_series; ++*found)
+        if (strcmp(facts->series[*found], piece->name) == 0)
+            return HASHATTN_OK;
+    for (size_t i = 0; i < facts->num_series && used < sizeof list; i++)
+        used +=
+            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ", facts->series[i]);
+    return host_fail(host, HASHATTN_BAD_FILE, "the run has not read a series '%.60s'; it has: %s%s",
+                     piece->name, list, used < sizeof list ? "" : "...");
+}
+
+/* Rows of the pieces that a data set has: the values of one piece begin at `time` of the windows. */
+struct share {
+    size_t piece, first, end; /* rows [first, end) of the piece */
+    size_t series, time;
+};
+
+/* Writes the standardised values of a share to the windows. */
+static hashattn_status fill_values(struct host *host, const struct task_facts *facts,
+                                   const struct series *series, const struct share *share,
+                                   struct windows *windows)
+{
+    const struct series_piece *piece = &series->pieces[share->piece];
+    for (size_t c = 0; c < windows->columns; c++) {
+        const struct task_column *column = &facts->columns[share->series * windows->columns + c];
+        for (size_t t = share->first; t < share->end; t++) {
+            double value = series->values[(piece->time + t) * windows->columns + c];
+            double standard = (value - column->mean) / column->deviation;
+            FAIL_IF(
+                !(fabs(standard) <= MOST_DEVIATIONS), host, HASHATTN_BAD_FILE,
+                "row %zu: column '%.60s' is %g, more than %g deviations of the training part from its mean",
+                t + 1, column->name, value, MOST_DEVIATIONS);
+            windows->values[c * windows->times + share->time + t - share->first] = (float)standard;
+        }
+    }
+    return HASHATTN_OK;
+}
+
+/* Windows begin at every row of a share from which they fit, with `horizon` rows after them. */
+static hashattn_status fill_origins(struct host *host, const struct series *series,
+                                    const struct share *shares, size_t horizon, struct windows *windows)
+{
+    void *block;
+    size_t count = 0;
+    TRY(memory_new(host, windows->count, sizeof *windows->origins, "places of windows", &block));
+    windows->origins = block;
+    for (size_t p = 0; p < series->num_pieces; p++) {
+        const struct share *share = &shares[p];
+        for (size_t t = share->first; t + windows->length + horizon <= share->end; t++)
+            windows->origins[count++] = (struct window_origin){.time = share->time + t - share->first,
+                                                               .row = series->pieces[share->piece].row + t,
+                                                               .series = share->series};
+    }
+    return HASHATTN_OK;
+}
+
+/* The rows of all shares, standardised, with the windows that fit into them. */
 static hashattn_status fill_dataset(struct host *host, const struct windows *like,
-                                    const struct task_facts *facts, const struct series *series, size_t first,
-                                    size_t end, size_t horizon, struct dataset *dataset)
+                                    const struct task_facts *facts, const struct series *series,
+                                    const struct share *shares, size_t horizon, struct dataset *dataset)
 {
     struct windows *windows = &dataset->windows;
     void *block;
     *dataset = (struct dataset){.windows = *like, .num_targets = 1};
     dataset->targets[0] =
         (struct target_set){.kind = TARGETS_EXAMPLE, .width = like->horizon * windows_outputs(like)};
-    windows->times = end - first;
-    windows->count = windows->times - like->length - horizon + 1;
+    for (size_t p = 0; p < series->num_pieces; p++) {
+        windows->times += shares[p].end - shares[p].first;
+        windows->count += shares[p].end - shares[p].first - like->length - horizon + 1;
+    }
+    windows->blind = horizon == 0;
     dataset->count = windows_examples(windows);
     TRY(memory_new(host, size_product(windows->times, windows->columns), sizeof(float),
                    "values of the series", &block));
     windows->values = block;
     if (windows->num_marks > 0)
-        TRY(fill_marks(host, &series->calendar, first, windows));
+        TRY(fill_marks(host, &series->calendar, shares[0].first, windows));
+    if (series->num_pieces > 1 || facts->num_series > 0)
+        TRY(fill_origins(host, series, shares, horizon, windows));
     dataset->row_width = windows_row_width(windows);
-    for (size_t c = 0; c < windows->columns; c++)
-        for (size_t t = 0; t < windows->times; t++) {
-            double value = series->values[(first + t) * windows->columns + c];
-            double standard = (value - facts->columns[c].mean) / facts->columns[c].deviation;
-            FAIL_IF(
-                !(fabs(standard) <= MOST_DEVIATIONS), host, HASHATTN_BAD_FILE,
-                "row %zu: column '%.60s' is %g, more than %g deviations of the training part from its mean",
-                first + t + 1, facts->columns[c].name, value, MOST_DEVIATIONS);
-            windows->values[c * windows->times + t] = (float)standard;
-        }
+    for (size_t p = 0; p < series->num_pieces; p++)
+        TRY(fill_values(host, facts, series, &shares[p], windows));
     TRY(memory_new(host, size_sum(dataset->count, 1), sizeof *dataset->offsets, "offsets of examples",
                    &block));
     dataset->offsets = block;
@@ -307,25 +506,51 @@ static hashattn_status fill_dataset(struct host *host, const struct windows *lik
     return HASHATTN_OK;
 }
 
-/* Messages have the path. */
+/* The rows of a piece that a split reads; SPLIT_COUNT: its last ones. */
+static hashattn_status share_piece(struct host *host, const struct forecast_options *options,
+                                   const struct task_facts *facts, const struct series *series, size_t piece,
+                                   enum split split, struct share *share)
+{
+    struct part parts[SPLIT_COUNT];
+    const struct series_piece *of = &series->pieces[piece];
+    size_t length = length_of(options, &series->calendar);
+    TRY(find_series(host, facts, of, &share->series));
+    if (split == SPLIT_COUNT) {
+        FAIL_IF(of->times < length, host, HASHATTN_BAD_FILE, "%s%s%zu rows, a forecast reads seq_len %zu",
+                of->name == NULL ? "" : of->name, of->name == NULL ? "" : ": ", of->times, length);
+        share->first = of->times - length;
+        share->end = of->times;
+        return HASHATTN_OK;
+    }
+    TRY(cut_piece(host, options, series, piece, parts));
+    share->first = split == SPLIT_TRAIN ? 0 : parts[split].first - length;
+    share->end = parts[split].end;
+    return HASHATTN_OK;
+}
+
 static hashattn_status load_part(struct host *host, const struct forecast_options *options,
                                  const struct task_facts *facts, const struct series *series,
                                  enum split split, struct dataset *dataset, size_t *first)
 {
-    struct part parts[SPLIT_COUNT];
     struct windows like;
-    size_t length = (size_t)options->seq_len, times = series->times;
+    struct share *shares;
+    void *block;
+    size_t time = 0;
     TRY(windows_of(host, options, series, &like));
-    if (split == SPLIT_COUNT) {
-        FAIL_IF(times < length, host, HASHATTN_BAD_FILE, "%zu rows, a forecast reads seq_len %zu", times,
-                length);
-        *first = times - length;
-        return fill_dataset(host, &like, facts, series, *first, times, 0, dataset);
+    TRY(memory_new(host, series->num_pieces, sizeof *shares, "parts of series", &block));
+    shares = block;
+    hashattn_status status = HASHATTN_OK;
+    for (size_t p = 0; p < series->num_pieces && status == HASHATTN_OK; p++) {
+        shares[p] = (struct share){.piece = p, .time = time};
+        status = share_piece(host, options, facts, series, p, split, &shares[p]);
+        time += shares[p].end - shares[p].first;
     }
-    TRY(cut_series(host, options, series, parts));
-    TRY(check_lengths(host, options, series, parts));
-    *first = split == SPLIT_TRAIN ? 0 : parts[split].first - length;
-    return fill_dataset(host, &like, facts, series, *first, parts[split].end, like.horizon, dataset);
+    *first = shares[0].first;
+    if (status == HASHATTN_OK)
+        status = fill_dataset(host, &like, facts, series, shares, split == SPLIT_COUNT ? 0 : like.horizon,
+                              dataset);
+    memory_free(host, shares);
+    return status;
 }
 
 static hashattn_status load_dated(struct host *host, const void *task_options, const struct task_facts *facts,
@@ -335,11 +560,9 @@ static hashattn_status load_dated(struct host *host, const void *task_options, c
     const struct forecast_options *options = task_options;
     struct series series;
     char path[FILE_PATH];
-    enum file_source source;
     *dataset = (struct dataset){0};
     FAIL_IF(facts->num_columns == 0, host, HASHATTN_INVALID, "the facts of the run have no columns");
-    TRY(find_file(host, data, path, sizeof path, &source));
-    TRY(read_series(host, options, facts, path, source, &series));
+    TRY(read_series(host, options, facts, data, &series, path));
     hashattn_status status = load_part(host, options, facts, &series, split, dataset, first);
     *calendar = series.calendar;
     series_free(host, &series);
@@ -361,53 +584,83 @@ static hashattn_status load(struct host *host, const void *options, const struct
 
 /* ---- facts --------------------------------------------------------------------------------------------- */
 
-/* Mean and deviation of a column over the first n rows. */
-static void measure(const struct series *series, size_t column, size_t n, struct task_column *result)
+/* Mean and deviation of a column over the first n rows of a piece; and the mean size of differences over a
+   season there (Hyndman and Koehler 2006). */
+static void measure(const double *x, size_t apart, size_t n, size_t season, struct task_column *result)
 {
-    const double *x = series->values + column;
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, sizes = 0;
     bool constant = true;
     for (size_t t = 0; t < n; t++) {
-        sum += x[t * series->columns];
-        constant = constant && x[t * series->columns] == x[0];
+        sum += x[t * apart];
+        constant = constant && x[t * apart] == x[0];
     }
     result->mean = constant ? x[0] : sum / (double)n;
     for (size_t t = 0; t < n; t++) {
-        double off = x[t * series->columns] - result->mean;
+        double off = x[t * apart] - result->mean;
         squares += off * off;
     }
     double deviation = sqrt(squares / (double)n);
     result->deviation = constant || !(deviation > 0) ? 1 : deviation;
+    for (size_t t = season; t < n; t++)
+        sizes += fabs(x[t * apart] - x[(t - season) * apart]);
+    result->scale = n > season && isfinite(sizes) ? sizes / (double)(n - season) : 0;
 }
 
-/* The row of the largest number of a column among the first n. */
-static size_t row_of_largest(const struct series *series, size_t column, size_t n)
+/* The row of the largest of n numbers of a column. */
+static size_t row_of_largest(const double *x, size_t apart, size_t n)
 {
     size_t found = 0;
     for (size_t t = 1; t < n; t++)
-        if (fabs(series->values[t * series->columns + column]) >
-            fabs(series->values[found * series->columns + column]))
+        if (fabs(x[t * apart]) > fabs(x[found * apart]))
             found = t;
     return found;
 }
 
-static hashattn_status take_columns(struct host *host, struct series *series, size_t n,
-                                    struct task_facts *facts)
+/* Statistics of the columns of one piece over its first n rows; its place among the facts. */
+static hashattn_status take_columns(struct host *host, const struct series *series, size_t piece, size_t n,
+                                    size_t season, struct task_facts *facts)
 {
-    void *block;
-    TRY(memory_new_zeroed(host, series->columns, sizeof *facts->columns, "columns", &block));
-    facts->columns = block;
-    facts->num_columns = series->columns;
     for (size_t c = 0; c < series->columns; c++) {
-        measure(series, c, n, &facts->columns[c]);
-        facts->columns[c].name = series->names[c];
-        series->names[c] = NULL;
-        if (isfinite(facts->columns[c].deviation) && isfinite(facts->columns[c].mean))
+        struct task_column *column = &facts->columns[piece * series->columns + c];
+        const double *x = series->values + series->pieces[piece].time * series->columns + c;
+        void *block;
+        size_t size = strlen(series->names[c]) + 1;
+        TRY(memory_new(host, size, 1, "the name of a column", &block));
+        column->name = block;
+        memcpy(column->name, series->names[c], size);
+        measure(x, series->columns, n, season, column);
+        if (isfinite(column->deviation) && isfinite(column->mean))
             continue;
-        size_t row = row_of_largest(series, c, n);
+        size_t row = row_of_largest(x, series->columns, n);
         return host_fail(host, HASHATTN_BAD_FILE,
                          "row %zu: column '%.60s' is %g, too large to standardise; up to 1e150 are allowed",
-                         row + 1, facts->columns[c].name, series->values[row * series->columns + c]);
+                         row + 1, column->name, x[row * series->columns]);
+    }
+    return HASHATTN_OK;
+}
+
+static hashattn_status take_series(struct host *host, const struct forecast_options *options,
+                                   struct series *series, struct task_facts *facts)
+{
+    struct part parts[SPLIT_COUNT];
+    void *block;
+    size_t pieces = series->num_pieces, count = size_product(pieces, series->columns);
+    size_t season = options->season > 0 ? (size_t)options->season : calendar_season(&series->calendar);
+    TRY(memory_new_zeroed(host, count, sizeof *facts->columns, "columns", &block));
+    facts->columns = block;
+    facts->num_columns = count;
+    for (size_t p = 0; p < pieces; p++) {
+        TRY(cut_piece(host, options, series, p, parts));
+        TRY(take_columns(host, series, p, parts[SPLIT_TRAIN].end, size_max(season, 1), facts));
+    }
+    if (series->pieces[0].name == NULL)
+        return HASHATTN_OK;
+    TRY(memory_new_zeroed(host, pieces, sizeof *facts->series, "series", &block));
+    facts->series = block;
+    facts->num_series = pieces;
+    for (size_t p = 0; p < pieces; p++) {
+        facts->series[p] = series->pieces[p].name;
+        series->pieces[p].name = NULL;
     }
     return HASHATTN_OK;
 }
@@ -416,11 +669,8 @@ static hashattn_status find_facts(struct host *host, const struct forecast_optio
                                   struct series *series, struct task_facts *facts)
 {
     static const char *const objectives[] = {"horizon", "dlinear", "naive", "naive", "decoded"};
-    struct part parts[SPLIT_COUNT];
     struct windows windows;
     TRY(windows_of(host, options, series, &windows));
-    TRY(cut_series(host, options, series, parts));
-    TRY(check_lengths(host, options, series, parts));
     facts->row_width = windows_row_width(&windows);
     facts->max_len = windows_rows(&windows);
     if (options->model == MODEL_INFORMER) {
@@ -429,7 +679,12 @@ static hashattn_status find_facts(struct host *host, const struct forecast_optio
         facts->max_len = size_max(facts->max_len, facts->decoder_rows);
     }
     task_facts_add(facts, objectives[options->model], windows.horizon * windows_outputs(&windows), 0);
-    return take_columns(host, series, parts[SPLIT_TRAIN].end, facts);
+    strcpy(facts->dates.column, series->date_column);
+    if (!series->calendar.numbered) {
+        calendar_freq(&series->calendar, facts->dates.freq);
+        strcpy(facts->dates.format, date_formats[series->calendar.style.format]);
+    }
+    return take_series(host, options, series, facts);
 }
 
 static hashattn_status facts(struct host *host, const void *task_options, const char *data,
@@ -439,10 +694,8 @@ static hashattn_status facts(struct host *host, const void *task_options, const 
     const struct forecast_options *options = task_options;
     struct series series;
     char path[FILE_PATH];
-    enum file_source source;
     *result = (struct task_facts){0};
-    TRY(find_file(host, data, path, sizeof path, &source));
-    TRY(read_series(host, options, NULL, path, source, &series));
+    TRY(read_series(host, options, NULL, data, &series, path));
     hashattn_status status = find_facts(host, options, &series, result);
     series_free(host, &series);
     if (status != HASHATTN_OK) {

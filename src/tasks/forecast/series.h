@@ -1,35 +1,53 @@
-/* A table of numbers with dates, from a CSV file (io/csv.h): a header, then one row per date. Blank lines are
-   skipped; columns that are not read may hold anything.
+/* Series of numbers, one row per period, and how they are read from files.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_FORECAST_SERIES_H
 #define TASKS_FORECAST_SERIES_H
 
-#include "base/file.h"
-#include "io/calendar.h"
+#include "base/options.h"
+#include "io/dates/calendar.h"
+#include "io/decimal.h"
 
 struct series {
     struct calendar calendar;
-    size_t columns, times;
-    char **names;   /* (columns) */
-    double *values; /* (times, columns) */
+    size_t columns, times; /* times: of all pieces, one after another */
+    char **names;          /* (columns) */
+    double *values;        /* (times, columns) */
+    /* One series each, in the order of the files. The only one of a file without a column of series has no
+     * name. */
+    struct series_piece {
+        char *name;  /* or NULL */
+        size_t time; /* of its first row in `values` */
+        size_t times;
+        size_t row; /* of the calendar: its first row */
+    } * pieces;
+    size_t num_pieces;
+    char date_column[OPTION_TEXT_SIZE]; /* as the file calls it; "none": rows are numbered */
 };
 
-/* Which columns are read, in which order. */
+enum missing { MISSING_REFUSE, MISSING_INTERPOLATE, MISSING_LAST };
+enum repeated { REPEATED_REFUSE, REPEATED_FIRST, REPEATED_LAST, REPEATED_MEAN };
+
+/* How files are read. */
 struct series_choice {
-    const char *date; /* the column of dates */
+    /* The column of dates; "": one that is called date, time or alike, otherwise the first whose first cell
+       is a date, otherwise none; "none": none. */
+    const char *date;
+    const char *by; /* the column that names the series; "": none */
     /* NULL: the numbers are all other columns in the order of the file, except that the target is the last.
        Otherwise these. */
     char *const *names;
     size_t count;
     const char *target; /* "": the last column of the file */
     bool only_target;
+    int format;           /* enum date_format; -1: the one that reads all dates */
+    const char *freq;     /* the period (io/dates/calendar.h); "auto": the one that is found */
+    const char *expected; /* the period of the run; "": not known. Another one is BAD_FILE */
+    enum missing missing;
+    enum repeated repeated;
+    char delimiter; /* 0: found in the first line */
+    enum decimal_mark decimal;
 };
 
-/* BAD_FILE, with the path, and where there are such the line, the row (from 1) and the column: a column is
-   missing, there twice or without a name; a date is not as io/calendar.h wants it; a cell is not a finite
-   number. On failure *series is empty. */
-hashattn_status series_read(struct host *host, const char *path, enum file_source source,
-                            const struct series_choice *choice, struct series *series);
 void series_free(struct host *host, struct series *series);
 
 #endif

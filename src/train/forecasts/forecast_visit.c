@@ -46,6 +46,11 @@ static double in_units(const struct visiting *v, size_t column, float value)
     return (double)value * of->deviation + of->mean;
 }
 
+static size_t series_of(const struct windows *w, size_t window)
+{
+    return w->origins == NULL ? 0 : w->origins[window].series;
+}
+
 /* Writes forecast and truth of one example into the arrays of its window, and the values that the window
    reads of its columns. known: the truth is in the series. */
 static void fill_example(struct visiting *v, size_t example, size_t columns, bool known)
@@ -53,16 +58,17 @@ static void fill_example(struct visiting *v, size_t example, size_t columns, boo
     const struct windows *w = &v->dataset.windows;
     struct window_place at = windows_place(w, example);
     size_t outputs = windows_outputs(w), first = at.column - (w->joint ? w->target : 0);
+    size_t statistics = series_of(w, at.window) * w->columns + at.column;
     float *forecast = v->outputs + example * w->horizon * outputs;
     windows_restore(w, example, forecast);
     for (size_t k = 0; k < outputs; k++) {
-        const float *x = w->values + (at.column + k) * w->times + w->first + at.window;
+        const float *x = w->values + (at.column + k) * w->times + windows_begin(w, at.window);
         for (size_t t = 0; t < w->length; t++)
-            v->read[t * columns + first + k] = in_units(v, at.column + k, x[t]);
+            v->read[t * columns + first + k] = in_units(v, statistics + k, x[t]);
         for (size_t h = 0; h < w->horizon; h++) {
             size_t place = h * columns + first + k;
-            v->forecast[place] = in_units(v, at.column + k, forecast[h * outputs + k]);
-            v->truth[place] = known ? in_units(v, at.column + k, x[w->length + h]) : 0;
+            v->forecast[place] = in_units(v, statistics + k, forecast[h * outputs + k]);
+            v->truth[place] = known ? in_units(v, statistics + k, x[w->length + h]) : 0;
         }
     }
 }
@@ -75,17 +81,19 @@ static hashattn_status visit_all(struct visiting *v, bool known, forecast_visito
     for (size_t i = 0; i < w->count; i++) {
         for (size_t k = 0; k < each; k++)
             fill_example(v, i * each + k, columns, known);
-        const struct forecast_window window = {.index = i,
-                                               .count = w->count,
-                                               .columns = columns,
-                                               .length = w->length,
-                                               .horizon = w->horizon,
-                                               .first_column = w->joint ? w->target : 0,
-                                               .read = v->read,
-                                               .forecast = v->forecast,
-                                               .truth = known ? v->truth : NULL,
-                                               .calendar = &v->calendar,
-                                               .row = v->first + w->first + i};
+        const struct forecast_window window = {
+            .index = i,
+            .count = w->count,
+            .columns = columns,
+            .length = w->length,
+            .horizon = w->horizon,
+            .series = series_of(w, i),
+            .first_column = series_of(w, i) * w->columns + (w->joint ? w->target : 0),
+            .read = v->read,
+            .forecast = v->forecast,
+            .truth = known ? v->truth : NULL,
+            .calendar = &v->calendar,
+            .row = w->origins == NULL ? v->first + w->first + i : w->origins[i].row};
         FAIL_IF(visit(user, &window), v->host, HASHATTN_INTERRUPTED, "stopped after window %zu of %zu", i + 1,
                 w->count);
     }

@@ -4,13 +4,14 @@
 #ifndef TRAIN_FORECAST_VISIT_H
 #define TRAIN_FORECAST_VISIT_H
 
-#include "io/calendar.h"
+#include "io/dates/calendar.h"
 #include "train/trainer.h"
 
 /* One window, valid during the call. Arrays are (times, columns) of the columns that are forecast. */
 struct forecast_window {
     size_t index, count; /* this window, and all windows */
     size_t columns, length, horizon;
+    size_t series;                         /* among those of the facts; 0 if there is one */
     size_t first_column;                   /* among those of the facts */
     const double *read, *forecast, *truth; /* `length` times, `horizon` times; truth NULL: unknown */
     const struct calendar *calendar;
@@ -19,8 +20,8 @@ struct forecast_window {
 /* Returns true to stop. */
 typedef bool forecast_visitor(void *user, const struct forecast_window *window);
 
-/* Visits the windows of a split in order, with an open session; SPLIT_COUNT: the one that ends with the file
-   `data`. REFUSED: the task does not forecast. INTERRUPTED: a callback asked to stop. */
+/* Visits the windows of a split in order, with an open session; SPLIT_COUNT: the one that ends with each
+   series of `data`. REFUSED: the task does not forecast. INTERRUPTED: a callback asked to stop. */
 hashattn_status forecast_visit(struct host *host, const struct train_setup *setup,
                                const struct run_config *config, struct session *session, const char *data,
                                enum split split, uint64_t seed, forecast_visitor *visit, void *user);

@@ -57,10 +57,12 @@ static hashattn_status trainer_open_alone(struct trainer *t)
         t->state.best[i] = NAN;
     snprintf(t->state.kernels, sizeof t->state.kernels, "%s", setup->kernels->name);
     product_library(t->state.product, sizeof t->state.product);
+    t->host->note[0] = '\0';
     TRY(stepper_open(t->host, setup, t->config, &t->stepper));
     TRY(load_valid(t));
     t->state.train = fingerprint_of(&t->stepper.train);
     t->state.valid = fingerprint_of(&t->valid);
+    snprintf(t->note, sizeof t->note, "%s", t->host->note); /* of a table that was read */
     return HASHATTN_OK;
 }
 
@@ -84,7 +86,10 @@ static void note_origin(struct trainer *t, int64_t last_step)
     if (report->positions > 0)
         snprintf(positions, sizeof positions, ", %zu positions %s %zu", report->stored_positions,
                  report->positions < report->stored_positions ? "cut to" : "repeated to", report->positions);
-    snprintf(t->note, sizeof t->note,
+    size_t used = strlen(t->note);
+    snprintf(t->note + used, sizeof t->note - used, "%s", used > 0 ? "; " : "");
+    used = strlen(t->note);
+    snprintf(t->note + used, sizeof t->note - used,
              "starts from %.300s%s: %zu tensors taken%s, %zu new, %zu dropped (log.jsonl names them)",
              t->config->from, last, report->taken, positions, json_count(report->anew),
              json_count(report->dropped));

@@ -28,7 +28,7 @@ struct trainer {
     bool changed;      /* the state on disk is older */
     bool stop;         /* the callback asked to stop */
     char warning[512]; /* for the next event; empty: none */
-    char note[640];    /* the same */
+    char note[960];    /* the same */
     struct origin_report origin;
 };
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "io/calendar.h"
+#include "io/dates/calendar.h"
 #include "support/folder.h"
 #include "support/task_case.h"
 
@@ -21,7 +21,9 @@ static void put_table(struct folder *folder, size_t rows, size_t minutes, size_t
 {
     char *text = malloc(rows * 80 + 80);
     size_t used = (size_t)sprintf(text, "date,x,y,z\n");
-    struct calendar calendar = {.style = {'-', ' ', true}, .seconds = (int64_t)minutes * 60, .count = 2};
+    struct calendar calendar = {.style = {.fields = 3, .between = '-', .before = ' ', .seconds = true},
+                                .period = (int64_t)minutes * 60 * DATE_SECOND,
+                                .count = 2};
     for (size_t t = 0; t < rows; t++) {
         char date[DATE_TEXT];
         assert_true(calendar_date(&calendar, t, date));
@@ -211,7 +213,8 @@ static void what_does_not_fit_is_refused(void **state)
         {"seq_len=10 horizon=1", HASHATTN_INVALID,
          "patches of 8 rows every 8 rows do not end with the 10 rows"},
         {"seq_len=7 horizon=1", HASHATTN_INVALID, "patches of 8 rows"},
-        {"model=seasonal seq_len=23 horizon=1", HASHATTN_INVALID, "a season has 24 rows, seq_len has 23"},
+        {"level=seasonal patch_len=1 seq_len=23 horizon=1", HASHATTN_INVALID,
+         "a season has 24 rows, seq_len has 23"},
         {"target=w", HASHATTN_BAD_FILE, "line 1: no column 'w' (--target)"},
     };
     struct loaded l;
@@ -226,7 +229,7 @@ static void what_does_not_fit_is_refused(void **state)
                  "the dates tell no season");
     folder_put_text(folder, "other.csv", "date,x\n");
     check_status(&folder->host, load(folder, "", SPLIT_TRAIN, &l), HASHATTN_BAD_FILE,
-                 "has 2 .csv files, other.csv and table.csv among them");
+                 "other.csv: the file has no row, at least 2 rows are needed");
     folder_remove(folder, "other.csv");
     folder_remove(folder, "table.csv");
     check_status(&folder->host, load(folder, "", SPLIT_TRAIN, &l), HASHATTN_BAD_FILE, "has no .csv file");
@@ -244,25 +247,79 @@ static void a_new_file_is_read_as_in_training(void **state)
                  HASHATTN_OK, NULL);
     dataset_free(&folder->host, &l.data);
     folder_put_text(folder, "table.csv",
-                    "z,text,y,x,date\n1,a,2,3,2030-01-01\n4,b,5,6,2030-01-02\n7,c,8,9,2030-01-03\n"
-                    "10,d,11,12,2030-01-04\n13,e,14,15,2030-01-05\n");
+                    "z,text,y,x,date\n1,a,2,3,2030-01-01\n4,b,5,6,2030-01-01 01:00\n"
+                    "7,c,8,9,2030-01-01 02:00\n10,d,11,12,2030-01-01 03:00\n13,e,14,15,2030-01-01 04:00\n");
     check_status(&folder->host,
                  task->load_dated(&folder->host, &options, &l.facts, folder->path, SPLIT_COUNT, &l.data,
                                   &l.calendar, &l.first),
                  HASHATTN_OK, NULL);
     char text[DATE_TEXT];
     assert_true(calendar_date(&l.calendar, l.first + 4, text) && l.data.count == 3 && l.first == 1);
-    assert_string_equal(text, "2030-01-06");
+    assert_string_equal(text, "2030-01-01 05:00");
     float rows[4];
     windows_read(&l.data.windows, 0, rows);
     check_near((double)rows[3], (15 - l.facts.columns[0].mean) / l.facts.columns[0].deviation, 1e-6,
                "the last value of x");
+    dataset_free(&folder->host, &l.data);
+    folder_put_text(folder, "table.csv",
+                    "date,x,y,z\n2030-01-01,1,1,1\n2030-01-02,2,2,2\n2030-01-03,2,2,2\n2030-01-04,2,2,2\n");
+    check_status(&folder->host,
+                 task->load_dated(&folder->host, &options, &l.facts, folder->path, SPLIT_COUNT, &l.data,
+                                  &l.calendar, &l.first),
+                 HASHATTN_BAD_FILE,
+                 "table.csv: the rows are one period of D apart, the run was trained on h");
     unload(folder, &l);
     folder_put_text(folder, "table.csv", "date,x\n2030-01-01,1\n2030-01-02,2\n");
     l.facts = (struct task_facts){.num_columns = 0};
     check_status(&folder->host,
                  task->load(&folder->host, &options, &l.facts, folder->path, SPLIT_TRAIN, 1, &l.data),
                  HASHATTN_INVALID, "no columns");
+}
+
+/* Every file is a series: standardised by its own training part, cut by its own rows, forecast after its own
+   end; no window reaches from one into the other. */
+static void files_are_series_of_their_own(void **state)
+{
+    struct folder *folder = *state;
+    struct loaded l;
+    const char *settings = "seq_len=4 horizon=3 patch_len=2 level=none features=S target=x";
+    char text[DATE_TEXT];
+    put_table(folder, 100, 60, 0);
+    char *other = malloc(50 * 60 + 20);
+    size_t used = (size_t)sprintf(other, "date,x\n");
+    for (size_t t = 0; t < 50; t++)
+        used +=
+            (size_t)sprintf(other + used, "1970-01-0%zu %02zu:00:00,%zu\n", 2 + t / 24, t % 24, 1000 + 2 * t);
+    folder_put(folder, "north.csv", other, used);
+    free(other);
+    check_status(&folder->host, load(folder, settings, SPLIT_TRAIN, &l), HASHATTN_OK, NULL);
+    assert_true(l.facts.num_series == 2 && l.facts.num_columns == 2);
+    assert_string_equal(l.facts.series[0], "north");
+    check_near(l.facts.columns[0].mean, 1000 + 34, 1e-9, "the mean of the first 35 rows of north");
+    check_near(l.facts.columns[1].mean, 34.5, 1e-9, "the mean of the first 70 rows of table");
+    assert_int_equal(l.data.windows.count, (35 - 6) + (70 - 6));
+    float target[3], rows[4];
+    for (size_t w = 0; w < l.data.windows.count; w++) {
+        windows_ask(&l.data.windows, w, target);
+        windows_read(&l.data.windows, w, rows);
+        if (!(rows[0] < rows[3] && rows[3] < target[2]))
+            fail_msg("window %zu reaches from one series into the other", w);
+    }
+    unload(folder, &l);
+    check_status(&folder->host, load(folder, settings, SPLIT_COUNT, &l), HASHATTN_OK, NULL);
+    const struct windows *windows = &l.data.windows;
+    assert_true(windows->count == 2 && windows->origins[0].series == 0 && windows->origins[1].series == 1);
+    assert_true(calendar_date(&l.calendar, windows->origins[0].row + 4, text));
+    assert_string_equal(text, "1970-01-04 02:00:00");
+    assert_true(calendar_date(&l.calendar, windows->origins[1].row + 4, text));
+    assert_string_equal(text, "1970-01-05 04:00:00");
+    windows_ask(windows, 0, target);
+    assert_true(target[0] == 0 && target[2] == 0); /* not the next series */
+    unload(folder, &l);
+    check_status(
+        &folder->host,
+        load(folder, "seq_len=4 horizon=3 model=informer label_len=2 features=S target=x", SPLIT_TRAIN, &l),
+        HASHATTN_INVALID, "model informer reads one series, the data have 2");
 }
 
 int main(void)
@@ -274,6 +331,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(options_shape_rows_and_targets, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(seasons_follow_from_the_dates, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(files_are_series_of_their_own, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_new_file_is_read_as_in_training, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

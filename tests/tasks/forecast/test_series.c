@@ -1,11 +1,15 @@
 /* Tables with dates: which columns are read and in which order, numbers, and everything a file can do wrong,
    with line, row and column.
+   What people's files have: other delimiters and decimal marks, missing values and rows, repeated and
+   irregular dates, business days, several series.
    Bugs planted and caught: the target left at its place; the column of dates read as numbers; columns of a
    trained model in the order of the file; the value of the neighbour; `nan`, `inf`, 0x10 or an empty cell
    read as numbers; a blank line counted as a row; a row with fewer fields; two columns of one name.
+   Covers: series_read.c grid.c raw_rows.c
    SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/forecast/series.h"
+#include "tasks/forecast/series_read.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +22,8 @@ static hashattn_status read_text(struct folder *folder, const char *text, const 
     char path[100];
     folder_put_text(folder, "t.csv", text);
     snprintf(path, sizeof path, "%s/t.csv", folder->path);
-    return series_read(&folder->host, path, FILE_FOUND, choice, series);
+    const struct series_file file = {.path = path};
+    return series_read(&folder->host, &file, 1, FILE_FOUND, choice, series);
 }
 
 static const char table[] = "a,date,b,c\n"
@@ -45,20 +50,39 @@ static void columns_are_chosen(void **state)
 {
     struct folder *folder = *state;
     char *const wanted[] = {(char[]){"c"}, (char[]){"a"}};
-    check_columns(folder, &(struct series_choice){.date = "date", .target = ""}, "abc",
-                  (const double[]){1, -25, 3}, (const double[]){7, 8, 0.9});
-    check_columns(folder, &(struct series_choice){.date = "date", .target = "a"}, "bca",
-                  (const double[]){-25, 3, 1}, (const double[]){8, 0.9, 7});
-    check_columns(folder, &(struct series_choice){.date = "date", .target = "b", .only_target = true}, "b",
-                  (const double[]){-25}, (const double[]){8});
-    check_columns(folder, &(struct series_choice){.date = "date", .names = wanted, .count = 2}, "ca",
-                  (const double[]){3, 1}, (const double[]){0.9, 7});
+    check_columns(folder,
+                  &(struct series_choice){
+                      .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .target = ""},
+                  "abc", (const double[]){1, -25, 3}, (const double[]){7, 8, 0.9});
+    check_columns(folder,
+                  &(struct series_choice){
+                      .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .target = "a"},
+                  "bca", (const double[]){-25, 3, 1}, (const double[]){8, 0.9, 7});
+    check_columns(folder,
+                  &(struct series_choice){.date = "date",
+                                          .by = "",
+                                          .format = -1,
+                                          .freq = "auto",
+                                          .expected = "",
+                                          .target = "b",
+                                          .only_target = true},
+                  "b", (const double[]){-25}, (const double[]){8});
+    check_columns(folder,
+                  &(struct series_choice){.date = "date",
+                                          .by = "",
+                                          .format = -1,
+                                          .freq = "auto",
+                                          .expected = "",
+                                          .names = wanted,
+                                          .count = 2},
+                  "ca", (const double[]){3, 1}, (const double[]){0.9, 7});
 }
 
 static void check_refused(struct folder *folder, const char *text, const char *part)
 {
     struct series series;
-    const struct series_choice choice = {.date = "date", .target = "b"};
+    const struct series_choice choice = {
+        .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .target = "b"};
     check_status(&folder->host, read_text(folder, text, &choice, &series), HASHATTN_BAD_FILE, part);
     assert_non_null(strstr(folder->host.message, "t.csv: "));
     assert_true(series.values == NULL && series.columns == 0);
@@ -92,29 +116,184 @@ static void bad_files_are_refused(void **state)
     check_refused(folder, "date,a,b\n2020-01-01,\"1,2\n", "line 2: the quote");
     struct series series;
     char *const names[] = {(char[]){"a"}, (char[]){"z"}};
-    const struct series_choice trained = {.date = "date", .names = names, .count = 2};
+    const struct series_choice trained = {
+        .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .names = names, .count = 2};
     check_status(&folder->host, read_text(folder, table, &trained, &series), HASHATTN_BAD_FILE,
                  "no column 'z', which the model reads; there are: a, date, b, c");
-    const struct series_choice dates = {.date = "date", .target = "date"};
+    const struct series_choice dates = {
+        .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .target = "date"};
     check_status(&folder->host, read_text(folder, table, &dates, &series), HASHATTN_BAD_FILE,
                  "the target 'date' is the column of dates");
-    check_status(&folder->host, series_read(&folder->host, "/nowhere.csv", FILE_FOUND, &dates, &series),
+    check_status(&folder->host,
+                 series_read(&folder->host, &(struct series_file){.path = "/nowhere.csv"}, 1, FILE_FOUND,
+                             &dates, &series),
                  HASHATTN_BAD_FILE, "/nowhere.csv");
+}
+
+/* The values of the first column, and what the note must say of repairs; NULL: nothing. */
+static void check_read(struct folder *folder, const char *text, struct series_choice choice,
+                       const double *values, size_t count, const char *note)
+{
+    struct series series;
+    choice.by = choice.by == NULL ? "" : choice.by;
+    choice.freq = choice.freq == NULL ? "auto" : choice.freq;
+    choice.expected = choice.expected == NULL ? "" : choice.expected;
+    choice.date = choice.date == NULL ? "" : choice.date;
+    choice.target = "";
+    choice.format = -1;
+    check_status(&folder->host, read_text(folder, text, &choice, &series), HASHATTN_OK, NULL);
+    assert_int_equal(series.times, count);
+    for (size_t t = 0; t < count; t++)
+        check_near(series.values[t * series.columns], values[t], 1e-12 * fabs(values[t]), text);
+    assert_int_equal(folder->host.repaired, note != NULL);
+    if (note != NULL && strstr(folder->host.note, note) == NULL)
+        fail_msg("the note '%s' lacks '%s'", folder->host.note, note);
+    series_free(&folder->host, &series);
+}
+
+#define READS(text, note, choice, ...)                                                                       \
+    check_read(folder, text, (struct series_choice){choice}, (const double[]){__VA_ARGS__},                  \
+               sizeof((double[]){__VA_ARGS__}) / sizeof(double), note)
+#define NO_CHOICE .date = NULL
+
+static void marks_and_delimiters_are_found(void **state)
+{
+    struct folder *folder = *state;
+    READS("Datum;Last\n31.12.2016;1.234,5\n01.01.2017;-0,25\n", NULL, NO_CHOICE, 1234.5, -0.25);
+    assert_non_null(strstr(folder->host.note, "dates day-first, decimal commas"));
+    READS("date\tx\n2016-01-01\t1.5\n2016-01-02\t2\n", NULL, NO_CHOICE, 1.5, 2);
+    READS("date|x\n2016-01-01|1\n2016-01-02|2\n", NULL, NO_CHOICE, 1, 2);
+    READS("date:x\n2016-01-01:1\n2016-01-02:2\n", NULL, .delimiter = ':', 1, 2);
+    READS("date,x\n2016-01-01,\"1,234,567.5\"\n2016-01-02,2\n", NULL, .decimal = DECIMAL_POINT, 1234567.5, 2);
+    READS("date,x\n2016-01-01,\"1,5\"\n2016-01-02,2\n", NULL, .decimal = DECIMAL_COMMA, 1.5, 2);
+    check_refused(
+        folder, "date;a;b\n2016-01-01;1;1.5\n2016-01-02;2;1,5\n",
+        "line 3, row 2: column 'b' is '1,5': the file has decimal points and decimal commas; set decimal");
+    check_refused(folder, "date,a,b\n2016-01-01,1,\"1,5\"\n2016-01-02,2,1\n",
+                  "column 'b' is '1,5', a finite number is needed; set decimal if commas are decimal marks");
+}
+
+static void dates_are_found(void **state)
+{
+    struct folder *folder = *state;
+    READS("a,TimeStamp\n1,2016-01-01\n2,2016-01-02\n", NULL, NO_CHOICE, 1, 2);
+    READS("a,when\n1,2016-01-01 00:00\n2,2016-01-02 00:00\n", NULL, NO_CHOICE, 1, 2);
+    READS("Month,Passengers\n1949-01,112\n1949-02,118\n", NULL, NO_CHOICE, 112, 118);
+    READS("year,x\n1949,1\n1950,2\n", NULL, NO_CHOICE, 1, 2);
+    READS("a,b\n1,3\n2,4\n", NULL, NO_CHOICE, 1, 2);
+    assert_non_null(strstr(folder->host.note, "2 rows, numbered, 1 to 2"));
+    READS("date,b\n1,3\n2,4\n", NULL, .date = "none", 1, 2);
+    check_refused(
+        folder, "date,a,b\n1/2/2016,1,2\n2/2/2016,1,2\n",
+        "'1/2/2016' and all other dates can be read with the day or the month first; set date_format");
+    check_refused(folder, "date,a,b\n13/2/2016,1,2\n2/13/2016,1,2\n",
+                  "line 3, row 2: '2/13/2016' is not a date");
+    check_refused(folder, "date,a,b\n2016-01-01 00:00Z,1,2\n2016-01-01 01:00,1,2\n",
+                  "line 3, row 2: some dates have a time zone, others have none");
+}
+
+static void repairs_are_told(void **state)
+{
+    struct folder *folder = *state;
+    const char *gap =
+        "date,x,y\n2016-01-01,NA,9\n2016-01-02,2,9\n2016-01-05,5,9\n2016-01-06,,9\n2016-01-07,7,9\n"
+        "2016-01-08,null,9\n";
+    READS(gap, "3 missing values interpolated; 2 missing rows interpolated", .missing = MISSING_INTERPOLATE,
+          2, 2, 3, 4, 5, 6, 7, 7);
+    READS(gap, "3 missing values filled with the last value; 2 missing rows", .missing = MISSING_LAST, 2, 2,
+          2, 2, 5, 5, 7, 7);
+    const char *twice = "date,x\n2016-01-01,1\n2016-01-02,2\n2016-01-02,6\n2016-01-03,3\n";
+    READS(twice, "1 row of the same time averaged", .repeated = REPEATED_MEAN, 1, 4, 3);
+    READS(twice, "1 row of the same time dropped for the first", .repeated = REPEATED_FIRST, 1, 2, 3);
+    READS(twice, "1 row of the same time replaced by the last", .repeated = REPEATED_LAST, 1, 6, 3);
+    READS("date,x\n2016-01-03,3\n2016-01-02,2\n2016-01-01,1\n", "1 series read backwards", NO_CHOICE, 1, 2,
+          3);
+    READS("date,x\n2016-01-01 00:01,1\n2016-01-01 00:17,2\n2016-01-01 00:31,3\n",
+          "3 rows moved to the begin of their period", .freq = "15min", 1, 2, 3);
+    READS("date,x\n2016-07-01,1\n2016-07-04,2\n2016-07-05,3\n2016-07-07,5\n", "1 missing row interpolated",
+          .missing = MISSING_INTERPOLATE, 1, 2, 3, 4, 5);
+    check_refused(folder, "date,a,b\n2016-01-01,1,2\n2016-01-02,1,2\n2016-01-02 12:00,1,2\n",
+                  "line 4, row 3: the date 2016-01-02 12:00 is not one period after 2016-01-02 00:00, where "
+                  "2016-01-03 00:00 is expected; set freq");
+    check_refused(folder, "date,a,b\n2016-01-02,1,2\n2016-01-03,1,2\n2016-01-01,1,2\n",
+                  "line 4, row 3: the date 2016-01-01 is before 2016-01-03 of the row before");
+    check_refused(folder, "date,a,b\n2016-01-01,1,\n2016-01-02,1,2\n", "set missing to interpolate or last");
+    struct series series;
+    const struct series_choice filled = {.date = "",
+                                         .by = "",
+                                         .target = "",
+                                         .format = -1,
+                                         .freq = "auto",
+                                         .expected = "",
+                                         .missing = MISSING_LAST};
+    check_status(&folder->host, read_text(folder, "date,x\n2016-01-01,\n2016-01-02,\n", &filled, &series),
+                 HASHATTN_BAD_FILE, "column 'x' has no value");
+    const struct series_choice stray = {.date = "",
+                                        .by = "",
+                                        .target = "",
+                                        .format = -1,
+                                        .freq = "s",
+                                        .expected = "",
+                                        .missing = MISSING_LAST};
+    check_status(&folder->host, read_text(folder, "date,x\n2016-01-01,1\n2016-02-02,1\n", &stray, &series),
+                 HASHATTN_BAD_FILE,
+                 "2764799 dates are missing before 2016-02-02: is it a date, and freq right?");
+}
+
+static void series_are_told_apart(void **state)
+{
+    struct folder *folder = *state;
+    struct series series;
+    const struct series_choice choice = {
+        .date = "", .by = "shop", .target = "", .format = -1, .freq = "auto", .expected = ""};
+    check_status(&folder->host,
+                 read_text(folder,
+                           "date,shop,x\n2016-01-02,b,1\n2016-01-02,a,10\n2016-01-03,b,2\n2016-01-01,a,5\n"
+                           "2016-01-04,b,3\n",
+                           &choice, &series),
+                 HASHATTN_OK, NULL);
+    assert_true(series.num_pieces == 2 && series.times == 5 && series.columns == 1);
+    assert_string_equal(series.pieces[0].name, "b");
+    assert_true(series.pieces[0].row == 1 && series.pieces[0].times == 3 && series.pieces[0].time == 0);
+    assert_string_equal(series.pieces[1].name, "a");
+    assert_true(series.pieces[1].row == 0 && series.pieces[1].times == 2 && series.pieces[1].time == 3);
+    check_near(series.values[3], 5, 0, "the first value of a");
+    assert_int_equal(series.calendar.count, 4);
+    series_free(&folder->host, &series);
+    folder_put_text(folder, "u.csv", "x,date\n7,2016-01-01\n8,2016-01-02\n");
+    folder_put_text(folder, "v.csv", "date,x,z\n2016-01-01,1,1\n2016-01-02,2,1\n");
+    char paths[2][100];
+    snprintf(paths[0], sizeof paths[0], "%s/u.csv", folder->path);
+    snprintf(paths[1], sizeof paths[1], "%s/v.csv", folder->path);
+    const struct series_file files[] = {{paths[0], "u"}, {paths[1], "v"}};
+    const struct series_choice plain = {
+        .date = "", .by = "", .target = "", .format = -1, .freq = "auto", .expected = ""};
+    check_status(&folder->host, series_read(&folder->host, files, 2, FILE_FOUND, &plain, &series),
+                 HASHATTN_OK, NULL);
+    assert_true(series.num_pieces == 2 && series.values[1] == 8 && series.values[2] == 1 &&
+                series.times == 4);
+    series_free(&folder->host, &series);
+    folder_put_text(folder, "v.csv", "date,y\n2016-01-01,1\n2016-01-02,2\n");
+    check_status(&folder->host, series_read(&folder->host, files, 2, FILE_FOUND, &plain, &series),
+                 HASHATTN_BAD_FILE,
+                 "v.csv: line 1: no column 'x', which the first file has; there are: date, y");
 }
 
 static void failing_allocations_leave_nothing(void **state)
 {
     struct folder *folder = *state;
     char path[100];
-    const struct series_choice choice = {.date = "date", .target = ""};
+    const struct series_choice choice = {
+        .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .target = ""};
     folder_put_text(folder, "t.csv", table);
     snprintf(path, sizeof path, "%s/t.csv", folder->path);
+    const struct series_file file = {.path = path};
     hashattn_status status = HASHATTN_NO_MEMORY;
     for (long n = 0; status != HASHATTN_OK; n++) {
         struct failing_host failing;
         struct series series;
         failing_host_init(&failing, n);
-        status = series_read(&failing.host, path, FILE_FOUND, &choice, &series);
+        status = series_read(&failing.host, &file, 1, FILE_FOUND, &choice, &series);
         if (status == HASHATTN_OK)
             series_free(&failing.host, &series);
         else
@@ -129,6 +308,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(columns_are_chosen, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(bad_files_are_refused, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(marks_and_delimiters_are_found, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(dates_are_found, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(repairs_are_told, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(series_are_told_apart, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(failing_allocations_leave_nothing, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,131 @@
+#!/bin/sh
+# The files that forecasters have: five public kinds of table are made, trained on, compared with the mean of the season and
+# forecast with at most one option; then what else tables may have, what is told of repairs, and what another file must have.
+# Planted and caught: repairs told only in training; a file of another period accepted; the format of the dates found anew in
+# every file; the header of every series; a gap that predict refuses although the run fills gaps.
+# Covers: series_read.c grid.c raw_rows.c dates.c calendar.c forecast_out.c
+. "$(dirname "$0")/checks.sh"
+tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --steps 20 --eval-every 20 --threads 1"
+
+cat >make.py <<'P'
+import datetime, math, random
+random.seed(2)
+start, day = datetime.datetime(2018, 1, 1), datetime.timedelta(1)
+with open("power.csv", "w") as out:  # hourly, as grid operators publish it
+    out.write("timestamp,load,wind\n")
+    for t in range(24 * 60):
+        load = 40 + 8 * math.sin(2 * math.pi * t / 24) + (3 if t // 24 % 7 < 5 else 0) + random.gauss(0, 1)
+        out.write(f"{start + t * day / 24:%Y-%m-%dT%H:%M:%SZ},{load:.2f},{abs(random.gauss(9, 3)):.2f}\n")
+with open("sales.csv", "w") as out:  # daily, without the days on which the shop was closed; German spreadsheet
+    out.write("Datum;Umsatz;Kunden\n")
+    for t in range(500):
+        if random.random() < .05:
+            continue
+        sales = 1500 + 400 * math.sin(2 * math.pi * t / 7) + random.gauss(0, 90)
+        text = f"{sales:,.2f}".replace(",", "x").replace(".", ",").replace("x", ".")
+        out.write(f"{start + t * day:%d.%m.%Y};{text};{int(sales / 20)}\n")
+with open("airline.csv", "w") as out:  # monthly passengers, 1949 to 1960, trend and season that grow
+    out.write("Month,#Passengers\n")
+    for t in range(144):
+        value = (120 + 2.4 * t) * (1 + .2 * math.sin(2 * math.pi * (t - 3) / 12)) + random.gauss(0, 4)
+        out.write(f"{1949 + t // 12}-{1 + t % 12:02},{value:.0f}\n")
+with open("stock.csv", "w") as out:  # business days without holidays, newest first, as sites offer it for download
+    price, rows = 100, []
+    for t in range(700):
+        price *= math.exp(random.gauss(0, .01))
+        date = start + t * day
+        if date.weekday() < 5 and (date.month, date.day) not in ((1, 1), (7, 4), (12, 25)):
+            rows.append(f"{date:%m/%d/%Y},{price * .99:.2f},{price:.2f},{random.randint(10**6, 10**7)}\n")
+    out.write("Date,Open,Close,Volume\n" + "".join(rows[::-1]))
+with open("sensor.csv", "w") as out:  # every ten minutes since 1970 in milliseconds, with holes
+    out.write("time\ttemperature\thumidity\n")
+    for t in range(1200):
+        warm = "NaN" if random.random() < .03 else f"{20 + 4 * math.sin(2 * math.pi * t / 144) + random.gauss(0, .2):.3f}"
+        out.write(f"{1514764800000 + t * 600000}\t{warm}\t{'' if 300 <= t < 320 else random.randint(40, 60)}\n")
+P
+python3 make.py
+
+# kind NAME HORIZON NOTE FIRST OPTIONS...: trains with the options, compares and predicts without any of its file; the note
+# of the training has NOTE, and the first row of the forecast begins with FIRST.
+kind() {
+    file=$1 horizon=$2 note=$3 first=$4
+    shift 4
+    run train forecast --data $file.csv --horizon $horizon --out $file $tiny "$@"
+    holds "${file}_trains" test "$code" = 0
+    holds "${file}_note" grep -qF "$note" err
+    run train forecast --data $file.csv --horizon $horizon --model seasonal --out $file-season --threads 1 "$@"
+    run eval $file --against $file-season --threads 1
+    holds "${file}_is_compared" sh -c '[ '$code' = 0 ] && grep -q "^mse " out'
+    run predict $file $file.csv
+    holds "${file}_predicts" sh -c "[ $code = 0 ] && [ \$(wc -l <out) = $((horizon + 1)) ] && sed -n 2p out | grep -q '^$first,'"
+}
+kind power 24 "power.csv: 1440 rows, every h, 2018-01-01T00:00:00Z to 2018-03-01T23:00:00Z, 2 columns" 2018-03-02T00:00:00Z
+kind sales 24 "sales.csv: 500 rows, every D, 01.01.2018 to 15.05.2019, 2 columns, dates day-first, decimal commas; " 16.05.2019 --missing interpolate
+holds repairs_are_told_again grep -q "missing rows interpolated" err
+kind airline 12 "airline.csv: 144 rows, every M, 1949-01 to 1960-12, 1 column" 1961-01 --seq-len 24
+kind stock 5 "every B, 01/02/2018 to 11/29/2019, 3 columns, dates month-first; " 12/02/2019 --missing last
+kind sensor 24 "sensor.csv: 1200 rows, every 10min, 1514764800000 to 1515484200000, 2 columns, dates epoch; " 1515484800000 --missing interpolate
+run eval sensor --threads 1
+holds eval_tells_repairs grep -q "missing values interpolated" err
+run eval sensor --threads 1 --quiet
+holds quiet_repairs test ! -s err
+expect refused_without_missing 3 "sensor.csv: line 302, row 301: column 'humidity' is '', a finite number is needed; set missing to interpolate or last" \
+    train forecast --data sensor.csv --out no --features S $tiny
+
+# Another file is read as the run's: its format of dates, its gaps, its period.
+head -n 1 sales.csv >few.csv
+python3 -c '
+for t in range(96): print(f"{1 + t % 12:02}.{1 + t // 12:02}.2020;1.000,5;7") if t < 12 else None' >>few.csv
+expect too_short_but_read 3 "few.csv: 12 rows, a forecast reads seq_len 96" predict sales few.csv
+awk 'NR == 1 || NR % 2 == 0' power.csv >coarse.csv
+expect another_period 3 "coarse.csv: the rows are one period of 2h apart, the run was trained on h" predict power coarse.csv
+expect another_period_of_eval 3 "the rows are one period of 2h apart, the run was trained on h" eval power --data coarse.csv
+sed 's/^timestamp/date/' power.csv >renamed.csv
+expect no_option_that_predict_lacks 3 "renamed.csv: line 1: no column 'timestamp', which has the dates of the run; there are: date, load, wind" predict power renamed.csv
+
+# Several series: a column names them, or each file is one. predict forecasts all of them.
+python3 - <<'P'
+import datetime
+rows = [(t, shop) for t in range(90) for shop in ("north", "south")]
+day = lambda t: datetime.date(2020, 1, 1) + datetime.timedelta(t)
+open("shops.csv", "w").write("date,shop,sales\n" + "".join(f"{day(t)},{s},{(100 if s == 'north' else 5000) + t % 7}\n" for t, s in rows))
+import os
+os.mkdir("folder")
+for name, base, first in (("north", 100, 0), ("south", 5000, 3)):
+    open(f"folder/{name}.csv", "w").write("date,sales\n" + "".join(f"{day(t)},{base + t % 7}\n" for t in range(first, 90)))
+P
+few="--seq-len 14 --horizon 7 --model seasonal --threads 1"
+run train forecast --data shops.csv --series-column shop --out shops $few
+holds series_are_counted grep -qF "180 rows of 2 series, every D" err
+run predict shops shops.csv --quiet
+holds series_are_forecast sh -c '[ "$(wc -l <out)" = 15 ] && head -n 1 out | grep -qx series,date,sales &&
+    sed -n 2p out | grep -qx north,2020-03-31,106 && sed -n 9p out | grep -qx south,2020-03-31,5006'
+run train forecast --data folder --out folder-run $few
+run predict folder-run folder --quiet
+holds files_are_series sh -c '[ "$(wc -l <out)" = 15 ] && sed -n 9p out | grep -qx south,2020-03-31,5006'
+run predict folder-run folder/south.csv --quiet
+holds one_of_the_series sh -c '[ "$(wc -l <out)" = 8 ] && sed -n 2p out | grep -qx south,2020-03-31,5006'
+cp folder/south.csv east.csv
+expect unknown_series 3 "the run has not read a series 'east'; it has: north, south" predict folder-run east.csv
+run eval shops --json --threads 1
+holds series_are_evaluated json out 'd["mse"] < 1e-9 and d["examples"] == 2 * 12'
+run eval shops --against folder-run --threads 1
+holds parts_of_series_differ test "$code" != 0
+
+# No dates, and dates that are put into periods.
+python3 -c 'print("x,y"); [print(f"{t % 5},{t}") for t in range(200)]' >plain.csv
+run train forecast --data plain.csv --seq-len 10 --horizon 3 --model last --out plain --threads 1
+holds rows_are_numbered grep -qF "200 rows, numbered, 1 to 200, 2 columns" err
+run predict plain plain.csv --quiet
+holds numbers_go_on sh -c 'head -n 1 out | grep -qx row,x,y && sed -n 2p out | grep -qx 201,4,199'
+python3 - <<'P'
+import datetime
+begin = datetime.datetime(2020, 1, 1)
+open("jitter.csv", "w").write("time,x\n" + "".join(f"{begin + datetime.timedelta(minutes=15 * t, seconds=t * 37 % 800)},{t}\n" for t in range(200)))
+P
+expect irregular_rows 3 "set freq to put rows into periods" train forecast --data jitter.csv --out no $few
+run train forecast --data jitter.csv --freq 15min --seq-len 10 --horizon 3 --model last --out jitter --threads 1
+holds rows_are_moved grep -qF "200 rows, every 15min, 2020-01-01 00:00:00 to 2020-01-03 01:45:00, 1 column; 199 rows moved to the begin of their period" err
+expect unknown_period 2 "freq is 'fortnight'; a period is needed" train forecast --data jitter.csv --freq fortnight --out no $few
+expect unknown_delimiter 2 "delimiter is 'ab', one character or tab is needed" train forecast --data plain.csv --delimiter ab --out no $few
+finish
