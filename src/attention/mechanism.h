@@ -131,6 +131,12 @@ struct mechanism {
        vectors that arrive anyway are treated as having that norm. */
     double (*norm_limit)(const void *options);
 
+    /* (optional) For sequences that grow by a token at a time: how many of the n keys so far, the last ones,
+       the last of n queries of a causal problem sees. Its output is then `forward` of this query alone with
+       these keys (causal, visible: their number). 0: not with these options. NULL: it depends on other rows
+       too. */
+    size_t (*last_keys)(const void *options, size_t n);
+
     struct implementation host;
     /* Attention whose rows ranks share (--sequence-parallel; comm/row_ranks.h): queries and keys are the same
        rows, and a rank has one span of them, at least one row. Every rank calls forward and backward for the

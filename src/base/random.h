@@ -36,6 +36,7 @@ enum random_purpose {
     RANDOM_MASK = 21,
     RANDOM_BLOCKS = 24,
     RANDOM_DRAWS = 25,
+    RANDOM_TOKENS = 30,
 };
 
 uint64_t random_key(uint64_t parent, enum random_purpose purpose, uint64_t index);

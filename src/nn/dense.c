@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "base/memory.h"
 #include "kernels/product.h"
 
 enum { SMALL = 256 };
@@ -75,6 +76,37 @@ void dense_forward(const struct dense *dense, const struct kernels *kernels, con
                     dense->out, dense->in, false);
     if (!dense->plain)
         kernels->layers.add_bias(y, dense->out, values + dense->bias, n, dense->out);
+}
+
+/* A pass over weights, shared by threads. */
+struct shared_pass {
+    const struct dense *dense;
+    const struct kernels *kernels;
+    const float *values;
+    float *y;
+    const void *left;
+    size_t n, wide; /* columns of a unit */
+};
+
+static void forward_columns(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct shared_pass *pass = argument;
+    size_t first = index * pass->wide, count = size_min(pass->wide, pass->dense->out - first);
+    dense_forward_left(pass->dense, pass->kernels, pass->values, pass->y, pass->left, pass->n, first, count);
+}
+
+/* A unit reads UNIT_FLOATS of weights, so that it takes longer than handing it to a thread (about 10 us). */
+void dense_forward_few(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
+                       const float *values, float *y, const float *x, size_t n, bf16 *halves)
+{
+    enum { UNIT_FLOATS = 1 << 16 };
+    const void *left = dense_left(dense, kernels, halves, x, n);
+    size_t panels = size_max(UNIT_FLOATS / (dense->in * WEIGHTS_PANEL), 1);
+    struct shared_pass pass = {dense, kernels, values, y, left, n, panels * WEIGHTS_PANEL};
+    if (dense->packed == 0)
+        pass.wide = dense->out;
+    pool_run(pool, forward_columns, &pass, (dense->out + pass.wide - 1) / pass.wide);
 }
 
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,

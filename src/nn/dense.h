@@ -35,6 +35,10 @@ void dense_forward_left(const struct dense *dense, const struct kernels *kernels
 /* Computes y (n, out) from x (n, in). */
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n);
+/* dense_forward for a few rows that are alone: the threads of the pool share the panels of large packed
+   weights. The same bits. halves: as in dense_left. */
+void dense_forward_few(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
+                       const float *values, float *y, const float *x, size_t n, bf16 *halves);
 /* dx (n, in) = [add: dx +] dy W. dx may be NULL, or x itself without add. Adds the gradients of W and b to
    gradients. */
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,

@@ -101,38 +101,53 @@ static size_t segment_of(const struct input_rows *input, size_t row)
     return input->segments == NULL ? 0 : input->segments[row];
 }
 
+static void place_word(const struct embed *embed, const struct kernels *kernels, const float *values,
+                       float *y, uint32_t id)
+{
+    size_t dim = embed->dim;
+    const struct word_tail *tail = word_tails_find(&embed->tails, id);
+    assert(id < embed->vocab_size);
+    if (tail != NULL)
+        word_tail_place(&embed->tails, tail, kernels, values, embed->scale, y, id);
+    for (size_t c = 0; tail == NULL && c < dim; c++)
+        y[c] = embed->scale * values[embed->words + id * dim + c];
+}
+
 /* y (n, dim) = the words of rows [first, first + n); zeros after the last row. */
 static void place_words(const struct embed *embed, const struct rows *rows, const float *values, float *y,
                         const uint32_t *ids, size_t first, size_t n)
 {
     size_t dim = embed->dim, left = first < rows->count ? rows->count - first : 0, count = size_min(n, left);
-    for (size_t i = 0; i < count; i++) {
-        size_t id = ids[first + i];
-        const struct word_tail *tail = word_tails_find(&embed->tails, id);
-        assert(id < embed->vocab_size);
-        if (tail != NULL)
-            word_tail_place(&embed->tails, tail, rows->kernels, values, embed->scale, y + i * dim, id);
-        for (size_t c = 0; tail == NULL && c < dim; c++)
-            y[i * dim + c] = embed->scale * values[embed->words + id * dim + c];
-    }
+    for (size_t i = 0; i < count; i++)
+        place_word(embed, rows->kernels, values, y + i * dim, ids[first + i]);
     memset(y + count * dim, 0, (n - count) * dim * sizeof *y);
+}
+
+/* The positions that are added to rows; NULL: none. */
+static const float *table_of(const struct embed *embed, const float *values)
+{
+    if (embed->kind == POSITIONS_LEARNED)
+        return values + embed->positions + embed->position_offset * embed->dim;
+    return is_sinusoidal(embed->kind) ? embed->sinusoids : NULL;
+}
+
+/* True if there is a position for this many rows of a sequence. */
+static inline bool has_positions(const struct embed *embed, size_t rows)
+{
+    return embed->kind == POSITIONS_NONE || embed->kind == POSITIONS_LAYERED ||
+           rows <= (embed->kind == POSITIONS_LEARNED ? embed->max_len : embed->num_sinusoids);
 }
 
 void embed_forward(const struct embed *embed, const struct rows *rows, const float *values, float *y,
                    const struct input_rows *input, size_t first, size_t n)
 {
     size_t dim = embed->dim;
-    const float *table = embed->kind == POSITIONS_LEARNED
-                             ? values + embed->positions + embed->position_offset * dim
-                         : is_sinusoidal(embed->kind) ? embed->sinusoids
-                                                      : NULL;
+    const float *table = table_of(embed, values);
     if (embed->vocab_size > 0)
         place_words(embed, rows, values, y, input->ids, first, n);
     for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
         float *at = y + (s.row - first) * dim;
-        assert(embed->kind == POSITIONS_NONE || embed->kind == POSITIONS_LAYERED ||
-               s.position + s.count <=
-                   (embed->kind == POSITIONS_LEARNED ? embed->max_len : embed->num_sinusoids));
+        assert(has_positions(embed, s.position + s.count));
         for (size_t i = 0; embed->num_segments > 0 && i < s.count; i++) {
             size_t segment = segment_of(input, s.row + i);
             assert(segment < embed->num_segments);
@@ -141,6 +156,18 @@ void embed_forward(const struct embed *embed, const struct rows *rows, const flo
         if (table != NULL)
             rows->kernels->rows.axpy(at, 1.0f, table + s.position * dim, s.count * dim);
     }
+}
+
+void embed_word(const struct embed *embed, const struct kernels *kernels, const float *values, float *y,
+                uint32_t id, size_t position)
+{
+    const float *table = table_of(embed, values);
+    assert(has_positions(embed, position + 1));
+    place_word(embed, kernels, values, y, id);
+    if (embed->num_segments > 0)
+        kernels->rows.axpy(y, 1.0f, values + embed->segments, embed->dim);
+    if (table != NULL)
+        kernels->rows.axpy(y, 1.0f, table + position * embed->dim, embed->dim);
 }
 
 struct embed_gradient {

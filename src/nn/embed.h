@@ -71,6 +71,9 @@ struct input_rows {
 /* y (n, dim): rows [first, first + n) of the batch; zeros after the last. Without words it adds to y. */
 void embed_forward(const struct embed *embed, const struct rows *rows, const float *values, float *y,
                    const struct input_rows *input, size_t first, size_t n);
+/* y (dim): one word in segment 0, at this position of its sequence. */
+void embed_word(const struct embed *embed, const struct kernels *kernels, const float *values, float *y,
+                uint32_t id, size_t position);
 /* Adds the gradients from dy (all rows, dim) to gradients. Runs on the pool. */
 void embed_backward(const struct embed *embed, const struct rows *rows, const float *values,
                     struct slice gradients, const float *dy, const struct input_rows *input);

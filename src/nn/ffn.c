@@ -19,7 +19,7 @@ hashattn_status ffn_describe(struct host *host, struct params *params, const cha
     return dense_describe(host, params, text, wide, dim, &ffn->second);
 }
 
-static void activate(const struct ffn *ffn, const struct kernels *kernels, float *y, const float *x, size_t n)
+void ffn_activate(const struct ffn *ffn, const struct kernels *kernels, float *y, const float *x, size_t n)
 {
     if (ffn->activation == FFN_RELU)
         kernels->rows.gate(y, x, x, n);
@@ -44,7 +44,7 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
         dense_forward_left(&ffn->first, kernels, values, before, left, n, c, count);
         watch_lap(watch, PROFILE_PRODUCTS);
         for (size_t i = 0; i < n; i++)
-            activate(ffn, kernels, after + i * wide + c, before + i * wide + c, count);
+            ffn_activate(ffn, kernels, after + i * wide + c, before + i * wide + c, count);
         if (middle != NULL)
             kernels->bf16.round(rounded + c, wide, after + c, wide, n, count);
         watch_lap(watch, PROFILE_GELU);
@@ -67,7 +67,7 @@ static void activate_again(const struct ffn *ffn, const struct dropout *dropout,
         dropout_gelu_again(dropout, key, rows, wide, slope, before, first, n, width);
         return;
     }
-    activate(ffn, rows->kernels, wide, before, n * width);
+    ffn_activate(ffn, rows->kernels, wide, before, n * width);
     dropout_rows(dropout, key, rows, wide, wide, first, n, width);
 }
 

@@ -17,6 +17,9 @@ struct ffn {
 hashattn_status ffn_describe(struct host *host, struct params *params, const char *name, size_t dim,
                              size_t wide, enum ffn_activation activation, struct ffn *ffn);
 
+/* The activation of n numbers; y may be x. */
+void ffn_activate(const struct ffn *ffn, const struct kernels *kernels, float *y, const float *x, size_t n);
+
 /* Computes y (n, dim) from x (n, dim), rows [first, first + n) of the batch. before (n, wide): the rows
    before the activation, for backward. after (n, wide): scratch; without backward it may be `before`. halves:
    scratch of (n, dim + 1 + wide + 1) in bf16. */

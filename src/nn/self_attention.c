@@ -202,8 +202,7 @@ void self_attention_place_backward(const struct self_attention *attention, const
 
 /* ---- the mechanisms' own parameters ------------------------------------------------------------------- */
 
-/* Calls need (heads, all floats of a head); the model has one (heads, rows, cols) tensor per row. */
-static void gather_own(const struct mixing *mixing, const float *values, float *own)
+void mixing_gather_own(const struct mixing *mixing, const float *values, float *own)
 {
     for (size_t head = 0; head < mixing->group.heads; head++)
         for (size_t i = 0; i < mixing->num_own; i++) {
@@ -335,7 +334,7 @@ static struct group_call open_group(const struct self_attention *attention, size
     };
     if (floats == 0)
         return open;
-    gather_own(mixing, values, own);
+    mixing_gather_own(mixing, values, own);
     memset(open.down, 0, floats * sizeof *open.down);
     return open;
 }

@@ -69,6 +69,10 @@ hashattn_status self_attention_describe_mix(struct host *host, struct params *pa
 hashattn_status self_attention_describe_leave(struct host *host, struct params *params, const char *name,
                                               struct self_attention *attention);
 
+/* Gathers the mechanism's parameters of these heads to own (heads, own_count), as calls need them: the model
+   has one (heads, rows, cols) tensor per row. */
+void mixing_gather_own(const struct mixing *mixing, const float *values, float *own);
+
 /* What mixing a batch needs: the plan of each group, and where it finds its memory. */
 struct mix_plan {
     const struct attention_plan *groups[HEAD_GROUPS];

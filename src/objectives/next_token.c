@@ -77,6 +77,18 @@ static void count_batch(const struct objective_pass *pass, double *sums)
     }
 }
 
+static size_t num_next(const void *self)
+{
+    return ((const struct next_token *)self)->output.words;
+}
+
+static void score_next(const void *self, const struct kernels *kernels, struct pool *pool,
+                       const float *values, const float *x, size_t n, float *scores, float *work)
+{
+    adaptive_output_scores(&((const struct next_token *)self)->output, kernels, pool, values, scores, x, n,
+                           work);
+}
+
 /* ---- metrics ------------------------------------------------------------------------------------------ */
 
 static double bits_per_byte(const void *self, const double *sums)
@@ -116,6 +128,8 @@ const struct objective objective_next_token = {
     .forward = forward,
     .backward = backward,
     .count = count_batch,
+    .num_next = num_next,
+    .score_next = score_next,
     .baseline = "majority",
     .baseline_size = baseline_size,
     .baseline_count = baseline_count,

@@ -127,6 +127,13 @@ struct objective {
     size_t (*num_scores)(const void *self);
     void (*score_rows)(const struct objective_pass *pass, const size_t *places, size_t n, float *scores);
 
+    /* (optional, both or none) Of an objective that predicts the id after a row: the number of ids; and, for
+       `n` rows x (n, dim) that are alone (nn/few_rows.h), scores (n, num_next) of ids first_output and up:
+       logarithms of their probabilities, up to a constant of the row. work: (dim) floats. */
+    size_t (*num_next)(const void *self);
+    void (*score_next)(const void *self, const struct kernels *kernels, struct pool *pool,
+                       const float *values, const float *x, size_t n, float *scores, float *work);
+
     /* (optional, all or none) A baseline that knows only the targets: the name of its metric ("majority");
        bytes of its counts, zeros at first; counting one batch of n targets; its value. */
     const char *baseline;

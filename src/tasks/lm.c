@@ -16,16 +16,14 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "io/line_blocks.h"
-#include "io/utf8.h"
 #include "tasks/dataset.h"
+#include "tasks/running_text.h"
 #include "tasks/tokens.h"
 #include "tasks/words.h"
 #include "text/learning/learn_bpe.h"
 
 enum vocabulary_kind { VOCABULARY_BYTES, VOCABULARY_WORDS, VOCABULARY_BPE };
 static const char *const vocabularies[] = {"bytes", "words", "bpe", NULL};
-
-enum { FIRST_ID = 1, BYTES_VOCAB = FIRST_ID + 256 };
 
 struct lm_options {
     int vocabulary; /* enum vocabulary_kind */
@@ -105,8 +103,8 @@ static hashattn_status facts(struct host *host, const void *options, const char 
             "vocabulary is words, but the stored model has a tokenizer of its own, which determines its ids");
     TRY(files_of(host, directory, &files));
     TRY(split_find_train(host, files, directory, path, sizeof path));
-    struct task_facts found = {.vocab_size = BYTES_VOCAB, .max_len = (size_t)lm->seq_len};
-    size_t first = FIRST_ID;
+    struct task_facts found = {.vocab_size = RUNNING_BYTES_VOCAB, .max_len = (size_t)lm->seq_len};
+    size_t first = RUNNING_FIRST_ID;
     if (given != NULL || lm->vocabulary == VOCABULARY_BPE) {
         TRY(learn_bpe_of(host, lm, given, path, &found));
         first = 0;
@@ -129,8 +127,9 @@ struct segment {
     size_t row, count; /* its index among the rows, room for max_len + 1 */
 };
 
-static hashattn_status push_token(struct host *host, struct segment *segment, uint32_t token)
+static hashattn_status push_token(struct host *host, void *context, uint32_t token)
 {
+    struct segment *segment = context;
     const struct dataset *dataset = &segment->builder->dataset;
     size_t full = segment->facts->max_len + 1;
     if (segment->count == full) {
@@ -149,12 +148,9 @@ static hashattn_status push_token(struct host *host, struct segment *segment, ui
 static hashattn_status push_line(struct host *host, void *context, struct piece line, size_t number)
 {
     (void)number;
-    struct segment *segment = context;
-    struct piece word;
-    TRY(utf8_check(host, line.bytes, line.size));
-    while (words_next(&line, &word))
-        TRY(push_token(host, segment, words_find(segment->facts->words, word)));
-    return push_token(host, segment, WORDS_END);
+    const struct segment *segment = context;
+    TRY(running_words(host, segment->facts->words, line, push_token, context));
+    return push_token(host, context, WORDS_END);
 }
 
 static hashattn_status push_bytes(struct host *host, const char *path, struct segment *segment)
@@ -164,26 +160,9 @@ static hashattn_status push_bytes(struct host *host, const char *path, struct se
     TRY(file_read_regular(host, path, FILE_MOST, &bytes, &size));
     hashattn_status status = HASHATTN_OK;
     for (size_t i = 0; i < size && status == HASHATTN_OK; i++)
-        status = push_token(host, segment, FIRST_ID + (unsigned char)bytes[i]);
+        status = push_token(host, segment, RUNNING_FIRST_ID + (unsigned char)bytes[i]);
     memory_free(host, bytes);
     return status;
-}
-
-/* The tokens of every line, its line feed included, as they were learned. */
-static hashattn_status push_lines(struct host *host, struct encoder *encoder, struct piece block,
-                                  struct segment *segment)
-{
-    const struct encode_options options = {.special_tokens = false};
-    const char *at = block.bytes, *end = at + block.size;
-    while (at < end) {
-        const char *feed = memchr(at, '\n', (size_t)(end - at)), *next = feed != NULL ? feed + 1 : end;
-        struct encoding encoding;
-        TRY(encoder_encode(encoder, (struct piece){at, (size_t)(next - at)}, &options, &encoding));
-        for (size_t i = 0; i < encoding.count; i++)
-            TRY(push_token(host, segment, encoding.ids[i]));
-        at = next;
-    }
-    return HASHATTN_OK;
 }
 
 static hashattn_status push_tokens(struct host *host, const char *path, struct segment *segment)
@@ -197,7 +176,7 @@ static hashattn_status push_tokens(struct host *host, const char *path, struct s
         if (status == HASHATTN_OK)
             status = line_blocks_next(host, &blocks, &block);
         if (status == HASHATTN_OK)
-            status = push_lines(host, encoder, block, segment);
+            status = running_tokens(host, encoder, block, push_token, segment);
     } while (status == HASHATTN_OK && block.size > 0);
     encoder_free(encoder);
     line_blocks_close(host, &blocks);

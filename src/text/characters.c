@@ -29,6 +29,36 @@ size_t character_read_long(const char *at, const char *end, int32_t *point)
     return size;
 }
 
+/* Bytes of the character that this byte begins; 1 if it begins none. */
+static size_t promised(unsigned char first)
+{
+    if (first < 0xc2 || first > 0xf4)
+        return 1;
+    return first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+}
+
+size_t character_broken(const char *at, const char *end)
+{
+    const unsigned char *bytes = (const unsigned char *)at;
+    size_t left = (size_t)(end - at), size = promised(bytes[0]), i = 1;
+    if (size == 1 || left < 2)
+        return 1;
+    /* The second byte of these excludes overlong forms, surrogates and more than U+10FFFF. */
+    unsigned char low = bytes[0] == 0xe0 ? 0xa0 : bytes[0] == 0xf0 ? 0x90 : 0x80;
+    unsigned char high = bytes[0] == 0xed ? 0x9f : bytes[0] == 0xf4 ? 0x8f : 0xbf;
+    if (bytes[1] < low || bytes[1] > high)
+        return 1;
+    for (i = 2; i < size && i < left && (bytes[i] & 0xc0) == 0x80; i++) {
+    }
+    return i;
+}
+
+bool character_is_cut(const char *at, const char *end)
+{
+    size_t left = (size_t)(end - at);
+    return left < promised((unsigned char)*at) && character_broken(at, end) == left;
+}
+
 size_t character_write(int32_t point, char bytes[4])
 {
     uint32_t c = (uint32_t)point;

@@ -36,6 +36,11 @@ static inline size_t character_read(const char *at, const char *end, int32_t *po
     }
     return character_read_long(at, end, point);
 }
+/* The bytes at `at` that begin no character and become one U+FFFD: the longest beginning of a character, at
+   least 1. */
+size_t character_broken(const char *at, const char *end);
+/* True if the bytes from `at` < `end` on are the beginning of a character that more bytes could complete. */
+bool character_is_cut(const char *at, const char *end);
 /* Writes a character and returns its size, 1 to 4 bytes. */
 size_t character_write(int32_t point, char bytes[4]);
 

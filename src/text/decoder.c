@@ -7,13 +7,7 @@
 #include "text/characters.h"
 #include "text/tokenizer_parts.h"
 
-/* A text that grows. */
-struct text {
-    char *bytes;
-    size_t size, capacity;
-};
-
-static hashattn_status append(struct host *host, struct text *text, const char *bytes, size_t size)
+static hashattn_status append(struct host *host, struct grown_text *text, const char *bytes, size_t size)
 {
     TRY(memory_grow(host, &text->bytes, &text->capacity, text->size, size + 1, 1, "text"));
     if (size > 0)
@@ -23,7 +17,7 @@ static hashattn_status append(struct host *host, struct text *text, const char *
 }
 
 /* The bytes that a token stands for; a token with a character that stands for none is its own text. */
-static hashattn_status append_bytes(struct host *host, struct text *text, struct piece token)
+static hashattn_status append_bytes(struct host *host, struct grown_text *text, struct piece token)
 {
     const char *end = token.bytes + token.size;
     size_t before = text->size;
@@ -41,7 +35,7 @@ static hashattn_status append_bytes(struct host *host, struct text *text, struct
 }
 
 /* Removes the spaces that BERT's decoder removes, from bytes `from` on: each rule of the list in turn. */
-static void clean_up(struct text *text, size_t from)
+static void clean_up(struct grown_text *text, size_t from)
 {
     static const char *const rules[][2] = {
         {" .", "."},   {" ?", "?"},     {" !", "!"},     {" ,", ","},
@@ -64,7 +58,7 @@ static void clean_up(struct text *text, size_t from)
 }
 
 static hashattn_status append_wordpiece(struct host *host, const struct tokenizer *tokenizer,
-                                        struct text *text, struct piece token, bool first)
+                                        struct grown_text *text, struct piece token, bool first)
 {
     size_t prefix = strlen(tokenizer->decoder_prefix), before = text->size;
     if (!first && token.size >= prefix && memcmp(token.bytes, tokenizer->decoder_prefix, prefix) == 0)
@@ -78,26 +72,10 @@ static hashattn_status append_wordpiece(struct host *host, const struct tokenize
     return HASHATTN_OK;
 }
 
-/* The number of bytes at `at` that become one U+FFFD: the longest beginning of a character, at least 1. */
-static size_t broken_size(const unsigned char *at, const unsigned char *end)
-{
-    size_t size = at[0] >= 0xf0 && at[0] < 0xf5 ? 4 : at[0] >= 0xe0 && at[0] < 0xf0 ? 3 : 1, i = 1;
-    if (size > 1 && at + 1 < end) {
-        /* The second byte of these excludes overlong forms, surrogates and more than U+10FFFF. */
-        unsigned char low = at[0] == 0xe0 ? 0xa0 : at[0] == 0xf0 ? 0x90 : 0x80;
-        unsigned char high = at[0] == 0xed ? 0x9f : at[0] == 0xf4 ? 0x8f : 0xbf;
-        if (at[1] < low || at[1] > high)
-            return 1;
-        for (i = 2; i < size && at + i < end && (at[i] & 0xc0) == 0x80; i++) {
-        }
-    }
-    return i;
-}
-
 /* Replaces what is not UTF-8 by U+FFFD. */
-static hashattn_status repair(struct host *host, struct text *text)
+static hashattn_status repair(struct host *host, struct grown_text *text)
 {
-    struct text repaired = {.bytes = NULL};
+    struct grown_text repaired = {.bytes = NULL};
     const char *at = text->bytes, *end = at + text->size;
     hashattn_status status = append(host, &repaired, "", 0);
     while (at < end && status == HASHATTN_OK) {
@@ -106,7 +84,7 @@ static hashattn_status repair(struct host *host, struct text *text)
         if (point != CHARACTER_NONE) {
             status = append(host, &repaired, at, size);
         } else {
-            size = broken_size((const unsigned char *)at, (const unsigned char *)end);
+            size = character_broken(at, end);
             status = append(host, &repaired, "\xef\xbf\xbd", 3);
         }
         at += size;
@@ -126,8 +104,29 @@ static struct piece token_of(const struct tokenizer *tokenizer, uint32_t id)
     return number > 0 ? tokenizer->normalized.list[number - 1].content : token;
 }
 
+static hashattn_status append_token(struct host *host, const struct tokenizer *tokenizer, struct piece token,
+                                    bool first, struct grown_text *text)
+{
+    if (tokenizer->decoder == DECODER_BYTE_LEVEL)
+        return append_bytes(host, text, token);
+    if (tokenizer->decoder == DECODER_WORDPIECE)
+        return append_wordpiece(host, tokenizer, text, token, first);
+    TRY(append(host, text, " ", first ? 0 : 1));
+    return append(host, text, token.bytes, token.size);
+}
+
+hashattn_status tokenizer_decode_token(struct host *host, const struct tokenizer *tokenizer, uint32_t id,
+                                       bool first, struct grown_text *text)
+{
+    struct piece token = token_of(tokenizer, id);
+    FAIL_IF(token.bytes == NULL, host, HASHATTN_INVALID, "id %u has no token, ids are 0 to %zu", id,
+            tokenizer_num_ids(tokenizer) - 1);
+    return tokenizer_is_special(tokenizer, id) ? HASHATTN_OK
+                                               : append_token(host, tokenizer, token, first, text);
+}
+
 static hashattn_status decode(struct host *host, const struct tokenizer *tokenizer, const uint32_t *ids,
-                              size_t count, bool skip_special, struct text *text)
+                              size_t count, bool skip_special, struct grown_text *text)
 {
     bool first = true;
     TRY(append(host, text, "", 0));
@@ -138,14 +137,7 @@ static hashattn_status decode(struct host *host, const struct tokenizer *tokeniz
                 tokenizer_num_ids(tokenizer) - 1);
         if (skip_special && tokenizer_is_special(tokenizer, ids[i]))
             continue;
-        if (tokenizer->decoder == DECODER_BYTE_LEVEL)
-            TRY(append_bytes(host, text, token));
-        else if (tokenizer->decoder == DECODER_WORDPIECE)
-            TRY(append_wordpiece(host, tokenizer, text, token, first));
-        else {
-            TRY(append(host, text, " ", first ? 0 : 1));
-            TRY(append(host, text, token.bytes, token.size));
-        }
+        TRY(append_token(host, tokenizer, token, first, text));
         first = false;
     }
     return tokenizer->decoder == DECODER_BYTE_LEVEL ? repair(host, text) : HASHATTN_OK;
@@ -154,7 +146,7 @@ static hashattn_status decode(struct host *host, const struct tokenizer *tokeniz
 hashattn_status tokenizer_decode(struct host *host, const struct tokenizer *tokenizer, const uint32_t *ids,
                                  size_t count, bool skip_special, char **text, size_t *size)
 {
-    struct text decoded = {.bytes = NULL};
+    struct grown_text decoded = {.bytes = NULL};
     hashattn_status status = decode(host, tokenizer, ids, count, skip_special, &decoded);
     *text = NULL;
     *size = 0;

@@ -84,4 +84,14 @@ hashattn_status encoder_encode_pair(struct encoder *encoder, struct piece first,
 hashattn_status tokenizer_decode(struct host *host, const struct tokenizer *tokenizer, const uint32_t *ids,
                                  size_t count, bool skip_special, char **text, size_t *size);
 
+/* Bytes that grow. The owner frees `bytes` with memory_free. */
+struct grown_text {
+    char *bytes;
+    size_t size, capacity;
+};
+/* Appends the bytes of one token, as decoding joins it to the token before it (first: there is none). They
+   may be a part of a character. A special token has none. INVALID: an id without a token. */
+hashattn_status tokenizer_decode_token(struct host *host, const struct tokenizer *tokenizer, uint32_t id,
+                                       bool first, struct grown_text *text);
+
 #endif

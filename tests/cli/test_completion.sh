@@ -23,8 +23,8 @@ offers() {
 }
 list() { echo "$*" | tr ' ' '|'; }
 
-offers commands "info|attend|data|train|eval|predict|embed|fill-mask|export|inspect|report|bench|tokenizer|" ""
-offers commands_of_nothing "info|attend|data|train|eval|predict|embed|fill-mask|export|inspect|report|bench|tokenizer|"
+offers commands "info|attend|data|train|eval|predict|generate|embed|fill-mask|export|inspect|report|bench|tokenizer|" ""
+offers commands_of_nothing "info|attend|data|train|eval|predict|generate|embed|fill-mask|export|inspect|report|bench|tokenizer|"
 offers a_command "info|inspect|" in
 offers options_of_the_tool "--help|--version|" --
 offers tasks "$(list "$tasks")|" train ""

@@ -15,7 +15,7 @@ for mechanism in info["mechanisms"]:
     for option in json.loads(said("info", "--attention", mechanism["name"], "--json"))["options"]:
         bounds = f"{option['minimum']:g} to {option['maximum']:g}" if "minimum" in option else ", ".join(option.get("choices", []))
         print(f"{mechanism['name']} {option['name']}: {option['default']}; {bounds}".rstrip())
-commands = ["attend", "data", "embed", "eval", "export", "fill-mask", "inspect", "predict"] + ["bench " + kind for kind in (
+commands = ["attend", "data", "embed", "eval", "export", "fill-mask", "generate", "inspect", "predict"] + ["bench " + kind for kind in (
     "attention", "error", "layer", "peak", "step", "stream", "suggest")]
 for kind in ("data", "train"):
     commands += [f"{kind} {task['name']}" for task in info["tasks"] if kind == "train" or task["generates"] or task["prepares"]]

@@ -16,7 +16,7 @@ holds version_is_the_first_paragraph_of_info sh -c 'sed "/^mechanisms/,\$d" out 
 holds version_is_the_first_line sh -c 'head -n 1 version | grep -qxE "hashattn [0-9]+\.[0-9]+\.[0-9]+"'
 for word in -h help --help; do
     run $word
-    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n 's/^  \([a-z-]*\)  *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict embed fill-mask export inspect report bench tokenizer " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
+    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n 's/^  \([a-z-]*\)  *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict generate embed fill-mask export inspect report bench tokenizer " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
 done
 run
 [ "$code" = 2 ] && [ ! -s out ] && grep -q "commands:" err && passed no_command_is_usage || failed no_command_is_usage "code $code"
@@ -24,7 +24,7 @@ expect unknown_command_suggests 2 "no command 'trian'; did you mean train?" tria
 [ "$(wc -l <err)" = 1 ] && [ -z "$(tail -c 1 err)" ] && passed a_message_is_a_line || failed a_message_is_a_line "$(od -c err | tail -n 3)"
 expect unknown_command_alone 2 "no command 'xyzzy' (" xyzzy
 
-for command in info attend data train eval predict embed fill-mask export inspect bench; do
+for command in info attend data train eval predict generate embed fill-mask export inspect bench; do
     says "help_of_$command" "example:" "$command" --help
     tail -n 1 out | grep -q "hashattn $command" && passed "example_of_$command" || failed "example_of_$command" "$(tail -n 1 out)"
     says "short_help_of_$command" "usage: hashattn $command" "$command" --no-such-thing -h
@@ -92,7 +92,7 @@ expect suggested_once 2 "; did you mean --gradient, --gradient-hashes? (" attend
 # Every help ends with an example that works on a machine with only the tool (and numpy for .npy files).
 PATH=$build:$PATH
 export PATH
-for command in info attend data train eval predict embed fill-mask export inspect report bench tokenizer; do
+for command in info attend data train eval predict generate embed fill-mask export inspect report bench tokenizer; do
     if [ $command = attend ] && ! python3 -c 'import numpy' 2>/dev/null; then
         echo "SKIPPED: example of attend (no numpy)"
         continue

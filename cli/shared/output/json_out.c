@@ -6,17 +6,18 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct json_out json_out_to(FILE *stream)
 {
     return (struct json_out){.stream = stream};
 }
 
-static void write_string(FILE *stream, const char *text)
+static void write_string(FILE *stream, const char *text, size_t size)
 {
     fputc('"', stream);
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
+    for (size_t i = 0; i < size; i++) {
+        unsigned char c = (unsigned char)text[i];
         if (c == '"' || c == '\\')
             fprintf(stream, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
@@ -34,7 +35,7 @@ static void begin(struct json_out *json, const char *key)
         fputs(", ", json->stream);
     json->begun = true;
     if (key != NULL) {
-        write_string(json->stream, key);
+        write_string(json->stream, key, strlen(key));
         fputs(": ", json->stream);
     }
 }
@@ -82,7 +83,13 @@ void json_out_text(struct json_out *json, const char *key, const char *text)
     if (text == NULL)
         fputs("null", json->stream);
     else
-        write_string(json->stream, text);
+        write_string(json->stream, text, strlen(text));
+}
+
+void json_out_bytes(struct json_out *json, const char *key, const char *text, size_t size)
+{
+    begin(json, key);
+    write_string(json->stream, text, size);
 }
 
 void json_out_number(struct json_out *json, const char *key, double number)

@@ -20,7 +20,9 @@ void json_out_end_object(struct json_out *json);              /* the outermost o
 void json_out_array(struct json_out *json, const char *key);
 void json_out_end_array(struct json_out *json);
 void json_out_text(struct json_out *json, const char *key, const char *text); /* UTF-8; NULL: null */
-void json_out_number(struct json_out *json, const char *key, double number);  /* NaN and infinity: null */
+/* `size` bytes, which may have NULs. */
+void json_out_bytes(struct json_out *json, const char *key, const char *text, size_t size);
+void json_out_number(struct json_out *json, const char *key, double number); /* NaN and infinity: null */
 void json_out_count(struct json_out *json, const char *key, uint64_t count);
 void json_out_flag(struct json_out *json, const char *key, bool flag);
 

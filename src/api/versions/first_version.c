@@ -21,6 +21,7 @@ FILLED_BY_DEFAULT(learn_options)
 FILLED_BY_DEFAULT(text_options)
 FILLED_BY_DEFAULT(sources)
 FILLED_BY_DEFAULT(cache_options)
+FILLED_BY_DEFAULT(generate_options)
 
 struct hashattn_context;
 struct hashattn_npy;

@@ -23,6 +23,7 @@ const struct first_sizes first_sizes = {
     .sources = FIRST_SIZE(hashattn_sources, user),
     .npy = FIRST_SIZE(hashattn_npy, data),
     .cache_options = FIRST_SIZE(hashattn_cache_options, window_step),
+    .generate_options = FIRST_SIZE(hashattn_generate_options, num_texts),
 };
 
 hashattn_status version_take(struct host *host, void *own, size_t known, const void *given, size_t least,

@@ -4,6 +4,7 @@
 #include "nn/outputs/adaptive_output.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "kernels/product.h"
@@ -331,4 +332,93 @@ void adaptive_output_backward(const struct adaptive_output *output, const struct
     for (w.index = 0; w.index < output->tails->count; w.index++)
         if (space->count[w.index] > 0)
             backward_tail(&w, dx, weight);
+}
+
+/* ---- scores of rows that are alone -------------------------------------------------------------------- */
+
+enum { SCORED = 256 }; /* words of a unit of work */
+
+/* Some words of the head or of a tail. */
+struct scoring {
+    const struct kernels *kernels;
+    size_t dim, words;          /* of a row and a word; words of this range */
+    const float *weight, *bias; /* (words, dim), (words) */
+    float *scores;              /* (n, ld) */
+    size_t ld;
+    const float *x; /* (n, dim) */
+    size_t n;
+};
+
+static void score_words(void *argument, size_t unit, int worker)
+{
+    (void)worker;
+    const struct scoring *s = argument;
+    size_t first = unit * SCORED, count = size_min(s->words - first, SCORED);
+    for (size_t i = 0; i < s->n; i++) {
+        float *to = s->scores + i * s->ld + first;
+        s->kernels->rows.dots(to, s->weight + first * s->dim, s->dim, s->x + i * s->dim, 0, count, s->dim);
+        s->kernels->rows.axpy(to, 1, s->bias + first, count);
+    }
+}
+
+static void score(struct pool *pool, struct scoring *s)
+{
+    pool_run(pool, score_words, s, (s->words + SCORED - 1) / SCORED);
+}
+
+static double log_sum(const float *x, size_t n)
+{
+    double most = (double)x[0], sum = 0;
+    for (size_t i = 1; i < n; i++)
+        most = fmax(most, (double)x[i]);
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)x[i] - most);
+    return most + log(sum);
+}
+
+/* One row's scores of the words of a tail. */
+static void score_tail(const struct adaptive_output *output, const struct scoring *head, struct pool *pool,
+                       const float *values, size_t index, float *scores, const float *x, float *work)
+{
+    const struct word_tail *tail = &output->tails->list[index];
+    const struct kernels *kernels = head->kernels;
+    size_t plain = output->head.words - output->head.classes;
+    float whole;
+    struct scoring s = {.kernels = kernels,
+                        .dim = tail->dim,
+                        .words = tail->words,
+                        .weight = values + tail->table,
+                        .bias = values + output->tail[index].bias,
+                        .scores = scores + (tail->first - output->first),
+                        .x = x,
+                        .n = 1};
+    kernels->rows.dots(&whole, head->weight + (plain + index) * head->dim, head->dim, x, 0, 1, head->dim);
+    whole += head->bias[plain + index];
+    if (tail->projected) {
+        kernels->rows.dots(work, values + tail->projection, head->dim, x, 0, tail->dim, head->dim);
+        s.x = work;
+    }
+    score(pool, &s);
+    double shift = (double)whole - log_sum(s.scores, tail->words);
+    for (size_t i = 0; i < tail->words; i++)
+        s.scores[i] = (float)((double)s.scores[i] + shift);
+}
+
+void adaptive_output_scores(const struct adaptive_output *output, const struct kernels *kernels,
+                            struct pool *pool, const float *values, float *scores, const float *x, size_t n,
+                            float *work)
+{
+    struct scoring head = {.kernels = kernels,
+                           .dim = output->head.dim,
+                           .words = output->head.words - output->head.classes,
+                           .weight = values + output->head.weight,
+                           .bias = values + output->head.bias,
+                           .scores = scores,
+                           .ld = output->words,
+                           .x = x,
+                           .n = n};
+    score(pool, &head);
+    for (size_t i = 0; i < n; i++)
+        for (size_t t = 0; t < output->tails->count; t++)
+            score_tail(output, &head, pool, values, t, scores + i * output->words, x + i * head.dim, work);
 }

@@ -55,4 +55,11 @@ void adaptive_output_backward(const struct adaptive_output *output, const struct
                               const struct adaptive_output_space *space, float *dx, bool add, const float *x,
                               const struct row_ids *targets, float weight);
 
+/* For a few rows x (n, dim) that are alone: scores (n, words), the logits without tails; with tails the log
+   probabilities up to a constant of the row. Products are float32 in both precisions. Reads every weight
+   once, on the pool. work: (dim) floats. */
+void adaptive_output_scores(const struct adaptive_output *output, const struct kernels *kernels,
+                            struct pool *pool, const float *values, float *scores, const float *x, size_t n,
+                            float *work);
+
 #endif

@@ -251,6 +251,31 @@ static void probabilities_sum_to_one(void **state)
     }
 }
 
+/* Scores of rows that are alone are logarithms of probabilities, up to a constant of the row. */
+static void scores_are_log_probabilities(void **state)
+{
+    (void)state;
+    enum { N = 5, WORDS = VOCAB - FIRST };
+    for (size_t i = 0; i < WAYS; i++) {
+        struct next_case c;
+        float scores[N * WORDS], one[WORDS], work[DIM];
+        double found[VOCAB], chances[VOCAB];
+        open_case(&c, ways[i], 1 + (int)i % 3);
+        adaptive_output_scores(&c.next, c.test.kernels, c.test.pool, c.test.values, scores, c.x, N, work);
+        for (size_t r = 0; r < N; r++) {
+            for (size_t w = 0; w < WORDS; w++)
+                found[w] = (double)scores[r * WORDS + w];
+            log_softmax(found, WORDS);
+            oracle_chances(&c, c.exact_x + r * DIM, chances);
+            for (size_t w = 0; w < WORDS; w++)
+                check_near(found[w], chances[FIRST + w], 2 * loss_bound, "score");
+            adaptive_output_scores(&c.next, c.test.kernels, NULL, c.test.values, one, c.x + r * DIM, 1, work);
+            check_same_bits(one, scores + r * WORDS, sizeof one, "a row alone, on one thread");
+        }
+        close_case(&c);
+    }
+}
+
 static void gradients_are_differences(void **state)
 {
     (void)state;
@@ -566,6 +591,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_are_right),
         cmocka_unit_test(probabilities_sum_to_one),
+        cmocka_unit_test(scores_are_log_probabilities),
         cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(hits_are_of_the_likeliest_word),
         cmocka_unit_test(the_first_of_equal_words_counts),
