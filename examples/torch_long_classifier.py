@@ -29,7 +29,7 @@ torch.manual_seed(1)
 
 # %% Data: the files of `hashattn data needle`, a label and a line of letters for each example
 folder = Path(tempfile.mkdtemp()) / "needle"
-hashattn.generate("needle", folder, train=2000, valid=64, test=200, seed=1, seq_len=TOKENS)
+hashattn.make_data("needle", folder, train=2000, valid=64, test=200, seed=1, seq_len=TOKENS)
 IDS = {letter: index for index, letter in enumerate("abcdefghijklmnopABCDEFGHIJKLMNOP?")}
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .run import Difference as Difference
     from .run import Evaluation as Evaluation
     from .run import Forecast as Forecast
+    from .run import Generated as Generated
     from .run import Prediction as Prediction
     from .run import Run as Run
     from .run import evaluate as evaluate
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from .tokenizer import Tokenizer as Tokenizer
     from .training import Prepared as Prepared
     from .training import generate as generate
+    from .training import make_data as make_data
     from .training import prepare as prepare
     from .training import resume as resume
     from .training import train as train
@@ -64,10 +66,11 @@ _NAMES = {
     "options": ("Mechanism", "Option", "Task", "instruction_sets", "mechanisms", "tasks"),
     "pretrained": ("Guess", "Pretrained", "TokenVectors"),
     "progress": ("Progress",),
-    "run": ("Comparison", "Difference", "Evaluation", "Forecast", "Prediction", "Run", "evaluate", "predict"),
+    "run": ("Comparison", "Difference", "Evaluation", "Forecast", "Generated", "Prediction", "Run", "evaluate",
+            "predict"),
     "stream": ("Stream",),
     "tokenizer": ("Encoding", "Tokenizer"),
-    "training": ("Prepared", "generate", "prepare", "resume", "train"),
+    "training": ("Prepared", "generate", "make_data", "prepare", "resume", "train"),
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -149,6 +149,19 @@ class Prepared(Sized):
 LEARN_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
 
 
+class GenerateOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("max_tokens", c_size_t), ("temperature", c_double), ("top_k", c_size_t),
+                ("top_p", c_double), ("seed", c_uint64), ("stops", POINTER(c_char_p)), ("num_stops", c_size_t),
+                ("num_texts", c_size_t)]
+
+
+class Generated(Sized):
+    _fields_ = [("struct_size", c_size_t), ("text", c_size_t), ("added", c_void_p), ("size", c_size_t),
+                ("tokens", c_size_t), ("done", c_int), ("stopped", c_int), ("tokens_per_second", c_double),
+                ("prompt_tokens", c_size_t), ("prompt_unknown", c_size_t), ("prompt_seconds", c_double),
+                ("recomputes", c_char_p)]
+
+
 class EncodeOptions(Sized):
     _fields_ = [("struct_size", c_size_t), ("max_tokens", c_size_t), ("special_tokens", c_int), ("offsets", c_int)]
 
@@ -195,6 +208,7 @@ EMBEDDING_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Embedding))
 GUESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Guess))
 PROGRESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Progress))
 EVALUATION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
+GENERATE_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Generated))
 FORECAST_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Forecast))
 PREDICTION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t, POINTER(c_float))
 
@@ -265,6 +279,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "model_compare": (c_int, [_HANDLE, _HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Comparison)]),
     "model_predict_file": (c_int, [_HANDLE, c_char_p, c_uint64, PREDICTION_CALLBACK, c_void_p, POINTER(c_size_t)]),
     "model_forecast": (c_int, [_HANDLE, c_char_p, c_char_p, c_uint64, FORECAST_CALLBACK, c_void_p]),
+    "model_generate": (c_int, [_HANDLE, c_char_p, c_size_t, POINTER(GenerateOptions), GENERATE_CALLBACK, c_void_p]),
     "forecast_date": (c_int, [POINTER(Forecast), c_size_t, c_char_p]),
     "tokenizer_load": (c_int, [_HANDLE, c_char_p, _NEW]),
     "tokenizer_free": (None, [_HANDLE]),

@@ -11,12 +11,12 @@ import os
 import stat
 import warnings
 from ctypes import byref
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 import numpy as np
 
 from . import _library
-from .arrays import seed_of
+from .arrays import seed_of, whole_number
 from .context import Context, ContextObject, ObjectHandle
 from .errors import BadFileError, InvalidError, InvalidTypeError
 from .options import OptionValue, path_of, text_of
@@ -78,6 +78,15 @@ class Forecast(NamedTuple):
     dates: tuple[str, ...]  #: of the rows, in the style of the table; empty after the year 9999
     columns: tuple[str, ...]  #: that are forecast
     values: np.ndarray  #: (rows, columns)
+
+
+class Generated(NamedTuple):
+    """A text that follows a prompt."""
+
+    text: str
+    tokens: int
+    tokens_per_second: float  #: since the prompt was read; texts that grow together share the time
+    stopped: bool  #: a stop text ended it
 
 
 class Run(ContextObject):
@@ -208,6 +217,65 @@ class Run(ContextObject):
         function = _library.functions().model_predict_file
         self._watched(progress, lambda pointer: function(pointer, encoded, number, callback, None, None))
         return found
+
+    def generate(self, prompt: str | bytes = "", *, max_tokens: int | None = None, temperature: float = 1.0,
+                 top_k: int = 0, top_p: float = 1.0, seed: int | None = None, stop: str | Iterable[str] = (),
+                 num: int = 1, stream: Callable[[int, str], Any] | None = None) -> list[Generated]:
+        """Writes `num` texts that follow a prompt, by a language model (task "lm").
+
+        max_tokens: of each text; None = 256, or as many as the model has learned positions for. temperature: divides
+            the scores of tokens; 0 = the likeliest token. top_k: only the k likeliest; 0 = all. top_p: only the
+            likeliest that together have this probability. seed: of choices and hashing; None = that of training.
+        stop: a text or several, before which a text ends. stream: called with the index of a text and the characters
+            that a token completes; it returns True to end all texts where they are, which are then returned.
+
+        An empty prompt is a line feed. A seed gives the same texts for any number of threads. Ctrl-C raises
+        KeyboardInterrupt. RefusedError: the run is not of lm. InvalidError: an option, or a prompt that is too long
+        for learned positions.
+        """
+        if stream is not None and not callable(stream):
+            raise InvalidTypeError(f"stream is {stream!r}; a function or None is needed")
+        if not isinstance(prompt, (str, bytes)):
+            raise InvalidTypeError(f"prompt is a {type(prompt).__name__}; a str or bytes is needed")
+        given = prompt.encode("utf-8", "surrogateescape") if isinstance(prompt, str) else prompt
+        if max_tokens is not None and whole_number("max_tokens", max_tokens, 2**31) == 0:
+            raise InvalidError("max_tokens is 0, at least 1 is needed")
+        stops = [text_of("stop", one).encode() for one in ([stop] if isinstance(stop, str) else stop)]
+        options = _library.GenerateOptions(
+            max_tokens=max_tokens or 0, temperature=float(temperature), top_k=whole_number("top_k", top_k, 2**31),
+            top_p=float(top_p), seed=self.seed if seed is None else seed_of(seed), num_stops=len(stops),
+            stops=(ctypes.c_char_p * len(stops))(*stops), num_texts=whole_number("num", num, 10**6))
+        pieces: dict[int, list[str]] = {}
+        last: dict[int, tuple[int, float, bool]] = {}
+        ended = []  # by the function
+
+        def show(now: Progress) -> bool:
+            if stream is None or not added:
+                return False
+            if stream(added[0], added[1]):
+                ended.append(True)
+            return bool(ended)
+
+        added: tuple[Any, ...] = ()
+        watch = Watch(show, "token")
+
+        def take(user: Any, generated: Any) -> int:
+            nonlocal added
+            of = generated.contents
+            text = ctypes.string_at(of.added, of.size).decode("utf-8")
+            added = (of.text, text) if text else ()
+            if of.tokens > 0:
+                pieces.setdefault(of.text, []).append(text)
+                last[of.text] = of.tokens, of.tokens_per_second, bool(of.stopped)
+            return watch(Progress(of.tokens, options.max_tokens))
+
+        callback = _library.GENERATE_CALLBACK(take)
+        with watch, self._use() as handle:
+            status = _library.functions().model_generate(handle.pointer, given, len(given), byref(options), callback,
+                                                         None)
+            if not ended or status != _library.INTERRUPTED:
+                watch.check(handle.origin, status)
+        return [Generated("".join(pieces[index]), *last[index]) for index in sorted(last)]
 
     def forecast(self, path: Any = None, *, seed: int | None = None, progress: Watcher = True) -> Forecast:
         """Forecasts the rows after the end of a table, a CSV file with the columns of the training.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from contextlib import contextmanager
 from ctypes import byref
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple
@@ -49,8 +50,8 @@ def _setup(context: Context, task: str, preset: str | None, mechanism: str | Non
             handle.release()
 
 
-def generate(task: str, directory: Any, *, train: int = 0, valid: int = 0, test: int = 0, seed: int = 0,
-             context: Context | None = None, **options: OptionValue) -> None:
+def make_data(task: str, directory: Any, *, train: int = 0, valid: int = 0, test: int = 0, seed: int = 0,
+              context: Context | None = None, **options: OptionValue) -> None:
     """Generates examples of a task ("needle", "listops") in `directory`, which is created if absent.
 
     train, valid, test: numbers of examples. options: of the task. RefusedError: its data cannot be generated.
@@ -61,6 +62,13 @@ def generate(task: str, directory: Any, *, train: int = 0, valid: int = 0, test:
     encoded, number = path_of("directory", directory), seed_of(seed)
     with _setup(context or default_context(), task, None, None, options) as handle:
         handle.origin.check(_library.functions().setup_generate(handle.pointer, encoded, counts, number))
+
+
+def generate(*arguments: Any, **options: Any) -> None:
+    """The former name of `make_data`; `Run.generate` writes text."""
+    warnings.warn("hashattn.generate is now hashattn.make_data; hashattn.Run.generate writes text", DeprecationWarning,
+                  stacklevel=2)
+    make_data(*arguments, **options)
 
 
 class Prepared(NamedTuple):

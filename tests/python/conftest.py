@@ -55,7 +55,7 @@ TINY = dict(steps=20, batch=8, layers=1, dim=16, heads=2, ffn=16, eval_every=10,
 def needles(tmp_path_factory):
     """A small data set of the task needle."""
     directory = tmp_path_factory.mktemp("data") / "needles"
-    hashattn.generate("needle", directory, train=64, valid=16, test=16, seed=1, seq_len=64, marks=8)
+    hashattn.make_data("needle", directory, train=64, valid=16, test=16, seed=1, seq_len=64, marks=8)
     return directory
 
 

@@ -23,6 +23,7 @@ STRUCTS = {
     "metric": _library.Metric, "metrics": _library.Metrics, "model_info": _library.ModelInfo,
     "evaluation": _library.Evaluation, "difference": _library.Difference, "comparison": _library.Comparison,
     "task_info": _library.TaskInfo, "forecast": _library.Forecast, "progress": _library.Progress,
+    "generate_options": _library.GenerateOptions, "generated": _library.Generated,
     "encode_options": _library.EncodeOptions, "encoding": _library.Encoding, "learn_options": _library.LearnOptions,
     "sources": _library.Sources, "prepared": _library.Prepared,
     "pretrained_info": _library.PretrainedInfo, "sequences": _library.Sequences,

@@ -285,8 +285,8 @@ def test_bad_trainings(needles, tmp_path, text_run):
         (OSError, "nowhere.jsonl", lambda: hashattn.predict(text_run, "nowhere.jsonl", progress=False)),
         (ValueError, "split is 'tset', allowed are train, valid, test", lambda: hashattn.evaluate(text_run, "tset")),
         (ValueError, "has no option 'dim'", lambda: hashattn.Run(text_run, dim=5)),
-        (ValueError, "text cannot be generated", lambda: hashattn.generate("text", tmp_path / "g")),
-        (ValueError, "train is -1", lambda: hashattn.generate("needle", tmp_path / "g", train=-1)),
+        (ValueError, "text cannot be generated", lambda: hashattn.make_data("text", tmp_path / "g")),
+        (ValueError, "train is -1", lambda: hashattn.make_data("needle", tmp_path / "g", train=-1)),
     ]:
         with pytest.raises(kind, match=message) as caught:
             call()
