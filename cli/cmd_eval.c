@@ -69,12 +69,12 @@ struct wanted {
     const char *run, *against; /* against: the other run, or NULL */
     const char *data, *split;
     const char *draw; /* the picture of a forecast, or NULL */
-    int units;
 };
 
 /* What is made of the windows of a forecast. */
 struct windows_seen {
     const struct wanted *wanted;
+    hashattn_evaluation result;
     struct forecast_errors errors;
     struct forecast_picture picture;
 };
@@ -82,9 +82,11 @@ struct windows_seen {
 static int see_window(void *user, const hashattn_forecast *forecast)
 {
     struct windows_seen *seen = user;
+    if (forecast->window == 0)
+        seen->result = *forecast->evaluation;
     if (seen->wanted->draw != NULL)
         forecast_picture_keep(&seen->picture, forecast);
-    return seen->wanted->units ? forecast_errors_add(&seen->errors, forecast) : 0;
+    return forecast_errors_add(&seen->errors, forecast);
 }
 
 static void report_differences(const struct wanted *wanted, const hashattn_model_info *info,
@@ -129,23 +131,23 @@ static void report_differences(const struct wanted *wanted, const hashattn_model
     json_out_end_object(&json);
 }
 
-/* The metrics of the model; of a forecast also errors in the units of the file, and a picture, if they are
+/* The metrics of the model; of a forecast also errors in the units of the file, and a picture, if one is
    wanted. Returns an exit code. */
 static int evaluate_alone(const struct common *common, hashattn_context *context, const struct wanted *wanted,
                           hashattn_model *model, const hashattn_model_info *info, uint64_t seed)
 {
-    hashattn_evaluation result = {.struct_size = sizeof result};
-    struct windows_seen seen = {.wanted = wanted};
-    hashattn_status status = hashattn_model_evaluate(model, wanted->data, wanted->split, seed, &result);
-    if (status == HASHATTN_OK && (wanted->units || wanted->draw != NULL))
-        status = hashattn_model_forecast(model, wanted->data, wanted->split, seed, see_window, &seen);
+    struct windows_seen seen = {.wanted = wanted, .result.struct_size = sizeof seen.result};
+    hashattn_status status =
+        info->forecasts || wanted->draw != NULL
+            ? hashattn_model_forecast(model, wanted->data, wanted->split, seed, see_window, &seen)
+            : hashattn_model_evaluate(model, wanted->data, wanted->split, seed, &seen.result);
     int code = seen.errors.no_memory   ? tool_fail(EXIT_RESOURCE, "no memory for the errors of columns")
                : status != HASHATTN_OK ? tool_fail_status(context, status)
                                        : EXIT_GOOD;
     if (code == EXIT_GOOD && wanted->draw != NULL)
         code = forecast_picture_save(&seen.picture, context, wanted->draw);
     if (code == EXIT_GOOD)
-        report(wanted->split, model, info, &result, &seen.errors, common->json);
+        report(wanted->split, model, info, &seen.result, &seen.errors, common->json);
     forecast_picture_free(&seen.picture);
     forecast_errors_free(&seen.errors);
     return code;
@@ -201,8 +203,6 @@ static int run(const struct command *self, int argc, char **argv)
         &options, "against", &wanted.against, "RUN",
         "another run of the task: reports the difference of each metric on the same examples, its "
         "standard error and a one-tail test; options of mechanisms are those of the first run");
-    options_add_switch(&options, "units", &wanted.units,
-                       "for a forecast: also the errors of each column, in the units of the file");
     options_add_text(&options, "draw", &wanted.draw, "FILE.svg",
                      "for a forecast: draw truth and forecast of the last window, of its last column");
     options_add_ranks(&options);
@@ -212,8 +212,8 @@ static int run(const struct command *self, int argc, char **argv)
         return code;
     if (options.num_operands != 1)
         return options_fail(&options, "eval needs one operand, the run; got %zu", options.num_operands);
-    if ((wanted.units || wanted.draw != NULL) && wanted.against != NULL)
-        return options_fail(&options, "--units and --draw apply to one run, --against compares two");
+    if (wanted.draw != NULL && wanted.against != NULL)
+        return options_fail(&options, "--draw applies to one run, --against compares two");
     wanted.run = options.operands[0];
     hashattn_context *context;
     code = tool_open(&options.common, &context);

@@ -29,6 +29,10 @@ typedef struct hashattn_forecast {
     /* (num_columns) of MASE: the mean size of the differences over a season in the training part; 0: not
        known (a run of an earlier version, or a constant column) */
     const double *scales;
+    const double *quantiles;       /* (num_quantiles) levels that were trained for, ascending */
+    const double *quantile_values; /* (horizon, num_columns, num_quantiles), ascending */
+    size_t num_quantiles; /* 0: `values` are means; otherwise they are the quantiles nearest to 0.5 */
+    const hashattn_evaluation *evaluation; /* of the split; NULL for the rows after the end */
     const char *series; /* the name of the series, if the data are several; otherwise NULL */
 } hashattn_forecast;
 /* Return non-zero to stop with INTERRUPTED. */

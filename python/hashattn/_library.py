@@ -116,7 +116,9 @@ class Forecast(Sized):
                 ("num_read", c_size_t), ("horizon", c_size_t), ("columns", POINTER(c_char_p)),
                 ("read", POINTER(c_double)), ("values", POINTER(c_double)), ("truth", POINTER(c_double)),
                 ("dates", c_void_p), ("date_column", c_char_p), ("deviations", POINTER(c_double)),
-                ("scales", POINTER(c_double)), ("series", c_char_p)]
+                ("scales", POINTER(c_double)), ("quantiles", POINTER(c_double)),
+                ("quantile_values", POINTER(c_double)), ("num_quantiles", c_size_t), ("evaluation", c_void_p),
+                ("series", c_char_p)]
 
 
 class TaskInfo(Sized):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import stat
 import warnings
@@ -77,7 +78,9 @@ class Forecast(NamedTuple):
 
     dates: tuple[str, ...]  #: of the rows, in the style of the table; empty after the year 9999
     columns: tuple[str, ...]  #: that are forecast
-    values: np.ndarray  #: (rows, columns)
+    values: np.ndarray  #: (rows, columns); of a model of quantiles, that nearest to 0.5
+    quantiles: Mapping[float, np.ndarray] = {}  #: the values of each level, ascending
+    series: str | None = None  #: None: the table is one series
 
 
 class Generated(NamedTuple):
@@ -280,9 +283,16 @@ class Run(ContextObject):
     def forecast(self, path: Any = None, *, seed: int | None = None, progress: Watcher = True) -> Forecast:
         """Forecasts the rows after the end of a table, a CSV file with the columns of the training.
 
-        path: None = the table of the training. Other arguments as of `evaluate`. RefusedError: the task does not
-        forecast.
+        path: None = the table of the training. Other arguments as of `evaluate`. A UserWarning says what was repaired.
+        RefusedError: the task does not forecast. InvalidError: the data are several series, see `forecasts`.
         """
+        found = self.forecasts(path, seed=seed, progress=progress)
+        if len(found) > 1:
+            raise InvalidError(f"the data are {len(found)} series; forecasts() returns one forecast of each")
+        return found[0]
+
+    def forecasts(self, path: Any = None, *, seed: int | None = None, progress: Watcher = True) -> list[Forecast]:
+        """Forecasts the rows after the end of each series of a table, or of a directory of them; see `forecast`."""
         encoded, number = None if path is None else path_of("path", path), self.seed if seed is None else seed_of(seed)
         found: list[Forecast] = []
         library = _library.functions()
@@ -294,12 +304,25 @@ class Run(ContextObject):
                 dates.append(text.value.decode())
             values = np.array(of.values[:of.horizon * of.num_columns]).reshape(of.horizon, of.num_columns)
             columns = tuple(_library.text(name) for name in of.columns[:of.num_columns])
-            found.append(Forecast(tuple(dates), columns, values))
+            levels = of.quantiles[:of.num_quantiles] if of.num_quantiles else []
+            shape = (of.horizon, of.num_columns, len(levels))
+            every = np.array(of.quantile_values[:math.prod(shape)]).reshape(shape)
+            quantiles = {level: every[:, :, i] for i, level in enumerate(levels)}
+            series = _library.text(of.series) if of.series else None
+            found.append(Forecast(tuple(dates), columns, values, quantiles, series))
             return 0
 
         callback = _library.FORECAST_CALLBACK(take)
         self._watched(progress, lambda pointer: library.model_forecast(pointer, encoded, None, number, callback, None))
-        return found[0]
+        self._warn_of_repairs()
+        return found
+
+    def _warn_of_repairs(self) -> None:
+        repaired = ctypes.c_int()
+        with self._context._use() as origin:
+            note = _library.functions().context_note(origin.pointer, ctypes.byref(repaired))
+        if repaired.value:
+            warnings.warn(_library.text(note), UserWarning, stacklevel=4)
 
     def _watched(self, progress: Watcher, call: Callable[[int], int]) -> None:
         """Runs `call`, which returns a status, and reports its progress."""

@@ -10,6 +10,7 @@
 
 /* Passes windows to the public callback. */
 struct bridge {
+    struct hashattn_model *model;
     hashattn_forecast_callback *callback;
     void *user;
     const char **names; /* of the columns of the facts */
@@ -19,9 +20,23 @@ struct bridge {
     char date_column[OPTION_TEXT_SIZE];
 };
 
-static bool tell(void *user, const struct forecast_window *window)
+/* As of hashattn_model_evaluate. */
+static hashattn_evaluation evaluation_of(struct hashattn_model *model, const struct evaluation *result)
+{
+    return (hashattn_evaluation){.struct_size = sizeof(hashattn_evaluation),
+                                 .metrics = metrics_give_evaluation(model->net, result, &model->metrics),
+                                 .examples = result->examples,
+                                 .num_cut = result->num_cut,
+                                 .seconds = result->seconds,
+                                 .tokens_per_second = result->tokens_per_second,
+                                 .tokens = result->tokens,
+                                 .num_unknown = result->num_unknown};
+}
+
+static bool tell(void *user, const struct forecast_window *window, const struct evaluation *result)
 {
     const struct bridge *bridge = user;
+    const hashattn_evaluation evaluation = evaluation_of(bridge->model, result);
     const hashattn_forecast forecast = {.struct_size = sizeof forecast,
                                         .window = window->index,
                                         .num_windows = window->count,
@@ -35,6 +50,10 @@ static bool tell(void *user, const struct forecast_window *window)
                                         .dates = window,
                                         .date_column = bridge->date_column,
                                         .deviations = bridge->deviations + window->first_column,
+                                        .quantiles = bridge->model->config.facts.objectives[0].quantiles,
+                                        .quantile_values = window->quantiles,
+                                        .num_quantiles = window->num_quantiles,
+                                        .evaluation = window->truth == NULL ? NULL : &evaluation,
                                         .scales = bridge->scales + window->first_column,
                                         .series =
                                             bridge->series == NULL ? NULL : bridge->series[window->series]};
@@ -87,7 +106,7 @@ hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data,
     struct host *host = &model->context->host;
     const struct run_config *config = &model->config;
     enum split which = SPLIT_COUNT;
-    struct bridge bridge = {.callback = callback, .user = user};
+    struct bridge bridge = {.model = model, .callback = callback, .user = user};
     const struct train_setup setup = model_setup(model);
     FAIL_IF(callback == NULL, host, HASHATTN_INVALID, "callback is NULL");
     if (split != NULL)

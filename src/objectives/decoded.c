@@ -1,5 +1,5 @@
 /* Decoded: floats for each of the last rows of a decoder's sequence, one dense layer (Informer's projection),
-   with the squared error of all of them as its loss. An example has num_outputs floats, row by row. Cost: 2
+   with the loss of squares.h. An example has num_outputs floats, row by row. Cost: 2
    dim num_outputs operations per example and as many for the rows before, three times that backward, on the
    calling thread.
    SPDX-License-Identifier: Apache-2.0 */
@@ -28,8 +28,9 @@ static hashattn_status describe(struct host *host, struct params *params, const 
                                 void *self)
 {
     struct decoded *d = self;
-    *d = (struct decoded){.squares = {facts->num_outputs}, .dim = facts->dim, .rows = facts->decoded_rows};
-    return dense_describe(host, params, "decoded.dense", facts->dim, facts->num_outputs / d->rows, &d->dense);
+    *d = (struct decoded){.squares = squares_of(facts), .dim = facts->dim, .rows = facts->decoded_rows};
+    return dense_describe(host, params, "decoded.dense", facts->dim, squares_width(&d->squares) / d->rows,
+                          &d->dense);
 }
 
 /* Arrays of all rows of the batch, so that products have full tiles. */
@@ -43,7 +44,7 @@ struct space {
 static struct space lay(const struct decoded *d, const struct rows *rows, bool training, void *memory)
 {
     struct arena arena = arena_on(memory);
-    size_t examples = size_product(rows->num_sequences, d->squares.outputs),
+    size_t examples = size_product(rows->num_sequences, squares_width(&d->squares)),
            all = size_product(rows->padded, d->dense.out);
     struct space s = {.y = NULL};
     s.y = arena_take(&arena, examples, sizeof(float));
@@ -75,7 +76,7 @@ static double forward(const struct objective_pass *pass)
     const struct decoded *d = pass->self;
     const struct rows *rows = pass->rows;
     const struct space s = lay(d, rows, pass->training, pass->memory);
-    size_t width = d->dense.out, outputs = d->squares.outputs;
+    size_t width = d->dense.out, outputs = squares_width(&d->squares);
     for (size_t row = 0; row < rows->padded; row += ROW_TILE)
         dense_forward(&d->dense, rows->kernels, pass->values, s.all + row * width, pass->x + row * d->dim,
                       ROW_TILE);
@@ -89,7 +90,7 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
     const struct decoded *d = pass->self;
     const struct rows *rows = pass->rows;
     const struct space s = lay(d, rows, pass->training, pass->memory);
-    size_t width = d->dense.out, outputs = d->squares.outputs;
+    size_t width = d->dense.out, outputs = squares_width(&d->squares);
     squares_gradient(pass, s.dy);
     memset(s.dall, 0, rows->padded * width * sizeof *s.dall);
     for (size_t i = 0; i < rows->num_sequences; i++)

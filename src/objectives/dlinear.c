@@ -22,9 +22,9 @@ static hashattn_status describe(struct host *host, struct params *params, const 
 {
     struct dlinear *d = self;
     size_t width = size_product(facts->max_len, facts->dim);
-    *d = (struct dlinear){.squares = {facts->num_outputs}, .dim = facts->dim, .max_len = facts->max_len};
-    TRY(dense_describe(host, params, "dlinear.trend", width, facts->num_outputs, &d->trend));
-    return dense_describe(host, params, "dlinear.rest", width, facts->num_outputs, &d->rest);
+    *d = (struct dlinear){.squares = squares_of(facts), .dim = facts->dim, .max_len = facts->max_len};
+    TRY(dense_describe(host, params, "dlinear.trend", width, squares_width(&d->squares), &d->trend));
+    return dense_describe(host, params, "dlinear.rest", width, squares_width(&d->squares), &d->rest);
 }
 
 /* Arrays of head_rows of sequences, so that products have full tiles (nn/outputs/head.h). */

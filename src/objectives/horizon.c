@@ -1,5 +1,5 @@
 /* Horizon: floats for an example from all rows of its sequence, one dense layer on the rows one after
-   another (nn/outputs/flat_rows.h), with the squared error as its loss. It is the head of PatchTST (Nie et
+   another (nn/outputs/flat_rows.h), with the loss of squares.h. It is the head of PatchTST (Nie et
    al. 2023, "A time series is worth 64 words"). Cost: 2 max_len dim outputs operations per example forward
    and twice that backward, on the calling thread.
    SPDX-License-Identifier: Apache-2.0 */
@@ -19,8 +19,8 @@ static hashattn_status describe(struct host *host, struct params *params, const 
 {
     struct horizon *h = self;
     size_t width = size_product(facts->max_len, facts->dim);
-    *h = (struct horizon){.squares = {facts->num_outputs}, .dim = facts->dim, .max_len = facts->max_len};
-    return dense_describe(host, params, "horizon.dense", width, facts->num_outputs, &h->dense);
+    *h = (struct horizon){.squares = squares_of(facts), .dim = facts->dim, .max_len = facts->max_len};
+    return dense_describe(host, params, "horizon.dense", width, squares_width(&h->squares), &h->dense);
 }
 
 /* Arrays of head_rows of sequences, so that products have full tiles (nn/outputs/head.h). */

@@ -10,7 +10,7 @@ static hashattn_status describe(struct host *host, struct params *params, const 
                                 void *self)
 {
     (void)host, (void)params;
-    *(struct squares *)self = (struct squares){facts->num_outputs};
+    *(struct squares *)self = squares_of(facts);
     return HASHATTN_OK;
 }
 
@@ -26,6 +26,11 @@ static size_t memory_size(const void *self, const struct rows *rows, bool traini
     (void)training;
     arena_take(&arena, zeros_of(self, rows), 1);
     return arena.used;
+}
+
+static const char *refuse(const struct objective_facts *facts)
+{
+    return facts->num_quantiles > 0 ? "it learns nothing, so it has no quantiles" : squares_refuse(facts);
 }
 
 static double forward(const struct objective_pass *pass)
@@ -45,7 +50,7 @@ const struct objective objective_naive = {
     SQUARES_OF_EXAMPLES,
     .bare = true,
     .whole = true,
-    .refuse = squares_refuse,
+    .refuse = refuse,
     .size = sizeof(struct squares),
     .describe = describe,
     .memory_size = memory_size,

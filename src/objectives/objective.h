@@ -29,16 +29,21 @@ struct targets {
     const float *weights; /* (targets) of their losses, >= 0; 0: no loss. NULL: all 1 */
 };
 
+enum { OBJECTIVE_QUANTILES = 16 };
+
 /* What an objective may depend on when it describes itself. */
 struct objective_facts {
-    size_t dim;           /* width of the rows; of a bare objective, that of the input */
-    size_t num_outputs;   /* classes, ids or floats of a prediction */
-    size_t first_output;  /* the smallest id that can be predicted; 0 unless a vocabulary has unused ids */
-    size_t max_len;       /* rows of the longest sequence */
-    size_t decoded_rows;  /* the last rows of a decoder's sequence, which are predicted; 0: no decoder */
-    bool pairs;           /* an example is two sequences, one after the other */
-    bool causal;          /* no row depends on a later one */
-    bool bytes;           /* an id is a byte of text */
+    size_t dim;          /* width of the rows; of a bare objective, that of the input */
+    size_t num_outputs;  /* classes, ids or floats of a prediction */
+    size_t first_output; /* the smallest id that can be predicted; 0 unless a vocabulary has unused ids */
+    size_t max_len;      /* rows of the longest sequence */
+    size_t decoded_rows; /* the last rows of a decoder's sequence, which are predicted; 0: no decoder */
+    bool pairs;          /* an example is two sequences, one after the other */
+    bool causal;         /* no row depends on a later one */
+    bool bytes;          /* an id is a byte of text */
+    /* (num_quantiles) levels of the quantiles that are predicted of every float; 0: of its mean */
+    const double *quantiles;
+    size_t num_quantiles;
     enum pooling pooling; /* how the rows of a sequence become one row */
     enum head_kind head;  /* activation of the classifier's hidden layer */
     double norm_epsilon;

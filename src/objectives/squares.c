@@ -5,19 +5,43 @@
 #include <math.h>
 #include <string.h>
 
-enum { SUM_LOSS, SUM_ABSOLUTE, SUM_COUNT };
-const char *const squares_sums[] = {"loss", "absolute", "count", NULL};
+enum { SUM_LOSS, SUM_ABSOLUTE, SUM_COUNT, SUM_SQUARED, SUM_COVERED };
+const char *const squares_sums[] = {"loss", "absolute", "count", "squared", "covered", NULL};
 
 const char *squares_refuse(const struct objective_facts *facts)
 {
+    if (facts->num_quantiles > OBJECTIVE_QUANTILES)
+        return "there are too many quantiles";
+    for (size_t q = 0; q < facts->num_quantiles; q++)
+        if (!(facts->quantiles[q] > (q == 0 ? 0 : facts->quantiles[q - 1]) && facts->quantiles[q] < 1))
+            return "quantiles must ascend, from above 0 to below 1";
     return facts->pairs              ? "a forecast is made from one sequence, not two"
            : facts->num_outputs == 0 ? "there are no floats to forecast"
                                      : NULL;
 }
 
+struct squares squares_of(const struct objective_facts *facts)
+{
+    struct squares squares = {
+        .outputs = facts->num_outputs, .levels = 1, .quantiles = facts->num_quantiles > 0};
+    if (squares.quantiles)
+        squares.levels = facts->num_quantiles;
+    for (size_t q = 0; q < facts->num_quantiles; q++) {
+        squares.level[q] = facts->quantiles[q];
+        if (fabs(squares.level[q] - 0.5) < fabs(squares.level[squares.point] - 0.5))
+            squares.point = q;
+    }
+    return squares;
+}
+
+size_t squares_width(const struct squares *squares)
+{
+    return size_product(squares->outputs, squares->levels);
+}
+
 size_t squares_outputs(const void *self)
 {
-    return ((const struct squares *)self)->outputs;
+    return squares_width(self);
 }
 
 static double weight_of(const struct objective_pass *pass, size_t i)
@@ -25,65 +49,100 @@ static double weight_of(const struct objective_pass *pass, size_t i)
     return pass->targets->weights == NULL ? 1 : (double)pass->targets->weights[i];
 }
 
-/* Prediction minus target of float k of all examples. */
-static double off_by(const struct objective_pass *pass, size_t k)
+/* Prediction minus target of float k of all examples, at one level. */
+static double off_by(const struct objective_pass *pass, size_t k, size_t level)
 {
-    return (double)((const float *)pass->memory)[k] - (double)pass->targets->floats[k];
+    const struct squares *self = pass->self;
+    return (double)((const float *)pass->memory)[k * self->levels + level] - (double)pass->targets->floats[k];
 }
 
-/* Means of the squared and of the absolute errors of example i. */
-static void errors_of(const struct objective_pass *pass, size_t i, double *squared, double *absolute)
+/* The quantile loss of such a difference. */
+static double quantile_loss(double level, double off)
 {
-    size_t outputs = squares_outputs(pass->self);
-    double squares = 0, sizes = 0;
+    return off > 0 ? (1 - level) * off : -level * off;
+}
+
+/* True if the target is between the lowest and the highest prediction. */
+static bool is_covered(const struct objective_pass *pass, size_t k)
+{
+    const struct squares *self = pass->self;
+    bool above = false, below = false;
+    for (size_t q = 0; q < self->levels; q++) {
+        double off = off_by(pass, k, q);
+        above = above || off >= 0;
+        below = below || off <= 0;
+    }
+    return above && below;
+}
+
+/* Means over the floats of example i, by the number of the sum. */
+static void errors_of(const struct objective_pass *pass, size_t i, double errors[SUM_COVERED + 1])
+{
+    const struct squares *self = pass->self;
+    size_t outputs = self->outputs;
+    double squares = 0, sizes = 0, losses = 0, covered = 0;
     for (size_t k = i * outputs; k < (i + 1) * outputs; k++) {
-        double off = off_by(pass, k);
+        double off = off_by(pass, k, self->point);
         squares += off * off;
         sizes += fabs(off);
+        for (size_t q = 0; q < self->levels && self->quantiles; q++)
+            losses += quantile_loss(self->level[q], off_by(pass, k, q));
+        covered += self->levels > 1 && is_covered(pass, k);
     }
-    *squared = squares / (double)outputs;
-    *absolute = sizes / (double)outputs;
+    errors[SUM_SQUARED] = squares / (double)outputs;
+    errors[SUM_ABSOLUTE] = sizes / (double)outputs;
+    errors[SUM_LOSS] = self->quantiles ? losses / (double)squares_width(self) : errors[SUM_SQUARED];
+    errors[SUM_COUNT] = 1;
+    errors[SUM_COVERED] = covered / (double)outputs;
 }
 
 double squares_loss(const struct objective_pass *pass)
 {
-    double sum = 0, squared, absolute;
+    double sum = 0, errors[SUM_COVERED + 1];
     for (size_t i = 0; i < pass->rows->num_sequences && pass->targets != NULL; i++) {
         if (weight_of(pass, i) == 0)
             continue;
-        errors_of(pass, i, &squared, &absolute);
-        sum += weight_of(pass, i) * squared;
+        errors_of(pass, i, errors);
+        sum += weight_of(pass, i) * errors[SUM_LOSS];
     }
     return sum;
 }
 
 void squares_gradient(const struct objective_pass *pass, float *dy)
 {
-    size_t outputs = squares_outputs(pass->self);
+    const struct squares *self = pass->self;
+    size_t outputs = self->outputs;
     for (size_t i = 0; i < pass->rows->num_sequences; i++) {
         double weight = weight_of(pass, i);
-        double scale = 2 * weight * pass->weight / (pass->count * (double)outputs);
+        double scale = weight * pass->weight / (pass->count * (double)squares_width(self));
         for (size_t k = i * outputs; k < (i + 1) * outputs; k++)
-            dy[k] = weight == 0 ? 0 : (float)(scale * off_by(pass, k));
+            for (size_t q = 0; q < self->levels; q++) {
+                double off = off_by(pass, k, q);
+                double slope = !self->quantiles ? 2 * off
+                               : off > 0        ? 1 - self->level[q]
+                               : off < 0        ? -self->level[q]
+                                                : 0;
+                dy[k * self->levels + q] = weight == 0 ? 0 : (float)(scale * slope);
+            }
     }
 }
 
 void squares_count(const struct objective_pass *pass, double *sums)
 {
+    double errors[SUM_COVERED + 1];
     for (size_t i = 0; i < pass->rows->num_sequences; i++) {
-        double weight = weight_of(pass, i), squared, absolute;
+        double weight = weight_of(pass, i);
         if (weight == 0)
             continue;
-        errors_of(pass, i, &squared, &absolute);
-        sums[SUM_LOSS] += weight * squared;
-        sums[SUM_ABSOLUTE] += weight * absolute;
-        sums[SUM_COUNT] += weight;
+        errors_of(pass, i, errors);
+        for (size_t s = 0; s <= SUM_COVERED; s++)
+            sums[s] += weight * errors[s];
     }
 }
 
 void squares_predict(const struct objective_pass *pass, float *outputs)
 {
-    memcpy(outputs, pass->memory, pass->rows->num_sequences * squares_outputs(pass->self) * sizeof *outputs);
+    memcpy(outputs, pass->memory, pass->rows->num_sequences * squares_width(pass->self) * sizeof *outputs);
 }
 
 static double mean(const double *sums, size_t of)
@@ -94,7 +153,7 @@ static double mean(const double *sums, size_t of)
 static double squared_error(const void *self, const double *sums)
 {
     (void)self;
-    return mean(sums, SUM_LOSS);
+    return mean(sums, SUM_SQUARED);
 }
 
 static double absolute_error(const void *self, const double *sums)
@@ -103,7 +162,19 @@ static double absolute_error(const void *self, const double *sums)
     return mean(sums, SUM_ABSOLUTE);
 }
 
+static double loss(const void *self, const double *sums)
+{
+    (void)self;
+    return mean(sums, SUM_LOSS);
+}
+
+static double coverage(const void *self, const double *sums)
+{
+    return ((const struct squares *)self)->levels > 1 ? mean(sums, SUM_COVERED) : NAN;
+}
+
 const struct metric squares_metrics[] = {{"mse", squared_error, false, 1},
                                          {"mae", absolute_error, false, 0},
-                                         {"loss", squared_error, false, 2},
+                                         {"loss", loss, false, 2},
+                                         {"coverage", coverage, true, 0},
                                          {.name = NULL}};

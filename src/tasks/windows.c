@@ -145,10 +145,12 @@ void windows_ask(const struct windows *w, size_t example, float *target)
     }
 }
 
-void windows_restore(const struct windows *w, size_t example, float *forecast)
+void windows_restore(const struct windows *w, size_t example, size_t quantiles, float *forecast)
 {
     struct window_place at = windows_place(w, example);
     size_t outputs = windows_outputs(w);
     for (size_t k = 0; k < outputs; k++)
-        add_level(w, window_of(w, at.window, at.column + k), 1, w->length, w->horizon, forecast + k, outputs);
+        for (size_t q = 0; q < quantiles; q++)
+            add_level(w, window_of(w, at.window, at.column + k), 1, w->length, w->horizon,
+                      forecast + k * quantiles + q, outputs * quantiles);
 }

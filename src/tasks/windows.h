@@ -69,7 +69,7 @@ void windows_read(const struct windows *windows, size_t example, float *rows);
 void windows_read_decoder(const struct windows *windows, size_t example, float *rows);
 /* target: (horizon, outputs); 0 after the end of the series, and of blind windows. */
 void windows_ask(const struct windows *windows, size_t example, float *target);
-/* Adds the level to a forecast (horizon, outputs) of this example. */
-void windows_restore(const struct windows *windows, size_t example, float *forecast);
+/* Adds the level to a forecast (horizon, outputs, quantiles) of this example; quantiles: at least 1. */
+void windows_restore(const struct windows *windows, size_t example, size_t quantiles, float *forecast);
 
 #endif

@@ -18,6 +18,19 @@ enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24, MOST_COLUMNS = 1 << 16 };
 
 /* ---- writing ---- */
 
+static hashattn_status put_quantiles(struct host *host, struct json *object,
+                                     const struct task_objective *entry)
+{
+    struct json *list;
+    if (entry->num_quantiles == 0)
+        return HASHATTN_OK;
+    TRY(json_new_array(host, &list));
+    TRY(json_put(host, object, "quantiles", list));
+    for (size_t q = 0; q < entry->num_quantiles; q++)
+        TRY(json_put_real(host, list, NULL, entry->quantiles[q]));
+    return HASHATTN_OK;
+}
+
 static hashattn_status put_objectives(struct host *host, struct json *facts_object,
                                       const struct task_facts *facts)
 {
@@ -34,6 +47,7 @@ static hashattn_status put_objectives(struct host *host, struct json *facts_obje
         TRY(json_put_int(host, object, "first_output", (int64_t)entry->first_output));
         if (entry->selects[0] != '\0')
             TRY(json_put_string(host, object, "selects", entry->selects));
+        TRY(put_quantiles(host, object, entry));
     }
     return HASHATTN_OK;
 }
@@ -115,10 +129,28 @@ hashattn_status run_facts_save_vocabulary(struct host *host, const char *run, co
 
 /* ---- reading ---- */
 
+static hashattn_status get_quantiles(struct host *host, const struct json *root, const char *where,
+                                     struct task_objective *entry)
+{
+    const struct json *list;
+    char path[100];
+    snprintf(path, sizeof path, "%s.quantiles", where);
+    TRY(json_get_array(host, root, path, &list));
+    FAIL_IF(json_count(list) > TASK_QUANTILES, host, HASHATTN_BAD_FILE,
+            "%s has %zu levels, at most %d are allowed", path, json_count(list), TASK_QUANTILES);
+    entry->num_quantiles = json_count(list);
+    for (size_t q = 0; q < entry->num_quantiles; q++) {
+        snprintf(path, sizeof path, "%s.quantiles.%zu", where, q);
+        TRY(json_get_real(host, root, path, &entry->quantiles[q]));
+    }
+    return HASHATTN_OK;
+}
+
 static hashattn_status get_objective(struct host *host, const struct json *root, size_t index,
                                      struct task_facts *facts)
 {
-    static const char *const members[] = {"name", "weight", "outputs", "first_output", "selects", NULL};
+    static const char *const members[] = {"name",    "weight",    "outputs", "first_output",
+                                          "selects", "quantiles", NULL};
     const struct json *object;
     const char *name;
     char where[60];
@@ -137,6 +169,8 @@ static hashattn_status get_objective(struct host *host, const struct json *root,
         TRY(json_get_string(host, object, "selects", &name));
         snprintf(facts->objectives[index].selects, TASK_OBJECTIVE_NAME, "%s", name);
     }
+    if (json_find(object, "quantiles") != NULL)
+        TRY(get_quantiles(host, root, where, &facts->objectives[index]));
     return HASHATTN_OK;
 }
 

@@ -177,7 +177,7 @@ expect huge_numbers_of_later_parts 3 "late.csv: row 189: column 'count' is 1e+20
 expect huge_numbers_to_predict_from 3 "row 189: column 'count' is 1e+200" predict large late.csv
 
 # Errors in the units of the file.
-run eval last --units --json --threads 1
+run eval last --json --threads 1
 cp out units.json
 python3 - <<'P' && passed errors_in_units || failed errors_in_units "$(cat units.json)"
 import csv, json
@@ -186,14 +186,21 @@ found = json.load(open("units.json"))["columns"]
 for c, name in enumerate(("load", "heat", "fixed"), 1):
     x = [float(row[c]) for row in rows]
     offs = [x[begin - 1] - x[begin + h] for begin in range(560, 689) for h in range(12)]
-    for key, want in (("mse", sum(o * o for o in offs)), ("mae", sum(map(abs, offs)))):
+    shares = [200 * abs(x[begin - 1] - x[begin + h]) / (abs(x[begin - 1]) + abs(x[begin + h])) for begin in range(560, 689) for h in range(12)]
+    scale = sum(abs(x[t] - x[t - 24]) for t in range(24, 490)) / 466
+    for key, want in (("mse", sum(o * o for o in offs)), ("mae", sum(map(abs, offs))), ("smape", sum(shares))):
         assert abs(found[name][key] - want / len(offs)) <= 1e-4 * want / len(offs), (name, key, found)
+    if scale == 0:
+        assert found[name]["mase"] is None, found
+    else:
+        assert abs(found[name]["mase"] * scale * len(offs) / sum(map(abs, offs)) - 1) < 1e-4, (name, scale, found)
 P
-says errors_as_words "in the units of the file" eval last --units
+says errors_as_words "in the units of the file" eval last
 "$tool" data needle --out needles --train 8 --valid 4 --test 4 --seq-len 16 --marks 2 --quiet 2>err
 run train needle --data needles --attention none --layers 1 --dim 16 --heads 2 --ffn 16 --steps 1 --eval-every 1 --out needle --quiet
-expect only_forecasts_have_units 2 "needle does not forecast" eval needle --units
-expect units_alone 2 "--units and --draw apply to one run, --against compares two" eval last --units --against seasonal
+run eval needle
+holds only_forecasts_have_units sh -c '! grep -q units out'
+expect pictures_of_one_run 2 "--draw applies to one run, --against compares two" eval last --draw x.svg --against seasonal
 run eval dlinear --against last --json --threads 1
 run eval last --against seasonal --json --threads 1
 cp out pair.json

@@ -2,7 +2,7 @@
 # The files that forecasters have: five public kinds of table are made, trained on, compared with the mean of the season and
 # forecast with at most one option; then what else tables may have, what is told of repairs, and what another file must have.
 # Planted and caught: repairs told only in training; a file of another period accepted; the format of the dates found anew in
-# every file; the header of every series; a gap that predict refuses although the run fills gaps.
+# every file; the header of every series; quantiles that are not put in order; the lowest quantile as the forecast; MASE of a season of 1; a gap that predict refuses although the run fills gaps.
 # Covers: series_read.c grid.c raw_rows.c dates.c calendar.c forecast_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --steps 20 --eval-every 20 --threads 1"
@@ -82,6 +82,31 @@ expect another_period 3 "coarse.csv: the rows are one period of 2h apart, the ru
 expect another_period_of_eval 3 "the rows are one period of 2h apart, the run was trained on h" eval power --data coarse.csv
 sed 's/^timestamp/date/' power.csv >renamed.csv
 expect no_option_that_predict_lacks 3 "renamed.csv: line 1: no column 'timestamp', which has the dates of the run; there are: date, load, wind" predict power renamed.csv
+
+# Quantiles: the columns of the forecast, their order, and the share of the test part that they cover; errors in the units
+# of the file; a loss of another kind is not compared; a baseline takes one step and has no quantiles.
+run train forecast --data power.csv --quantiles 0.1,0.5,0.9 --out quantiles $tiny --steps 200 --eval-every 50 --learning-rate 0.003
+run predict quantiles power.csv --quiet
+holds quantiles_are_columns sh -c 'head -n 1 out | grep -qx "timestamp,load,load_q0.1,load_q0.5,load_q0.9,wind,wind_q0.1,wind_q0.5,wind_q0.9"'
+holds quantiles_ascend python3 -c '
+import csv
+for row in csv.DictReader(open("out")):
+    assert float(row["load_q0.1"]) <= float(row["load_q0.5"]) <= float(row["load_q0.9"]) and row["load"] == row["load_q0.5"], row'
+run eval quantiles --json --threads 1
+cp out quantiles.json
+holds interval_covers json quantiles.json '0.6 < d["coverage"] < 0.95 and abs(sum(c["coverage"] for c in d["columns"].values()) / 2 - d["coverage"]) < 1e-6 and d["loss"] < d["mae"]'
+says table_of_errors "in the units of the file          mse          mae   sMAPE %      MASE  coverage" eval quantiles --threads 1
+run eval quantiles --against power-season --json --threads 1
+holds losses_of_one_kind json out 'sorted(d["metrics"]) == ["mae", "mse"]'
+run eval power --against power-season --json --threads 1
+holds losses_of_one_kind_are_compared json out 'sorted(d["metrics"]) == ["loss", "mae", "mse"]'
+holds baselines_take_one_step json power-season/config.json 'd["training"]["steps"] == 1'
+expect baselines_have_no_quantiles 2 "naive: it learns nothing, so it has no quantiles" train forecast --data power.csv --model seasonal --quantiles 0.1,0.9 --out no
+expect quantiles_ascend_in_the_option 2 "quantiles must ascend, from above 0 to below 1" train forecast --data power.csv --quantiles 0.9,0.1 --out no
+expect quantiles_are_numbers 2 "quantiles is '0.1;0.9'; 1 to 16 levels are needed, as in 0.1,0.5,0.9" train forecast --data power.csv --quantiles '0.1;0.9' --out no
+run train forecast --data power.csv --model informer --norm post --positions sinusoidal --label-len 24 --quantiles 0.2,0.8 --out decoded $tiny
+run predict decoded power.csv --quiet
+holds quantiles_of_a_decoder sh -c 'head -n 1 out | grep -q "load_q0.2,load_q0.8" && [ "$(wc -l <out)" = 25 ]'
 
 # Several series: a column names them, or each file is one. predict forecasts all of them.
 python3 - <<'P'

@@ -25,7 +25,7 @@ static void check_windows(const struct dataset *dataset, const struct task_facts
         for (size_t k = 0; k < decoded * windows_row_width(w); k++)
             FUZZ_CHECK(!isnan(decoder[k]));
         windows_ask(w, i, target);
-        windows_restore(w, i, target);
+        windows_restore(w, i, 1, target);
         for (size_t k = 0; k < floats; k++)
             FUZZ_CHECK(!isnan(rows[k]));
     }

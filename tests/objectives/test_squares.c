@@ -1,10 +1,12 @@
 /* Forecasts of several values: predictions, losses, metrics and gradients of `horizon`, `dlinear`,
    `naive` and `decoded` against plain formulas in double precision, on sequences that fill the window and on
-   a shorter one. Bugs planted and caught: a short sequence at the beginning of its window; the error of an
-   example summed instead of averaged over its values; the gradient not divided by their number; squares as
-   absolute errors; a moving average without repeated ends, or over 23 values; the trend left in the rest; the
-   map of the rest left out of the sum; predictions of the wrong example; a gradient of rows in the wrong
-   sequence. Covers: horizon.c dlinear.c naive.c squares.c decoded.c
+   a shorter one; the same of quantiles. Bugs planted and caught: a short sequence at the beginning of its
+   window; the error of an example summed instead of averaged over its values; the gradient not divided by
+   their number; squares as absolute errors; a moving average without repeated ends, or over 23 values; the
+   trend left in the rest; the map of the rest left out of the sum; predictions of the wrong example; a
+   gradient of rows in the wrong sequence; the slope of a quantile of the wrong sign; the level of the
+   neighbour; the metrics of the lowest quantile; coverage of one side only.
+   Covers: horizon.c dlinear.c naive.c squares.c decoded.c
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -28,15 +30,22 @@ struct fixture {
     struct objective_pass pass;
 };
 
-static void open_fixture(struct fixture *f, const char *name)
+static const double quantiles[] = {0.1, 0.6, 0.9};
+enum { LEVELS = sizeof quantiles / sizeof *quantiles, POINT = 1 };
+
+static void open_fixture(struct fixture *f, const char *name, size_t num_quantiles)
 {
     memset(f, 0, sizeof *f);
     layer_test_open(&f->base, 2);
     layer_test_shift(&f->base);
     f->objective = objective_find(name);
     f->rows = rows_of(f->base.kernels, f->base.pool, EXAMPLES, offsets, NULL);
-    const struct objective_facts facts = {
-        .dim = DIM, .num_outputs = OUTPUTS, .max_len = LONGEST, .decoded_rows = DECODED};
+    const struct objective_facts facts = {.dim = DIM,
+                                          .num_outputs = OUTPUTS,
+                                          .max_len = LONGEST,
+                                          .decoded_rows = DECODED,
+                                          .quantiles = quantiles,
+                                          .num_quantiles = num_quantiles};
     f->self = calloc(1, f->objective->size);
     check_status(&f->base.host, f->objective->describe(&f->base.host, &f->base.params, &facts, f->self),
                  HASHATTN_OK, NULL);
@@ -153,7 +162,7 @@ static void predictions_and_errors_are_those_of_the_formula(void **state)
         struct fixture f;
         double sums[OBJECTIVE_SUMS] = {0}, squared, absolute, y[OUTPUTS];
         float got[EXAMPLES * OUTPUTS];
-        open_fixture(&f, names[n]);
+        open_fixture(&f, names[n], 0);
         assert_int_equal(f.objective->outputs(f.self), OUTPUTS);
         double loss = f.objective->forward(&f.pass);
         f.objective->predict(&f.pass, got);
@@ -203,7 +212,7 @@ static void gradients_are_those_of_the_formula(void **state)
     (void)state;
     for (size_t n = 0; n < NAMES; n++) {
         struct fixture f;
-        open_fixture(&f, names[n]);
+        open_fixture(&f, names[n], 0);
         f.objective->forward(&f.pass);
         f.objective->backward(&f.pass, whole_gradient(&f.base), f.objective->bare ? NULL : f.dx, false);
         for (size_t i = 0; i < f.base.params.num_rows; i++) {
@@ -215,6 +224,90 @@ static void gradients_are_those_of_the_formula(void **state)
             check_differences(&f, f.x, f.dx, f.rows.count * DIM, 5, "rows");
         close_fixture(&f);
     }
+}
+
+/* The mean quantile loss of the predictions, and the sums of the metrics. */
+static double want_quantiles(const struct fixture *f, const float *got, double *squared, double *absolute,
+                             double *covered)
+{
+    double losses = 0;
+    *squared = *absolute = *covered = 0;
+    for (size_t i = 0; i < EXAMPLES; i++)
+        for (size_t k = 0; k < OUTPUTS; k++) {
+            const float *y = got + (i * OUTPUTS + k) * LEVELS;
+            double target = (double)f->wanted[i * OUTPUTS + k], weight = (double)f->weights[i] / OUTPUTS;
+            bool above = false, below = false;
+            for (size_t q = 0; q < LEVELS; q++) {
+                double off = target - (double)y[q];
+                losses += weight / LEVELS * fmax(quantiles[q] * off, (quantiles[q] - 1) * off);
+                above |= off <= 0;
+                below |= off >= 0;
+            }
+            *squared += weight * pow(target - (double)y[POINT], 2);
+            *absolute += weight * fabs(target - (double)y[POINT]);
+            *covered += above && below ? weight : 0;
+        }
+    return losses;
+}
+
+/* The loss is linear between kinks, so differences of the parameters are exact. */
+static void check_biases(struct fixture *f, const char *name)
+{
+    float got[EXAMPLES * OUTPUTS * LEVELS];
+    double a, b, c;
+    for (size_t r = 0; r < f->base.params.num_rows; r++) {
+        const struct param *row = &f->base.params.rows[r];
+        if (strstr(row->name, "bias") == NULL)
+            continue;
+        for (size_t i = 0; i < row->count; i++) {
+            float *value = f->base.values + row->offset + i, kept = *value;
+            double side[2];
+            for (int s = 0; s < 2; s++) {
+                *value = kept + (s == 0 ? -1.0f / 1024 : 1.0f / 1024);
+                f->pass.values = layer_test_pack(&f->base, true);
+                f->objective->forward(&f->pass);
+                f->objective->predict(&f->pass, got);
+                side[s] = want_quantiles(f, got, &a, &b, &c);
+            }
+            *value = kept;
+            check_near((double)f->base.gradients[row->offset + i],
+                       f->pass.weight / f->pass.count * (side[1] - side[0]) * 512, 1e-4, name);
+        }
+    }
+}
+
+static void quantiles_are_those_of_the_formula(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < NAMES; n++) {
+        struct fixture f;
+        double sums[OBJECTIVE_SUMS] = {0}, squared, absolute, covered;
+        float got[EXAMPLES * OUTPUTS * LEVELS];
+        if (strcmp(names[n], "naive") == 0)
+            continue;
+        open_fixture(&f, names[n], LEVELS);
+        assert_int_equal(f.objective->outputs(f.self), OUTPUTS * LEVELS);
+        double loss = f.objective->forward(&f.pass);
+        f.objective->predict(&f.pass, got);
+        f.objective->count(&f.pass, sums);
+        double want = want_quantiles(&f, got, &squared, &absolute, &covered), weights = 1 + 1.5 + 2;
+        const struct metric *m = f.objective->metrics;
+        check_near(loss, want, 1e-5 * want, "loss");
+        check_near(m[0].value(f.self, sums), squared / weights, 1e-5 * squared, "mse");
+        check_near(m[1].value(f.self, sums), absolute / weights, 1e-5 * absolute, "mae");
+        check_near(m[2].value(f.self, sums), want / weights, 1e-5 * want, "loss as a metric");
+        assert_string_equal(m[3].name, "coverage");
+        check_near(m[3].value(f.self, sums), covered / weights, 1e-6, "coverage");
+        f.objective->backward(&f.pass, whole_gradient(&f.base), f.objective->bare ? NULL : f.dx, false);
+        check_biases(&f, names[n]);
+        close_fixture(&f);
+    }
+    struct fixture f;
+    open_fixture(&f, "horizon", 0);
+    double none[OBJECTIVE_SUMS] = {0};
+    assert_true(isnan(f.objective->metrics[3].value(f.self, none)));
+    assert_true(isnan(f.objective->metrics[3].value(f.self, NULL))); /* it does not have the metric */
+    close_fixture(&f);
 }
 
 static void what_cannot_be_is_refused(void **state)
@@ -231,6 +324,13 @@ static void what_cannot_be_is_refused(void **state)
         facts.pairs = true;
         assert_non_null(strstr(objective->refuse(&facts), "one sequence"));
     }
+    static const double bad[][2] = {{0, 0.5}, {0.5, 1}, {0.5, 0.5}, {0.6, 0.4}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        const struct objective_facts facts = {.num_outputs = 1, .quantiles = bad[i], .num_quantiles = 2};
+        assert_non_null(strstr(objective_find("horizon")->refuse(&facts), "quantiles must ascend"));
+    }
+    const struct objective_facts idle = {.num_outputs = 1, .quantiles = quantiles, .num_quantiles = LEVELS};
+    assert_non_null(strstr(objective_find("naive")->refuse(&idle), "it learns nothing"));
     const struct objective *decoded = objective_find("decoded");
     assert_non_null(strstr(decoded->refuse(&(struct objective_facts){.num_outputs = 4}), "has none"));
     const struct objective_facts uneven = {.num_outputs = 5, .decoded_rows = 2};
@@ -242,6 +342,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predictions_and_errors_are_those_of_the_formula),
         cmocka_unit_test(gradients_are_those_of_the_formula),
+        cmocka_unit_test(quantiles_are_those_of_the_formula),
         cmocka_unit_test(what_cannot_be_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

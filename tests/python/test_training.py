@@ -13,6 +13,7 @@ import sys
 import textwrap
 import warnings
 
+import numpy as np
 import pytest
 
 import hashattn
@@ -159,6 +160,23 @@ def test_forecasts(tmp_path):
         run.predict(table, progress=False)
     with pytest.raises(OSError, match="none.csv"):
         run.forecast("none.csv", progress=False)
+    assert found.quantiles == {} and found.series is None
+
+
+def test_forecasts_of_quantiles_and_series(tmp_path):
+    table = tmp_path / "table.csv"
+    rows = [f"2020-{1 + day // 28:02d}-{1 + day % 28:02d},{shop},{day % 7}\n" for day in range(56) for shop in ("n", "s")]
+    table.write_text("date,shop,x\n" + "".join(row for i, row in enumerate(rows) if i != 40))
+    with hashattn.Context(threads=1) as context:
+        run = hashattn.train("forecast", table, tmp_path / "run", progress=False, context=context, model="dlinear", seq_len=7,
+                             horizon=2, series_column="shop", missing="last", quantiles="0.2,0.7", steps=5, eval_every=5)
+        with pytest.warns(UserWarning, match="missing row"):
+            found = run.forecasts(progress=False)
+        assert [of.series for of in found] == ["n", "s"] and list(found[0].quantiles) == [0.2, 0.7]
+        assert (found[1].quantiles[0.2] <= found[1].quantiles[0.7]).all()
+        assert np.array_equal(found[1].quantiles[0.7], found[1].values) and found[1].values.shape == (2, 1)
+        with pytest.raises(hashattn.InvalidError, match="2 series"), pytest.warns(UserWarning):
+            run.forecast(progress=False)
 
 
 def test_a_stop_and_resume_change_nothing(needles, tmp_path):

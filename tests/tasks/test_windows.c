@@ -82,7 +82,7 @@ static void check_example(const struct windows *w, size_t example, size_t window
             check_near((double)target[h * outputs + k], want, 1e-3, "a target");
             target[h * outputs + k] = 7;
         }
-    windows_restore(w, example, target);
+    windows_restore(w, example, 1, target);
     for (size_t h = 0; h < HORIZON; h++)
         for (size_t k = 0; k < outputs; k++)
             check_near((double)target[h * outputs + k],

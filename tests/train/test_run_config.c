@@ -584,6 +584,12 @@ static void what_is_wrong_in_facts_is_refused(void **state)
          "'first_output' is -1, allowed are 0 to 1048576"},
         {OBJECTIVE(CLASSIFY("1", "3")), "task.facts.labels has 2 labels, the model has 3 classes"},
         {OBJECTIVE(CLASSIFY("1", "1")), "task.facts.labels has 2 labels, the model has 1 classes"},
+        {FACTS("\"vocab_size\": 0, \"row_width\": 3, \"objectives\": [{\"name\": \"horizon\", \"weight\": 1, "
+               "\"outputs\": 2, \"first_output\": 0, \"quantiles\": [0.25, 0.75]}]"),
+         "task.facts.labels has 2 labels"},
+        {FACTS("\"vocab_size\": 0, \"row_width\": 3, \"objectives\": [{\"name\": \"horizon\", \"weight\": 1, "
+               "\"outputs\": 2, \"first_output\": 0, \"quantiles\": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]"),
+         "task.facts.objectives.0.quantiles has 17 levels, at most 16 are allowed"},
         {OBJECTIVE("7"), "objectives.0"},
         {OBJECTIVE("1, 2, 3, 4, 5"), "task.facts.objectives has 5 entries, at most 4"},
         {FACTS("\"vocab_size\": 34, \"objectives\": {}"), "objectives"},

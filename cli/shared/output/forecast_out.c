@@ -32,14 +32,28 @@ static int digits_of(double value, double deviation)
     return !(larger >= 1) ? DIGITS : larger > MOST_DIGITS - DIGITS ? MOST_DIGITS : DIGITS + (int)larger;
 }
 
+enum { NAME = 400 };
+
+/* "load_q0.9" */
+static void quantile_name(const hashattn_forecast *forecast, size_t column, size_t quantile, char name[NAME])
+{
+    snprintf(name, NAME, "%.360s_q%g", forecast->columns[column], forecast->quantiles[quantile]);
+}
+
 static void csv_header(FILE *to, const hashattn_forecast *forecast)
 {
+    char name[NAME];
     if (forecast->series != NULL)
         fputs("series,", to);
     csv_text(to, strcmp(forecast->date_column, "none") == 0 ? "row" : forecast->date_column);
     for (size_t c = 0; c < forecast->num_columns; c++) {
         putc(',', to);
         csv_text(to, forecast->columns[c]);
+        for (size_t q = 0; q < forecast->num_quantiles; q++) {
+            putc(',', to);
+            quantile_name(forecast, c, q, name);
+            csv_text(to, name);
+        }
     }
     putc('\n', to);
 }
@@ -57,11 +71,23 @@ void forecast_csv(FILE *to, const hashattn_forecast *forecast)
         }
         fputs(date, to);
         for (size_t c = 0; c < forecast->num_columns; c++) {
-            double value = forecast->values[h * forecast->num_columns + c];
-            fprintf(to, ",%.*g", digits_of(value, forecast->deviations[c]), value);
+            size_t place = h * forecast->num_columns + c;
+            double deviation = forecast->deviations[c], value = forecast->values[place];
+            fprintf(to, ",%.*g", digits_of(value, deviation), value);
+            for (size_t q = 0; q < forecast->num_quantiles; q++) {
+                value = forecast->quantile_values[place * forecast->num_quantiles + q];
+                fprintf(to, ",%.*g", digits_of(value, deviation), value);
+            }
         }
         putc('\n', to);
     }
+}
+
+/* |forecast - truth| relative to both. */
+static double symmetric(double forecast, double truth)
+{
+    double sizes = fabs(forecast) + fabs(truth);
+    return sizes > 0 ? 200 * fabs(forecast - truth) / sizes : 0;
 }
 
 static bool errors_begin(struct forecast_errors *errors, const hashattn_forecast *forecast)
@@ -70,6 +96,7 @@ static bool errors_begin(struct forecast_errors *errors, const hashattn_forecast
     if (errors->columns == NULL)
         return false;
     errors->count = forecast->num_columns;
+    errors->quantiles = forecast->num_quantiles > 1;
     for (size_t c = 0; c < errors->count; c++) {
         errors->columns[c].name = strdup(forecast->columns[c]);
         if (errors->columns[c].name == NULL)
@@ -90,6 +117,13 @@ int forecast_errors_add(void *user, const hashattn_forecast *forecast)
         double off = forecast->values[i] - forecast->truth[i];
         column->squares += off * off;
         column->sizes += fabs(off);
+        column->shares += symmetric(forecast->values[i], forecast->truth[i]);
+        column->scaled += fabs(off) / forecast->scales[i % errors->count]; /* no scale: not finite */
+        if (errors->quantiles) {
+            const double *levels = forecast->quantile_values + i * forecast->num_quantiles;
+            column->covered +=
+                levels[0] <= forecast->truth[i] && forecast->truth[i] <= levels[forecast->num_quantiles - 1];
+        }
         column->values++;
     }
     return 0;
@@ -97,11 +131,20 @@ int forecast_errors_add(void *user, const hashattn_forecast *forecast)
 
 void forecast_errors_words(const struct forecast_errors *errors)
 {
-    printf("%-24s %12s %12s   in the units of the file\n", "column", "mse", "mae");
+    printf("%-24s %12s %12s %9s %9s%s\n", "in the units of the file", "mse", "mae", "sMAPE %", "MASE",
+           errors->quantiles ? "  coverage" : "");
     for (size_t c = 0; c < errors->count; c++) {
         const struct column_errors *column = &errors->columns[c];
-        printf("%-24s %12.6g %12.6g\n", column->name, column->squares / column->values,
-               column->sizes / column->values);
+        double n = column->values;
+        printf("%-24s %12.6g %12.6g %9.4g", column->name, column->squares / n, column->sizes / n,
+               column->shares / n);
+        if (isfinite(column->scaled))
+            printf(" %9.4g", column->scaled / n);
+        else
+            printf(" %9s", "-");
+        if (errors->quantiles)
+            printf(" %9.4f", column->covered / n);
+        putchar('\n');
     }
 }
 
@@ -113,6 +156,10 @@ void forecast_errors_json(const struct forecast_errors *errors, struct json_out 
         json_out_object(json, column->name);
         json_out_number(json, "mse", column->squares / column->values);
         json_out_number(json, "mae", column->sizes / column->values);
+        json_out_number(json, "smape", column->shares / column->values);
+        json_out_number(json, "mase", column->scaled / column->values);
+        if (errors->quantiles)
+            json_out_number(json, "coverage", column->covered / column->values);
         json_out_end_object(json);
     }
     json_out_end_object(json);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "tasks/dataset.h"
@@ -31,7 +32,7 @@ static const char *const cuts[] = {"shares", "months", NULL};
 
 struct forecast_options {
     char target[OPTION_TEXT_SIZE], date_column[OPTION_TEXT_SIZE], series_column[OPTION_TEXT_SIZE];
-    char freq[OPTION_TEXT_SIZE], delimiter[OPTION_TEXT_SIZE];
+    char freq[OPTION_TEXT_SIZE], delimiter[OPTION_TEXT_SIZE], quantiles[OPTION_TEXT_SIZE];
     int date_format, missing, duplicates, decimal; /* date_format: 0, or 1 + enum date_format */
     int features, model, input, level, split_by;   /* the enums above */
     int64_t seq_len, horizon, label_len, patch_len, stride, season;
@@ -88,6 +89,9 @@ static const struct option_row rows[] = {
     {"level", OPTION_CHOICE, FIELD(level), LEVEL_AUTO, 0, 0, levels,
      "subtracted from a window and added to its forecast: its last value, its mean, or the mean at the same "
      "phase of the season; auto: last for the encoder, none for dlinear"},
+    {"quantiles", OPTION_TEXT, FIELD(quantiles), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
+     "levels of quantiles to forecast instead of the mean, as in 0.1,0.5,0.9; the outermost two are an "
+     "interval"},
     {"season", OPTION_INT, FIELD(season), 0, 0, 65536, NULL,
      "rows of a season; 0: a day, of daily dates a week, of monthly dates a year"},
     {"split_by", OPTION_CHOICE, FIELD(split_by), CUT_SHARES, 0, 0, cuts,
@@ -665,6 +669,23 @@ static hashattn_status take_series(struct host *host, const struct forecast_opti
     return HASHATTN_OK;
 }
 
+/* Reads the levels, which the objective checks. */
+static hashattn_status take_quantiles(struct host *host, const char *text, struct task_objective *objective)
+{
+    for (const char *at = text; *at != '\0';) {
+        size_t size = strcspn(at, ",");
+        bool good = objective->num_quantiles < TASK_QUANTILES &&
+                    decimal_read((struct piece){at, size}, &objective->quantiles[objective->num_quantiles]);
+        FAIL_IF(!good, host, HASHATTN_INVALID,
+                "quantiles is '%.60s'; 1 to %d levels are needed, as in 0.1,0.5,0.9", text, TASK_QUANTILES);
+        objective->num_quantiles++;
+        at += size + (at[size] == ',');
+    }
+    if (objective->num_quantiles > 0)
+        strcpy(objective->selects, "loss");
+    return HASHATTN_OK;
+}
+
 static hashattn_status find_facts(struct host *host, const struct forecast_options *options,
                                   struct series *series, struct task_facts *facts)
 {
@@ -679,6 +700,10 @@ static hashattn_status find_facts(struct host *host, const struct forecast_optio
         facts->max_len = size_max(facts->max_len, facts->decoder_rows);
     }
     task_facts_add(facts, objectives[options->model], windows.horizon * windows_outputs(&windows), 0);
+    struct c_locale locale = c_locale_begin();
+    hashattn_status status = take_quantiles(host, options->quantiles, &facts->objectives[0]);
+    c_locale_end(locale);
+    TRY(status);
     strcpy(facts->dates.column, series->date_column);
     if (!series->calendar.numbered) {
         calendar_freq(&series->calendar, facts->dates.freq);

@@ -135,6 +135,21 @@ static hashattn_status evaluate_both(struct host *host, const struct train_setup
     return HASHATTN_OK;
 }
 
+/* The loss of quantiles is no squared error, so losses are compared only if both have the same levels. */
+static void drop_other_losses(const struct compared *const runs[2], struct comparison *comparison)
+{
+    const struct task_objective *a = &runs[0]->config->facts.objectives[0],
+                                *b = &runs[1]->config->facts.objectives[0];
+    size_t kept = 0;
+    if (a->num_quantiles == b->num_quantiles &&
+        memcmp(a->quantiles, b->quantiles, a->num_quantiles * sizeof *a->quantiles) == 0)
+        return;
+    for (size_t i = 0; i < comparison->count; i++)
+        if (strcmp(comparison->list[i].metric->name, "loss") != 0)
+            comparison->list[kept++] = comparison->list[i];
+    comparison->count = kept;
+}
+
 hashattn_status compare_runs(struct host *host, const struct train_setup *setup, const struct compared *run,
                              const struct compared *against, const char *data, enum split split,
                              uint64_t seed, struct comparison *comparison)
@@ -147,6 +162,8 @@ hashattn_status compare_runs(struct host *host, const struct train_setup *setup,
     if (status == HASHATTN_OK)
         paired_test(run->model, sides[0].sums, against->model, sides[1].sums, side_units(&sides[0]),
                     comparison);
+    if (status == HASHATTN_OK)
+        drop_other_losses(runs, comparison);
     for (int i = 0; i < 2; i++)
         side_close(host, &sides[i]);
     return status;

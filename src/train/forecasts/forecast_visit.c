@@ -2,6 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/forecasts/forecast_visit.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 #include "comm/comm.h"
 
@@ -14,8 +16,21 @@ struct visiting {
     size_t first;   /* row of the calendar at time 0 of the windows */
     float *outputs; /* (examples, horizon * outputs) */
     double *read;   /* of one window: what is read, the truth and the forecast */
-    double *truth, *forecast;
+    double *truth, *forecast, *quantiles;
+    size_t levels, point; /* quantiles of a value, at least 1, and the one that is the forecast */
+    struct evaluation result;
 };
+
+/* The quantile nearest to 0.5. */
+static void find_levels(struct visiting *v)
+{
+    const struct task_objective *of = &v->config->facts.objectives[0];
+    v->levels = size_max(of->num_quantiles, 1);
+    v->point = 0;
+    for (size_t q = 1; q < of->num_quantiles; q++)
+        if (fabs(of->quantiles[q] - 0.5) < fabs(of->quantiles[v->point] - 0.5))
+            v->point = q;
+}
 
 static hashattn_status visiting_new(struct visiting *v)
 {
@@ -23,13 +38,16 @@ static hashattn_status visiting_new(struct visiting *v)
     size_t columns = w->joint ? w->num_targets : w->columns;
     size_t read = size_product(w->length, columns), predicted = size_product(w->horizon, columns);
     void *block;
-    TRY(memory_new(v->host, size_product(v->dataset.count, v->dataset.targets[0].width), sizeof(float),
-                   "forecasts", &block));
+    find_levels(v);
+    size_t width = size_product(v->dataset.targets[0].width, v->levels);
+    TRY(memory_new(v->host, size_product(v->dataset.count, width), sizeof(float), "forecasts", &block));
     v->outputs = block;
-    TRY(memory_new(v->host, size_sum(read, size_product(2, predicted)), sizeof(double), "a window", &block));
+    TRY(memory_new(v->host, size_sum(read, size_product(2 + v->levels, predicted)), sizeof(double),
+                   "a window", &block));
     v->read = block;
     v->truth = v->read + read;
     v->forecast = v->truth + predicted;
+    v->quantiles = v->forecast + predicted;
     return HASHATTN_OK;
 }
 
@@ -51,6 +69,18 @@ static size_t series_of(const struct windows *w, size_t window)
     return w->origins == NULL ? 0 : w->origins[window].series;
 }
 
+/* The quantiles of one value in units; crossed ones are put in order (Chernozhukov et al. 2010). */
+static void fill_quantiles(struct visiting *v, size_t column, const float *values, double *quantiles)
+{
+    for (size_t q = 0; q < v->levels; q++) {
+        double value = in_units(v, column, values[q]);
+        size_t at = q;
+        for (; at > 0 && quantiles[at - 1] > value; at--)
+            quantiles[at] = quantiles[at - 1];
+        quantiles[at] = value;
+    }
+}
+
 /* Writes forecast and truth of one example into the arrays of its window, and the values that the window
    reads of its columns. known: the truth is in the series. */
 static void fill_example(struct visiting *v, size_t example, size_t columns, bool known)
@@ -59,15 +89,17 @@ static void fill_example(struct visiting *v, size_t example, size_t columns, boo
     struct window_place at = windows_place(w, example);
     size_t outputs = windows_outputs(w), first = at.column - (w->joint ? w->target : 0);
     size_t statistics = series_of(w, at.window) * w->columns + at.column;
-    float *forecast = v->outputs + example * w->horizon * outputs;
-    windows_restore(w, example, forecast);
+    float *forecast = v->outputs + example * w->horizon * outputs * v->levels;
+    windows_restore(w, example, v->levels, forecast);
     for (size_t k = 0; k < outputs; k++) {
         const float *x = w->values + (at.column + k) * w->times + windows_begin(w, at.window);
         for (size_t t = 0; t < w->length; t++)
             v->read[t * columns + first + k] = in_units(v, statistics + k, x[t]);
         for (size_t h = 0; h < w->horizon; h++) {
             size_t place = h * columns + first + k;
-            v->forecast[place] = in_units(v, statistics + k, forecast[h * outputs + k]);
+            fill_quantiles(v, statistics + k, forecast + (h * outputs + k) * v->levels,
+                           v->quantiles + place * v->levels);
+            v->forecast[place] = v->quantiles[place * v->levels + v->point];
             v->truth[place] = known ? in_units(v, statistics + k, x[w->length + h]) : 0;
         }
     }
@@ -92,10 +124,12 @@ static hashattn_status visit_all(struct visiting *v, bool known, forecast_visito
             .read = v->read,
             .forecast = v->forecast,
             .truth = known ? v->truth : NULL,
+            .quantiles = v->quantiles,
+            .num_quantiles = v->config->facts.objectives[0].num_quantiles,
             .calendar = &v->calendar,
             .row = w->origins == NULL ? v->first + w->first + i : w->origins[i].row};
-        FAIL_IF(visit(user, &window), v->host, HASHATTN_INTERRUPTED, "stopped after window %zu of %zu", i + 1,
-                w->count);
+        FAIL_IF(visit(user, &window, &v->result), v->host, HASHATTN_INTERRUPTED,
+                "stopped after window %zu of %zu", i + 1, w->count);
     }
     return HASHATTN_OK;
 }
@@ -105,7 +139,6 @@ hashattn_status forecast_visit(struct host *host, const struct train_setup *setu
                                enum split split, uint64_t seed, forecast_visitor *visit, void *user)
 {
     struct visiting v = {.host = host, .config = config};
-    struct evaluation unused;
     FAIL_IF(config->task->load_dated == NULL, host, HASHATTN_REFUSED, "%s does not forecast",
             config->task->name);
     hashattn_status status =
@@ -116,7 +149,7 @@ hashattn_status forecast_visit(struct host *host, const struct train_setup *setu
         status = comm_agree(host, setup->comm, visiting_new(&v));
     if (status == HASHATTN_OK)
         status = evaluate(host, setup, session, &v.dataset, (size_t)config->training.batch, seed, v.outputs,
-                          &unused);
+                          &v.result);
     if (status == HASHATTN_OK)
         status = visit_all(&v, split != SPLIT_COUNT, visit, user);
     visiting_free(&v);

@@ -14,11 +14,15 @@ struct forecast_window {
     size_t series;                         /* among those of the facts; 0 if there is one */
     size_t first_column;                   /* among those of the facts */
     const double *read, *forecast, *truth; /* `length` times, `horizon` times; truth NULL: unknown */
+    /* (horizon, columns, num_quantiles), in ascending order; the forecast is that nearest to 0.5 */
+    const double *quantiles;
+    size_t num_quantiles; /* 0: the forecast is a mean */
     const struct calendar *calendar;
     size_t row; /* of the calendar: the first time that is read */
 };
-/* Returns true to stop. */
-typedef bool forecast_visitor(void *user, const struct forecast_window *window);
+/* Returns true to stop. result: of the split, or of windows whose truth is not known. */
+typedef bool forecast_visitor(void *user, const struct forecast_window *window,
+                              const struct evaluation *result);
 
 /* Visits the windows of a split in order, with an open session; SPLIT_COUNT: the one that ends with each
    series of `data`. REFUSED: the task does not forecast. INTERRUPTED: a callback asked to stop. */

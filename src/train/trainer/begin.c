@@ -146,6 +146,20 @@ static hashattn_status check_new(struct trainer *t)
     return run_folder_check_new(t->host, t->run);
 }
 
+/* Without parameters one step evaluates all there is. */
+static void shorten(struct trainer *t)
+{
+    struct train_options *options = &t->config->training;
+    size_t used = strlen(t->note);
+    if (t->stepper.params->total > 0)
+        return;
+    options->steps = options->eval_every = options->save_every = 1;
+    options->warmup = 0;
+    options->epochs = 0;
+    snprintf(t->note + used, sizeof t->note - used, "%sno parameters: nothing is trained, one step evaluates",
+             used > 0 ? "; " : "");
+}
+
 static hashattn_status begin_new(struct trainer *t)
 {
     TRY(run_config_check(t->host, t->config));
@@ -174,6 +188,7 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     run_config_settle(setup->kernels, config);
     TRY(by_writer(t, check_new));
     TRY_DONE(trainer_open(t));
+    shorten(t);
     TRY_DONE(by_writer(t, begin_new));
     reading_ends(t);
     TRY_DONE(by_writer(t, make_folder));

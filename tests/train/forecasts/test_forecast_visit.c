@@ -42,8 +42,9 @@ struct expected {
     size_t stop_after; /* windows; 0: never */
 };
 
-static bool check_window(void *user, const struct forecast_window *w)
+static bool check_window(void *user, const struct forecast_window *w, const struct evaluation *result)
 {
+    assert_true(result->examples > 0);
     struct expected *e = user;
     size_t begin = e->first_row + e->seen;
     char date[DATE_TEXT], want[60];
