@@ -15,6 +15,7 @@ from .modules import Learned as Learned
 from .modules import LHAAttention as LHAAttention
 from .modules import SelfAttention as SelfAttention
 from .modules import YosoAttention as YosoAttention
+from .multihead import MultiheadAttention as MultiheadAttention
 from .functions import attention as attention
 from .functions import attention_and_loss as attention_and_loss
 from .replace import replace_attention as replace_attention

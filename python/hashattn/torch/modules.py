@@ -34,15 +34,27 @@ class Learned(nn.ParameterDict):
 
     mechanism, options: as for `hashattn.attention`; a mechanism without learned tensors has no parameters. value_dim:
     None = head_dim. max_len: the longest sequence; 0 = unknown, with which "sinkhorn", "linformer" and "synthesizer"
-    have none and refuse to run. seed: of the initial values.
+    have none and refuse to run. seed: of the initial values. device: None = torch's default; on "meta" nothing is drawn,
+    and `reset_parameters` draws once the parameters have memory.
     """
 
     def __init__(self, mechanism: str, heads: int, head_dim: int, value_dim: int | None = None, max_len: int = 0, *,
-                 seed: int = 0, **options: Any) -> None:
+                 seed: int = 0, device: Any = None, **options: Any) -> None:
+        self._given = (mechanism, heads, head_dim, value_dim, max_len, seed, options)
         with Attention(mechanism, **options) as made:
-            drawn = made.params(heads, head_dim, value_dim, max_len, seed)
-        super().__init__({name: nn.Parameter(torch.from_numpy(array)) for name, array in drawn.items()})
-        self._names = list(drawn)  # in the library's order; a ParameterDict may have another
+            shapes = made.tensors(head_dim, value_dim, max_len)
+        self._names = list(shapes)  # in the library's order; a ParameterDict may have another
+        super().__init__({name: nn.Parameter(torch.empty(heads, *shape, device=device, dtype=torch.float32))
+                          for name, shape in shapes.items()})
+        if all(each.device.type != "meta" for each in self.values()):
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the initial values again, from the seed."""
+        mechanism, heads, head_dim, value_dim, max_len, seed, options = self._given
+        with Attention(mechanism, **options) as made, torch.no_grad():
+            for name, array in made.params(heads, head_dim, value_dim, max_len, seed).items():
+                self[name].copy_(torch.from_numpy(array))
 
     def joined(self) -> Tensor | None:
         """(heads, floats) float32, the argument `params` of `hashattn.torch.attention`; None if nothing is learned."""
@@ -51,7 +63,44 @@ class Learned(nn.ParameterDict):
         return torch.cat([self[name].flatten(1) for name in self._names], 1).float()
 
 
-class SelfAttention(nn.Module):
+class HasMechanism(nn.Module):
+    """A module with the attention of a mechanism, what that learns as parameters, `own`, and its loss, `own_loss`."""
+
+    own: Learned
+    own_loss: Tensor | None
+
+    def _take_mechanism(self, mechanism: str, heads: int, head_dim: int, max_len: int, seed: int,
+                        options: dict[str, Any], device: Any = None) -> None:
+        self.mechanism, self.max_len, self.options = mechanism, max_len, dict(options)
+        self.own = Learned(mechanism, heads, head_dim, max_len=max_len, seed=seed, device=device, **options)
+        self._has_own_loss = mechanisms()[mechanism].has_own_loss
+        self.own_loss = None
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
+        """As `attention`; float64 too, computed in float32. Sets `own_loss`."""
+        dtype, params = q.dtype, self.own.joined()
+        if dtype == torch.float64:
+            q, k, v = q.float(), k.float(), v.float()
+        given |= {"mechanism": self.mechanism, "max_len": self.max_len or None, **self.options}
+        self.own_loss = None
+        if params is None or not (self._has_own_loss and self.training):
+            return attention(q, k, v, params=params, **given).to(dtype)
+        if torch.is_grad_enabled():
+            out, self.own_loss = attention_and_loss(q, k, v, params, **given)
+        else:  # of torch.utils.checkpoint, which may repeat the forward: the loss of this one is what the user adds
+            with torch.enable_grad():
+                params = self.own.joined()
+                assert params is not None
+                out, self.own_loss = attention_and_loss(q.detach(), k.detach(), v.detach(), params, **given)
+            out = out.detach()
+        return out.to(dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: `own_loss` belongs to a forward of the original."""
+        return {**self.__dict__, "own_loss": None}
+
+
+class SelfAttention(HasMechanism):
     """Multi-head self-attention by any mechanism, with what it learns as parameters, `own`.
 
     dim, heads: width of the rows and number of heads, which divides it. mechanism: one of `hashattn.mechanisms()`.
@@ -70,41 +119,23 @@ class SelfAttention(nn.Module):
         super().__init__()
         if heads < 1 or dim % heads != 0:
             raise InvalidError(f"dim is {dim}, which {heads} heads do not divide")
-        self.heads, self.causal, self.mechanism, self.max_len = heads, causal, mechanism, max_len
-        self.options: dict[str, Any] = dict(options)
+        self.heads, self.causal = heads, causal
         self.query, self.key, self.value = (nn.Linear(dim, dim, bias) for _ in range(3))
         self.output = _Output(dim, bias)
-        self.own = Learned(mechanism, heads, dim // heads, max_len=max_len, seed=seed, **options)
-        self._has_own_loss = mechanisms()[mechanism].has_own_loss
-        self.own_loss: Tensor | None = None
+        self._take_mechanism(mechanism, heads, dim // heads, max_len, seed, options)
 
     def forward(self, rows: Tensor, key_mask: Tensor | None = None, lengths: Any = None, seed: Seed = None) -> Tensor:
         """rows: (n, dim) or (batch, n, dim), also the shape of the result. key_mask, lengths: as of
         `hashattn.torch.attention`. seed: None draws one in training mode, and is 0 in evaluation."""
         parts = [self._heads(layer(rows)) for layer in (self.query, self.key, self.value)]
-        out = self._attend(*parts, key_mask=key_mask, lengths=lengths, seed=seed_of(self.training, seed))
+        out = self._attend(*parts, key_mask=key_mask, lengths=lengths, causal=self.causal,
+                           seed=seed_of(self.training, seed))
         merged: Tensor = self.output(out.transpose(-3, -2).flatten(-2))
         return merged
 
     def _heads(self, rows: Tensor) -> Tensor:
         """(..., n, dim) as (..., heads, n, d), without a copy."""
         return rows.view(*rows.shape[:-1], self.heads, -1).transpose(-3, -2)
-
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        params = self.own.joined()
-        given |= {"mechanism": self.mechanism, "causal": self.causal, "max_len": self.max_len or None, **self.options}
-        self.own_loss = None
-        if params is None or not (self._has_own_loss and self.training):
-            return attention(q, k, v, params=params, **given)
-        if torch.is_grad_enabled():
-            out, self.own_loss = attention_and_loss(q, k, v, params, **given)
-        else:  # of torch.utils.checkpoint, which may repeat the forward: the loss of this one is what the user adds
-            with torch.enable_grad():
-                params = self.own.joined()
-                assert params is not None
-                out, self.own_loss = attention_and_loss(q.detach(), k.detach(), v.detach(), params, **given)
-            out = out.detach()
-        return out
 
     def extra_repr(self) -> str:
         given = {"mechanism": self.mechanism, "heads": self.heads, "causal": self.causal, "max_len": self.max_len}

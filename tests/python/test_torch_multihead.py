@@ -1,0 +1,207 @@
+"""hashattn.torch.MultiheadAttention in the place of torch.nn.MultiheadAttention: the same state dict, arguments, shapes and,
+with softmax, results and gradients; in PyTorch's transformer layers, training and evaluation.
+
+Planted and caught: masks whose True takes part; a layer in which PyTorch's fast path computes softmax; padding of equally
+long cross attention taken from the queries; biases of keys and values swapped; the added key masked; learned tensors without
+gradient; own_loss kept in a copy. SPDX-License-Identifier: Apache-2.0
+"""
+
+import copy
+import io
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import hashattn  # noqa: E402
+import hashattn.torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+FORMS = [{}, {"batch_first": True}, {"bias": False}, {"kdim": 10, "vdim": 12}, {"kdim": 10, "vdim": 12, "batch_first": True},
+         {"add_bias_kv": True}, {"add_zero_attn": True, "batch_first": True}]
+
+
+def pair(*sizes, mechanism="softmax", **form):
+    torch.manual_seed(0)
+    theirs = nn.MultiheadAttention(*sizes, **form)
+    ours = hashattn.torch.MultiheadAttention(*sizes, mechanism=mechanism, **form)
+    with torch.no_grad():
+        for each in theirs.parameters():
+            each += 0.1 * torch.randn_like(each)
+    ours.load_state_dict(theirs.state_dict())
+    return theirs, ours
+
+
+def rows(batch, count, width, batch_first=True, seed=0):
+    made = torch.randn(batch, count, width, generator=torch.Generator().manual_seed(seed))
+    return (made if batch_first else made.transpose(0, 1)).requires_grad_()
+
+
+def near(a, b, atol=1e-5):
+    return a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a, b, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("keys", [12, 9])
+def test_results_and_gradients(form, keys):
+    theirs, ours = pair(24, 3, **form)
+    assert list(theirs.state_dict()) == list(ours.state_dict()) and isinstance(ours, nn.MultiheadAttention)
+    first = form.get("batch_first", False)
+    padding = torch.arange(keys) >= torch.tensor([[keys], [keys - 4]])
+    holes = padding.flip(1).roll(1, 1)
+    inputs = [rows(2, n, form.get(name, 24), first, seed)
+              for seed, (n, name) in enumerate(((12, ""), (keys, "kdim"), (keys, "vdim")))]
+    for mask in (None, padding, holes, torch.zeros(2, keys).masked_fill(padding, -torch.inf)):
+        results = []
+        for each in (theirs, ours):
+            out, weights = each(*inputs, key_padding_mask=mask)
+            assert (weights is None) == (each is ours)
+            gradients = torch.autograd.grad(out.square().sum(), [*inputs, *each.parameters()])
+            results.append([out, *gradients])
+        assert all(near(a, b, 1e-4) for a, b in zip(*results))
+    one = [each[0] if first else each[:, 0] for each in inputs]  # without a batch
+    assert near(theirs(*one)[0], ours(*one)[0])
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_masks_of_scores(batch_first):
+    theirs, ours = pair(24, 3, batch_first=batch_first)
+    x = rows(2, 12, 24, batch_first)
+    causal = nn.Transformer.generate_square_subsequent_mask(12)
+    padding = torch.arange(12) >= torch.tensor([[12], [8]])
+    same = padding[1].expand(12, 12)
+    for mask in (causal, causal < 0, causal.expand(6, 12, 12), same, same.expand(6, 12, 12)):
+        for more in ({}, {"key_padding_mask": padding if mask.dtype == torch.bool else causal[0].new_zeros(2, 12)}):
+            assert near(theirs(x, x, x, attn_mask=mask, **more)[0], ours(x, x, x, attn_mask=mask, **more)[0])
+    expected = theirs(x, x, x, attn_mask=causal, is_causal=True)[0]
+    assert near(ours(x, x, x, attn_mask=causal, is_causal=True)[0], expected)
+    assert near(ours(x, x, x, is_causal=True)[0], expected)
+    for message, mask in [("differs between queries in another way", torch.ones(12, 12).triu(2).bool().flip(0)),
+                          ("the value 0.5", torch.full((12, 12), 0.5)),
+                          ("is not .batch, 12. or", torch.zeros(12, 11).bool())]:
+        with pytest.raises(ValueError, match=message):
+            ours(x, x, x, attn_mask=mask)
+    with pytest.raises(ValueError, match="lets query 0 see keys 0 .. 0; hashattn lets the last of 5 queries"):
+        ours(x[:, :5], x, x, attn_mask=causal[:5]) if batch_first else ours(x[:5], x, x, attn_mask=causal[:5])
+    with pytest.raises(ValueError, match="add_bias_kv and add_zero_attn add keys"):
+        pair(24, 3, add_zero_attn=True)[1](x, x, x, is_causal=True)
+
+
+@pytest.mark.parametrize("mechanism", list(hashattn.mechanisms()))
+def test_every_mechanism(mechanism):
+    """Outputs are those of `attention`, and every parameter learns."""
+    torch.manual_seed(0)
+    learns = mechanism not in ("lss", "hbe")
+    options = {"block_size": 16} if mechanism == "sinkhorn" else {}
+    layer = hashattn.torch.MultiheadAttention(24, 3, mechanism=mechanism, batch_first=True, max_len=64, **options)
+    x = rows(2, 64, 24)
+    padding = torch.arange(64) >= torch.tensor([[64], [40]])
+    with torch.set_grad_enabled(learns):
+        out, none = layer.train(learns)(x, x, x, key_padding_mask=padding, seed=3)
+        q, k, v = layer._projected(x, x, x)
+        expected = hashattn.torch.attention(q, k, v, mechanism=mechanism, seed=3, key_mask=~padding, max_len=64,
+                                            params=layer.own.joined(), **options)
+    assert none is None and torch.equal(out, layer.out_proj(expected.transpose(1, 2).flatten(2)))
+    assert (layer.own_loss is not None) == hashattn.mechanisms()[mechanism].has_own_loss
+    if learns:
+        (out.square().sum() + (0 if layer.own_loss is None else layer.own_loss)).backward()
+        assert all(each.grad is not None and (name == "in_proj_weight" or each.grad.any() or mechanism == "none")
+                   for name, each in layer.named_parameters())
+    other = copy.deepcopy(layer)
+    assert other.own_loss is None and list(other.state_dict()) == list(layer.state_dict())
+    with torch.no_grad():
+        assert torch.equal(layer.eval()(x, x, x)[0], other.eval()(x, x, x)[0])
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("mechanism", ["softmax", "lsh", "smyrf", "nystrom", "yoso"])
+def test_padding_of_equally_long_cross_attention(mechanism, left):
+    """It is left out of the keys only."""
+    options = {"num_landmarks": 8} if mechanism == "nystrom" else {}
+    torch.manual_seed(0)
+    layer = hashattn.torch.MultiheadAttention(24, 3, mechanism=mechanism, batch_first=True, **options).eval()
+    queries, others = rows(2, 40, 24), rows(2, 40, 24, seed=1)
+    mask = torch.arange(40) >= torch.tensor([[40], [24]])
+    real = slice(16, 40) if left else slice(0, 24)
+    mask = mask.flip(1) if left else mask
+    with torch.no_grad():
+        found = layer(queries, others, others, key_padding_mask=mask)[0][1]
+        alone = layer(queries[1:], others[1:, real], others[1:, real])[0][0]
+    assert near(found, alone, 1e-4)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_in_the_layers_of_pytorch(training):
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(24, 2, 32, dropout=0.0, batch_first=True).train(training)
+    x, padding = rows(2, 12, 24), torch.arange(12) >= torch.tensor([[12], [8]])
+    with torch.no_grad():
+        expected = layer(x, src_key_padding_mask=padding)
+    theirs = layer.self_attn
+    layer.self_attn = hashattn.torch.MultiheadAttention(24, 2, mechanism="softmax", batch_first=True).train(training)
+    layer.self_attn.load_state_dict(theirs.state_dict())
+    with torch.no_grad():
+        assert near(layer(x, src_key_padding_mask=padding)[~padding], expected[~padding])
+        layer.self_attn.mechanism = "none"  # what the fast path would not see
+        assert not near(layer(x, src_key_padding_mask=padding)[~padding], expected[~padding], 1e-2)
+        layer.self_attn.mechanism = "softmax"
+        stack = nn.TransformerEncoder(layer, 2).train(training)
+        assert near(stack(x, src_key_padding_mask=padding)[~padding], layer(layer(x, src_key_padding_mask=padding),
+                                                                            src_key_padding_mask=padding)[~padding])
+    decoder = nn.TransformerDecoderLayer(24, 2, 32, dropout=0.0, batch_first=True).train(training)
+    memory, causal = rows(2, 9, 24, seed=2), nn.Transformer.generate_square_subsequent_mask(12)
+    expected = decoder(x, memory, tgt_mask=causal)
+    for name in ("self_attn", "multihead_attn"):
+        ours = hashattn.torch.MultiheadAttention(24, 2, mechanism="softmax", batch_first=True)
+        ours.load_state_dict(getattr(decoder, name).state_dict())
+        setattr(decoder, name, ours)
+    assert near(decoder(x, memory, tgt_mask=causal), expected)
+
+
+def test_types_and_places():
+    for dtype in (torch.float64, torch.float16, torch.bfloat16):
+        layer = hashattn.torch.MultiheadAttention(24, 2, mechanism="lha", num_buckets=4, dtype=dtype).eval()
+        x = rows(2, 40, 24).detach().to(dtype)
+        assert layer(x, x, x)[0].dtype == dtype
+    empty = hashattn.torch.MultiheadAttention(24, 2, mechanism="lha", num_buckets=4, device="meta")
+    assert {each.device.type for each in empty.parameters()} == {"meta"}
+    with torch.device("meta"):
+        other = hashattn.torch.LHAAttention(24, 2, num_buckets=4)
+    assert {each.device.type for each in other.parameters()} == {"meta"}
+    full = hashattn.torch.MultiheadAttention(24, 2, mechanism="lha", num_buckets=4)
+    empty.to_empty(device="cpu").load_state_dict(full.state_dict())
+    empty.own.reset_parameters()
+    x = rows(2, 40, 24)
+    assert torch.equal(full.eval()(x, x, x)[0], empty.eval()(x, x, x)[0])
+    with pytest.warns(UserWarning, match="dropout=0.1 has no effect"):
+        hashattn.torch.MultiheadAttention(24, 2, 0.1)
+    with pytest.raises(ValueError, match="embed_dim is 24, which 5 heads do not divide"):
+        hashattn.torch.MultiheadAttention(24, 5)
+    with pytest.raises(ValueError, match="yoso has no option 'x'"):
+        hashattn.torch.MultiheadAttention(24, 2, x=1)
+
+
+def test_copies_and_other_types_of_lha():
+    """After a step in training, when own_loss is part of a graph."""
+    layer = hashattn.torch.LHAAttention(24, 2, num_buckets=4)
+    x = rows(2, 40, 24)
+    (layer(x).sum() + layer.own_loss).backward()
+    memory = io.BytesIO()
+    torch.save(layer, memory)
+    memory.seek(0)
+    for other in (copy.deepcopy(layer), torch.load(memory, weights_only=False)):
+        assert other.own_loss is None and torch.equal(other.eval()(x), layer.eval()(x))
+        layer.train()
+    half = copy.deepcopy(layer).bfloat16().train()
+    out = half(x.detach().bfloat16())
+    (out.float().sum() + half.own_loss).backward()
+    assert out.dtype == torch.bfloat16 and all(each.grad.any() for each in half.own.values())
+
+
+def test_compiled():
+    layer = hashattn.torch.MultiheadAttention(24, 2, batch_first=True, num_hashes=4).eval()
+    x = rows(2, 12, 24).detach()
+    mask = torch.arange(12) >= torch.tensor([[12], [8]])
+    with torch.no_grad():
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+        assert torch.equal(compiled(x, x, x, key_padding_mask=mask)[0], layer(x, x, x, key_padding_mask=mask)[0])
