@@ -210,9 +210,6 @@ def test_what_is_refused():
         function(layer, q, q, q, None, softcap=30.0)
     with pytest.raises(ValueError, match="causal attention of 8 queries, the first at key -4, over 4 keys"):
         function(layer, q, q[:, :, :4], q[:, :, :4], None, is_causal=True)
-    masks = hashattn.torch.transformers.AttentionMaskInterface()["hashattn-yoso"]
-    with pytest.raises(ValueError, match="another mask that depends on the query"):
-        masks(batch_size=1, q_length=8, kv_length=8, mask_function=lambda b, h, q, k: q > k)
 
 
 def test_shared_keys_and_scaling():

@@ -1,9 +1,9 @@
 """Masks of the transformers library: what a model asks for, and what its attention layers receive.
 
 Attention at linear cost knows two masks, with padding in both: every query sees every key, or query i sees keys up to its
-own place. Others are refused. A `Mask` stands for one of them and keeps the memory linear; to a model that computes with
-it, it is the dense mask. Masks that a model makes itself are read by their values, except while a graph is compiled,
-where only shapes are known.
+own place. Either may be cut to a window of near keys, or hold several sequences in a row (packed). Others are refused. A
+`Mask` stands for one of them and keeps the memory linear; to a model that computes with it, it is the dense mask. Masks
+that a model makes itself are read by their values, except while a graph is compiled, where only shapes are known.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -28,13 +28,16 @@ class Mask(Tensor):
     """A tensor (batch, 1, queries, keys), which says what it means: bool, or 0 and the lowest number to add to scores.
 
     key_mask: (batch, keys) bool, True where a key takes part; None = all do. lengths: (batch) where only the ends are
-    padding, else None. causal: query i sees keys 0 .. first + i.
+    padding, else None. causal: query i sees keys 0 .. first + i. reach: only keys at a distance of at most this from that
+    place; None = any. sequences: (batch, n), numbers of packed sequences; None = one.
     """
 
     key_mask: Tensor | None
     lengths: Tensor | None
     causal: bool
     first: int
+    reach: int | None
+    sequences: Tensor | None
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -48,6 +51,8 @@ class Mask(Tensor):
             if mask is not None and func is Tensor.__getitem__ and _takes_all(mask, args[1]):
                 return mask
             if mask is not None and func is Tensor.to and func(*args, **kwargs) is mask:
+                return mask
+            if mask is not None and func is Tensor.contiguous:  # by `generate`, which does not write to it
                 return mask
             return func(*_dense(args), **_dense(kwargs))
 
@@ -67,7 +72,7 @@ def _takes_all(mask: Mask, index: Any) -> bool:
 def _dense(given: Any) -> Any:
     """Arguments of a function of torch with each mask in full."""
     if isinstance(given, Mask):
-        return _in_full(given)
+        return in_full(given)
     if isinstance(given, (tuple, list)):
         return type(given)(_dense(each) for each in given)
     if isinstance(given, dict):
@@ -75,11 +80,16 @@ def _dense(given: Any) -> Any:
     return given
 
 
-def _in_full(mask: Mask) -> Tensor:
+def in_full(mask: Mask) -> Tensor:
+    """(batch, 1, queries, keys) with every entry."""
     batch, _, queries, keys = mask.shape
     seen = torch.ones(1, 1, 1, 1, dtype=torch.bool) if mask.key_mask is None else mask.key_mask[:, None, None, :]
     if mask.causal:
         seen = seen & (torch.arange(keys) <= torch.arange(queries)[:, None] + mask.first)
+    if mask.reach is not None:
+        seen = seen & ((torch.arange(keys) - torch.arange(queries)[:, None] - mask.first).abs() <= mask.reach)
+    if mask.sequences is not None:
+        seen = seen & (mask.sequences[:, None, :, None] == mask.sequences[:, None, None, :])
     return _of_type(seen, mask.dtype).expand(batch, 1, queries, keys)
 
 
@@ -90,9 +100,11 @@ def _of_type(seen: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def make(batch: int, queries: int, keys: int, key_mask: Tensor | None, causal: bool, first: int,
-         dtype: torch.dtype = torch.bool) -> Mask:
-    """A mask of these sizes. first: the place of the first query among the keys, for causal ones. dtype: bool, or of the
-    numbers that are added to scores."""
+         dtype: torch.dtype = torch.bool, reach: int | None = None, sequences: Tensor | None = None) -> Mask:
+    """A mask of these sizes. first: the place of the first query among the keys. dtype: bool, or of the numbers that are
+    added to scores. A reach that removes no key is dropped."""
+    if reach is not None and reach >= max(first + queries - 1, 0 if causal else keys - 1 - first):
+        reach = None
     lengths = None
     if key_mask is not None and values_are_known(key_mask):
         lengths = lengths_of(key_mask)
@@ -101,6 +113,7 @@ def make(batch: int, queries: int, keys: int, key_mask: Tensor | None, causal: b
     seen = torch.ones(1, 1, dtype=torch.bool) if key_mask is None else key_mask
     mask = _of_type(seen[:, None, None, :], dtype).expand(batch, 1, queries, keys).as_subclass(Mask)
     mask.key_mask, mask.lengths, mask.causal, mask.first = key_mask, lengths, causal, first
+    mask.reach, mask.sequences = reach, sequences
     return mask
 
 
@@ -111,6 +124,8 @@ class Reading(NamedTuple):
     lengths: Tensor | None
     causal: bool
     first: int
+    reach: int | None = None
+    sequences: Tensor | None = None
 
 
 def read(mask: Tensor | None, queries: int, keys: int, causal: bool) -> Reading:
@@ -124,7 +139,7 @@ def read(mask: Tensor | None, queries: int, keys: int, causal: bool) -> Reading:
     if isinstance(mask, Mask):
         if (mask.shape[2], mask.shape[3]) != (queries, keys):
             raise _refuse(mask, f"is not (batch, 1, {queries}, {keys})")
-        return Reading(mask.key_mask, mask.lengths, mask.causal, mask.first)
+        return Reading(mask.key_mask, mask.lengths, mask.causal, mask.first, mask.reach, mask.sequences)
     if mask.ndim not in (2, 4) or mask.shape[-1] != keys:
         raise _refuse(mask, f"is not (batch, {keys}) or (batch, 1, 1 or queries, {keys})")
     taking = _taking_part(mask)
@@ -161,10 +176,23 @@ def _read_dense(mask: Tensor, taking: Tensor, queries: int) -> tuple[Tensor, boo
         return rows[:, 0], False, 0
     if rows.shape[1] == queries:
         seen, places = rows[:, -1], torch.arange(mask.shape[-1])
-        for first in {mask.shape[-1] - queries, 0}:  # a cache that grows, or one with places still empty
+        last = seen.any(0).nonzero()  # of a cache that grows, or one with places still empty
+        for first in {mask.shape[-1] - queries, 0, int(last.max()) + 1 - queries if len(last) else 0}:
             if torch.equal(rows, seen[:, None] & (places <= torch.arange(queries)[:, None] + first)):
                 return seen, True, first
     raise _refuse(mask, "differs between queries in another way than a causal mask with padding")
+
+
+def offsets_of(sequences: Tensor) -> Tensor:
+    """(count + 1) offsets of the packed sequences, row after row of (batch, n) numbers. In a graph that is compiled the
+    count is batch * n, most of which are empty."""
+    total = sequences.numel()
+    starts = torch.ones_like(sequences, dtype=torch.bool)
+    starts[:, 1:] = sequences[:, 1:] != sequences[:, :-1]
+    if values_are_known(sequences):
+        return torch.cat([starts.flatten().nonzero()[:, 0], torch.tensor([total])])
+    places = torch.where(starts.flatten(), torch.arange(total), total).sort().values
+    return torch.nn.functional.pad(places, (0, 1), value=total)
 
 
 def lengths_of(key_mask: Tensor) -> Tensor | None:

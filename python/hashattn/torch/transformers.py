@@ -24,11 +24,12 @@ from .callers import adds_masks, attends_to_itself
 from .functions import Seed, attention, seed_of
 from .layers import Layer as Layer
 from .layers import layers as layers
-from .masks import Mask, Reading, make, read
+from .mask_functions import asked
+from .masks import Reading, lengths_of, make, offsets_of, read
 from .sdpa import padding_of_others, values_are_known
-from .versions import AttentionInterface, AttentionMaskInterface, bidirectional_functions, causal_mask_function
+from .versions import AttentionInterface, AttentionMaskInterface, causal_mask_function
 
-_CHANGES_SCORES = ("softcap", "position_bias", "s_aux", "sliding_window")
+_CHANGES_SCORES = ("softcap", "position_bias", "s_aux")
 
 
 def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options: OptionValue) -> None:
@@ -59,11 +60,21 @@ def _attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
     for name in _CHANGES_SCORES:
         if more.get(name) is not None:
             raise InvalidError(f"{type(module).__name__} passes {name} to its attention, which hashattn does not have")
+    dtype = query.dtype
+    if dtype == torch.float64:  # of the whole model; attention is computed in float32
+        query, key, value = query.float(), key.float(), value.float()
     given["scale"] = scaling
     queries, keys = query.shape[-2], key.shape[-2]
     # As the library's own functions: without a mask the layer says whether it is causal, and one query sees all keys.
     causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal) and queries > 1
     reading = read(mask, queries, keys, causal)
+    if mask is None and more.get("sliding_window") is not None:  # with a mask, that has the window
+        reading = _windowed(reading, int(more["sliding_window"]) - 1, queries, keys)
+    if reading.sequences is not None:
+        return _attend_packed(reading, query, key, value, given).to(dtype)
+    if reading.reach is not None:
+        key, value, reading, given = _in_window(reading, query, key, value, given)
+        keys = key.shape[-2]
     if reading.causal:
         seen = _keys_of_causal(reading, queries, keys)
         if seen < keys:
@@ -79,7 +90,47 @@ def _attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
     else:
         key_mask = reading.key_mask if reading.lengths is None else None
         out = attention(query, key, value, key_mask=key_mask, lengths=reading.lengths, **given)
-    return out.transpose(1, 2)
+    return out.transpose(1, 2).to(dtype)
+
+
+def _windowed(reading: Reading, reach: int, queries: int, keys: int) -> Reading:
+    """A layer's own window, where it gets no mask."""
+    farthest = reading.first + queries - 1 if reading.causal or queries < keys else keys - 1
+    return reading if reach >= farthest else reading._replace(reach=reach)
+
+
+def _in_window(reading: Reading, query: Tensor, key: Tensor, value: Tensor,
+               given: dict[str, Any]) -> tuple[Tensor, Tensor, Reading, dict[str, Any]]:
+    """Keys, values and arguments of a layer with a sliding window: softmax in the window, which is linear in n already.
+
+    Keys in front of all windows are cut off. InvalidError: holes in the padding, which would make a window longer.
+    """
+    reach, queries, keys = cast(int, reading.reach), query.shape[-2], key.shape[-2]
+    seen = _keys_of_causal(reading, queries, keys) if reading.causal or queries < keys else keys
+    front, key_mask = max(0, reading.first - reach), reading.key_mask
+    if key_mask is not None:
+        key_mask = key_mask[:, front:seen]
+        if values_are_known(key_mask) and int((key_mask[:, 1:] & ~key_mask[:, :-1]).sum(1).add(key_mask[:, 0]).max()) > 1:
+            raise InvalidError("padding in the middle of a sequence and a sliding window cannot be combined")
+    reading = reading._replace(key_mask=key_mask, lengths=None if key_mask is None or not values_are_known(key_mask)
+                               else lengths_of(key_mask), first=reading.first - front)
+    if queries == 1:
+        options: dict[str, Any] = {"mechanism": "softmax"}
+    else:
+        options = {"mechanism": "longformer", "window": 2 * reach, "global_tokens": 0}
+    options |= {name: given[name] for name in ("seed", "scale")}
+    return key[..., front:seen, :], value[..., front:seen, :], reading, options
+
+
+def _attend_packed(reading: Reading, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]) -> Tensor:
+    """Several sequences in a row, each of which sees itself only."""
+    batch, _, rows, _ = query.shape
+    if reading.reach is not None:
+        given = {"mechanism": "longformer", "window": 2 * reading.reach, "global_tokens": 0,
+                 **{name: given[name] for name in ("seed", "scale")}}
+    packed = [each.transpose(1, 2).flatten(0, 1) for each in (query, key, value)]
+    out = attention(*packed, causal=reading.causal, offsets=offsets_of(cast(Tensor, reading.sequences)), **given)
+    return out.view(batch, rows, *out.shape[1:])
 
 
 def _plain(reading: Reading, keys: int) -> bool:
@@ -99,14 +150,17 @@ def _keys_of_causal(reading: Reading, queries: int, keys: int) -> int:
 def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset: Any = 0, kv_offset: Any = 0,
           mask_function: Any = causal_mask_function, attention_mask: Tensor | None = None,
           cache_position: Tensor | None = None, allow_is_bidirectional_skip: bool = False,
-          dtype: torch.dtype = torch.float32, **more: Any) -> Mask | None:
-    """What the attention layers of a model get: a `Mask`, or None for bidirectional attention without padding."""
-    if mask_function not in (causal_mask_function, *bidirectional_functions):
-        raise InvalidError("hashattn takes masks of padding and causal masks only; this model asks for another mask that "
-                           "depends on the query (a sliding window, chunks, packed sequences or a function of its own)")
+          dtype: torch.dtype = torch.float32, **more: Any) -> Tensor | None:
+    """What the attention layers of a model get: a `Mask`, None for bidirectional attention without padding, or, of a function
+    that is not known, the dense mask."""
     if cache_position is not None:  # in place of q_length and q_offset before 5.4
         q_length, q_offset = cache_position.shape[0], cache_position[0]
     assert q_length is not None
+    wanted = asked(mask_function)
+    if wanted is None:  # in full; a layer that runs on hashattn reads its values
+        return cast(Tensor, AttentionMaskInterface()["sdpa"](
+            batch_size=batch_size, kv_length=kv_length, q_length=q_length, q_offset=q_offset, kv_offset=kv_offset,
+            mask_function=mask_function, attention_mask=attention_mask, allow_is_causal_skip=False, **more))
     key_mask = None
     if attention_mask is not None:
         key_mask = attention_mask.to(torch.bool)
@@ -114,13 +168,18 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
         if missing > 0:  # places of a cache that nothing was written to
             key_mask = torch.nn.functional.pad(key_mask, (0, missing))
         key_mask = key_mask[:, kv_offset:kv_offset + kv_length]
-    causal, first = mask_function is causal_mask_function, 0
-    if causal and isinstance(q_offset, Tensor) and not values_are_known(q_offset):
+    causal, first = wanted.causal, 0
+    reaches = wanted.reach is not None and wanted.reach < kv_length - 1
+    if (causal or reaches) and isinstance(q_offset, Tensor) and not values_are_known(q_offset):
+        if reaches:
+            raise InvalidError("a sliding window over a cache whose length is not known cannot be compiled")
         causal, first, key_mask = _unknown_place(q_length, kv_length, q_offset - kv_offset, key_mask)
-    elif causal:
+    elif causal or reaches:
         first = int(q_offset) - int(kv_offset)
-    made = make(batch_size, q_length, kv_length, key_mask, causal, first, dtype if adds_masks() else torch.bool)
-    return None if not causal and made.key_mask is None and allow_is_bidirectional_skip else made
+    made = make(batch_size, q_length, kv_length, key_mask, causal, first, dtype if adds_masks() else torch.bool,
+                wanted.reach if reaches else None, wanted.sequences)
+    plain = not causal and made.key_mask is None and made.reach is None and made.sequences is None
+    return None if plain and allow_is_bidirectional_skip else made
 
 
 def _unknown_place(queries: int, keys: int, first: Tensor, key_mask: Tensor | None) -> tuple[bool, int, Tensor | None]:
