@@ -142,9 +142,9 @@ def test_in_the_layers_of_pytorch(training):
     layer.self_attn.load_state_dict(theirs.state_dict())
     with torch.no_grad():
         assert near(layer(x, src_key_padding_mask=padding)[~padding], expected[~padding])
-        layer.self_attn.mechanism = "none"  # what the fast path would not see
+        layer.self_attn.own.mechanism = "none"  # what the fast path would not see
         assert not near(layer(x, src_key_padding_mask=padding)[~padding], expected[~padding], 1e-2)
-        layer.self_attn.mechanism = "softmax"
+        layer.self_attn.own.mechanism = "softmax"
         stack = nn.TransformerEncoder(layer, 2).train(training)
         assert near(stack(x, src_key_padding_mask=padding)[~padding], layer(layer(x, src_key_padding_mask=padding),
                                                                             src_key_padding_mask=padding)[~padding])

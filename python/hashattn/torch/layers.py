@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 from torch import nn
 
 from . import names
 
 OWN_CODE = "its own code"
+LEFT = "sdpa"  # runs what a filter leaves as it is
 _INTERFACE = "ALL_ATTENTION_FUNCTIONS"
 
 
@@ -41,11 +42,35 @@ def layers(model: nn.Module) -> list[Layer]:
             runs = names.name_of(module.mechanism, getattr(module, "seed", None), dict(module.options))
         elif takes_implementation(module):
             named = getattr(getattr(module, "config", None), "_attn_implementation", None)
-            runs = names.stored_name(named) or str(named)
+            runs = LEFT if is_left(module) else names.stored_name(named) or str(named)
         else:
             runs = OWN_CODE
         found.append(Layer(name, type(module).__name__, runs))
     return found
+
+
+def is_left(module: nn.Module) -> bool:
+    """A filter left the layer as it is."""
+    return getattr(module, "_hashattn_left", False) is True
+
+
+def candidates(model: nn.Module) -> list[tuple[str, nn.Module]]:
+    """The layers that hashattn can change, with their names, in the model's order, which numbers them."""
+    return [(name, module) for name, module in model.named_modules() if takes_implementation(module) or is_of_yoso(module)]
+
+
+def is_of_yoso(module: nn.Module) -> bool:
+    return "YosoSelfAttention" in {each.__name__ for each in type(module).__mro__}
+
+
+def choose(model: nn.Module, numbers: Sequence[int] | None) -> list[nn.Module]:
+    """The layers with these numbers, None = all; the others are marked as left."""
+    chosen = []
+    for number, (_, module) in enumerate(candidates(model)):
+        setattr(module, "_hashattn_left", numbers is not None and number not in numbers)
+        if not is_left(module):
+            chosen.append(module)
+    return chosen
 
 
 def _is_attention(module: nn.Module) -> bool:

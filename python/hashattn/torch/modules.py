@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..errors import InvalidError
 from ..operator import Attention
-from ..options import mechanisms
+from ..options import mechanisms, text_of
 from .functions import Seed, attention, attention_and_loss, seed_of
 
 
@@ -41,6 +41,8 @@ class Learned(nn.ParameterDict):
     def __init__(self, mechanism: str, heads: int, head_dim: int, value_dim: int | None = None, max_len: int = 0, *,
                  seed: int = 0, device: Any = None, **options: Any) -> None:
         self._given = (mechanism, heads, head_dim, value_dim, max_len, seed, options)
+        self.mechanism, self.max_len, self.options = mechanism, max_len, options
+        self.loss: Tensor | None = None  # of layers whose classes are not of hashattn
         with Attention(mechanism, **options) as made:
             shapes = made.tensors(head_dim, value_dim, max_len)
         self._names = list(shapes)  # in the library's order; a ParameterDict may have another
@@ -56,11 +58,42 @@ class Learned(nn.ParameterDict):
             for name, array in made.params(heads, head_dim, value_dim, max_len, seed).items():
                 self[name].copy_(torch.from_numpy(array))
 
+    def is_of(self, mechanism: str, options: dict[str, Any]) -> bool:
+        """It was made for this mechanism with these options."""
+        mine, given = ({name: text_of(name, value) for name, value in each.items()} for each in (self.options, options))
+        return self.mechanism == mechanism and mine == given
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: `loss` belongs to a forward of the original."""
+        return {**self.__dict__, "loss": None}
+
     def joined(self) -> Tensor | None:
         """(heads, floats) float32, the argument `params` of `hashattn.torch.attention`; None if nothing is learned."""
         if not self._names:
             return None
         return torch.cat([self[name].flatten(1) for name in self._names], 1).float()
+
+
+def attention_with(own: Learned, training: bool, q: Tensor, k: Tensor, v: Tensor,
+                   **given: Any) -> tuple[Tensor, Tensor | None]:
+    """As `attention` by the mechanism of `own`; float64 too, computed in float32. In training also its own loss, if it has
+    one."""
+    dtype, params = q.dtype, own.joined()
+    if dtype == torch.float64:
+        q, k, v = q.float(), k.float(), v.float()
+    given |= {"mechanism": own.mechanism, "max_len": own.max_len or None, **own.options}
+    loss: Tensor | None = None
+    if params is None or not (training and mechanisms()[own.mechanism].has_own_loss):
+        out = attention(q, k, v, params=params, **given)
+    elif torch.is_grad_enabled():
+        out, loss = attention_and_loss(q, k, v, params, **given)
+    else:  # of torch.utils.checkpoint, which may repeat the forward: the loss of this one is what the user adds
+        with torch.enable_grad():
+            params = own.joined()
+            assert params is not None
+            out, loss = attention_and_loss(q.detach(), k.detach(), v.detach(), params, **given)
+        out = out.detach()
+    return out.to(dtype), loss
 
 
 class HasMechanism(nn.Module):
@@ -71,29 +104,24 @@ class HasMechanism(nn.Module):
 
     def _take_mechanism(self, mechanism: str, heads: int, head_dim: int, max_len: int, seed: int,
                         options: dict[str, Any], device: Any = None) -> None:
-        self.mechanism, self.max_len, self.options = mechanism, max_len, dict(options)
         self.own = Learned(mechanism, heads, head_dim, max_len=max_len, seed=seed, device=device, **options)
-        self._has_own_loss = mechanisms()[mechanism].has_own_loss
         self.own_loss = None
 
+    @property
+    def mechanism(self) -> str:
+        return self.own.mechanism
+
+    @property
+    def max_len(self) -> int:
+        return self.own.max_len
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return self.own.options
+
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        """As `attention`; float64 too, computed in float32. Sets `own_loss`."""
-        dtype, params = q.dtype, self.own.joined()
-        if dtype == torch.float64:
-            q, k, v = q.float(), k.float(), v.float()
-        given |= {"mechanism": self.mechanism, "max_len": self.max_len or None, **self.options}
-        self.own_loss = None
-        if params is None or not (self._has_own_loss and self.training):
-            return attention(q, k, v, params=params, **given).to(dtype)
-        if torch.is_grad_enabled():
-            out, self.own_loss = attention_and_loss(q, k, v, params, **given)
-        else:  # of torch.utils.checkpoint, which may repeat the forward: the loss of this one is what the user adds
-            with torch.enable_grad():
-                params = self.own.joined()
-                assert params is not None
-                out, self.own_loss = attention_and_loss(q.detach(), k.detach(), v.detach(), params, **given)
-            out = out.detach()
-        return out.to(dtype)
+        out, self.own_loss = attention_with(self.own, self.training, q, k, v, **given)
+        return out
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: `own_loss` belongs to a forward of the original."""

@@ -71,7 +71,7 @@ class MultiheadAttention(HasMechanism, nn.MultiheadAttention):
         if attn_mask is not None and not is_causal:
             mask = _allowed("attn_mask", attn_mask)
             four = mask[None, None] if mask.ndim == 2 else mask.view(-1, self.num_heads, *mask.shape[1:])
-            seen, _, causal, first = read(four, queries, keys, causal=False)
+            seen, _, causal, first = read(four, queries, keys, causal=False)[:4]
             if causal and first != keys - queries:
                 raise InvalidError(f"attn_mask lets query 0 see keys 0 .. {first}; hashattn lets the last of {queries} "
                                    f"queries see the last of {keys} keys")

@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 from ..errors import InvalidError
 from ..operator import Attention
@@ -26,16 +26,21 @@ class Parts(NamedTuple):
     mechanism: str
     seed: int | None
     options: dict[str, OptionValue]
+    layers: tuple[int, ...] | None
 
 
-def name_of(mechanism: str, seed: Seed, options: dict[str, OptionValue]) -> str:
-    """The name that holds a mechanism, a seed and options."""
+def name_of(mechanism: str, seed: Seed, options: dict[str, OptionValue], layers: Sequence[int] | None = None) -> str:
+    """The name that holds a mechanism, a seed, options, and the numbers of the layers that have it; None = all."""
     parts = [PREFIX + mechanism, *(f"{name}={text_of(name, value)}" for name, value in options.items())]
-    return ",".join(parts if seed is None else [*parts, f"seed={int(seed)}"])
+    if seed is not None:
+        parts.append(f"seed={int(seed)}")
+    if layers is not None:
+        parts.append("layers=" + "+".join(map(str, layers)))
+    return ",".join(parts)
 
 
 def parts_of(name: str) -> Parts:
-    """The mechanism, the seed and the options in a name. InvalidError: it is not such a name."""
+    """The mechanism, the seed, the options and the layers in a name. InvalidError: it is not such a name."""
     mechanism, *rest = name.removesuffix(HINT).removeprefix(PREFIX).split(",")
     options: dict[str, OptionValue] = {}
     for each in rest:
@@ -43,13 +48,14 @@ def parts_of(name: str) -> Parts:
         if not separator:
             raise InvalidError(f"{name!r} is no attention implementation of hashattn: {each!r} is not OPTION=VALUE")
         options[option] = value
-    seed = options.pop("seed", None)
-    return Parts(mechanism, None if seed is None else int(seed), options)
+    seed, layers = options.pop("seed", None), options.pop("layers", None)
+    return Parts(mechanism, None if seed is None else int(seed), options,
+                 None if layers is None else tuple(int(each) for each in str(layers).split("+") if each))
 
 
-def remember(name: str, mechanism: str, seed: Seed, options: dict[str, OptionValue]) -> None:
-    """Keeps what a registered name stands for."""
-    _known[name] = name_of(mechanism, seed, options)
+def remember(name: str, held: str) -> None:
+    """Keeps the name that holds what a registered name stands for."""
+    _known[name] = held
 
 
 def stored_name(name: Any) -> str | None:
@@ -75,14 +81,12 @@ def restored(name: str) -> str:
 
     name = name.removesuffix(HINT)
     if name not in _known:
-        mechanism, seed, options = parts_of(name)
+        mechanism, seed, options, _ = parts_of(name)
         transformers.register(name, mechanism, seed=seed, **options)
+        remember(name, name)
     return name
 
 
-def check_mechanism(mechanism: str, options: dict[str, Any]) -> None:
-    """InvalidError: an unknown mechanism or option, or one whose tensors are learned, for which a model has no place."""
-    with Attention(mechanism, **options) as made:
-        if made.tensors(64, 64, 64):
-            raise InvalidError(f"{mechanism} learns tensors, for which the model has no parameters; use "
-                               f"hashattn.torch.SelfAttention(dim, heads, '{mechanism}')")
+def check(mechanism: str, options: dict[str, Any]) -> None:
+    """InvalidError: an unknown mechanism or option."""
+    Attention(mechanism, **options).close()

@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 from torch import nn
 
@@ -14,50 +14,61 @@ from ..options import OptionValue
 from .functions import Seed
 
 
-def replace_attention(model: nn.Module, mechanism: str = "yoso", *, seed: Seed = None,
-                      **options: OptionValue) -> nn.Module:
-    """Puts a mechanism into every attention layer of a model of the transformers library, and returns the model.
+def replace_attention(model: nn.Module, mechanism: str = "yoso", *, filter: Callable[[str, nn.Module], bool] | None = None,
+                      seed: Seed = None, **options: OptionValue) -> nn.Module:
+    """Puts a mechanism into the attention layers of a model of the transformers library, and returns the model.
 
     It knows YosoModel, and the layers that take an `attn_implementation`, as those of BERT, RoBERTa, ViT and most others;
     `hashattn.torch.transformers.layers(model)` lists what runs on what. Parameters and the names of the state dict stay;
     models with the same configuration object change together. `save_pretrained` stores the mechanism in config.json.
-    Padding is taken from the attention mask, as the tokenizer gives it, and linear in its length if it is at the end;
-    masks that are neither padding nor causal are refused. Attention weights have no dropout and are not returned.
+    A model with trained weights computes another function then, and needs fine-tuning.
+    Padding is taken from the attention mask, as the tokenizer gives it, and linear in its length if it is at the end.
+    A layer with a sliding window runs softmax in its window, which is linear already, whatever the mechanism. Masks that
+    differ by query in another way are refused. Attention weights have no dropout and are not returned.
+    filter: filter(name, layer) tells of each layer of `layers` whether it changes; the others run PyTorch's sdpa. None =
+        all change. lambda name, layer: layer.sliding_window is None takes the global layers of ModernBERT and Gemma 3.
     options: of the mechanism. In a YosoModel, num_hashes and hash_bits are those of its configuration by default. Its
         own code ignores padding and, on a CPU, computes the quadratic expectation; here padding counts.
     seed: of every call; None draws one for each call in training mode, from torch's generator, and is 0 in evaluation.
 
-    InvalidError: the model has no layer that it knows, or the mechanism or an option is unknown.
-    """
-    from . import names, transformers
-    from .layers import takes_implementation
+    What a mechanism learns ("lha", "rfa", ...) becomes parameters of the layers, `own.*`, for as many tokens as the model
+    has positions. An own loss ("lha", "routing") is part of the loss that the model returns in training.
 
-    names.check_mechanism(mechanism, options)
-    name = names.name_of(mechanism, seed, options)
-    transformers.register(name, mechanism, seed=seed, **options)
-    taking = [module for module in model.modules() if takes_implementation(module)]
-    if not put_into_yoso(model, mechanism, seed, options) and not taking:
+    InvalidError: the model has no layer that it knows, `filter` takes none, or the mechanism or an option is unknown.
+    """
+    from . import learned, names, transformers
+    from .layers import candidates, choose
+
+    found = candidates(model)
+    numbers = [number for number, each in enumerate(found) if filter is None or filter(*each)]
+    if not found:
         raise InvalidError(_unknown(model))
+    if not numbers:
+        raise InvalidError(f"filter takes none of the {len(found)} attention layers: {', '.join(name for name, _ in found)}")
+    name = names.name_of(mechanism, seed, options, None if len(numbers) == len(found) else numbers)
+    transformers.register(name, mechanism, seed=seed, **options)
+    names.remember(name, name)
+    chosen = choose(model, numbers)
+    put_into_yoso(chosen, mechanism, seed, options)
+    learned.put_into(model, chosen, mechanism, options)
     for module in model.modules():
         configuration: Any = getattr(module, "config", None)
-        if hasattr(configuration, "_attn_implementation_internal") and _has(module, taking):
+        if hasattr(configuration, "_attn_implementation_internal") and _has(module, chosen):
             configuration._attn_implementation_internal = name
     return model
 
 
-def _has(module: nn.Module, taking: list[nn.Module]) -> bool:
+def _has(module: nn.Module, layers: list[nn.Module]) -> bool:
     """A layer that changes is in the module, so its configuration is asked for the layer's mask."""
     inside = {id(each) for each in module.modules()}
-    return any(id(each) in inside for each in taking) or bool(_yoso_layers(module))
+    return any(id(each) in inside for each in layers)
 
 
-def _yoso_layers(model: nn.Module) -> list[Any]:
-    return [module for module in model.modules() if "YosoSelfAttention" in {each.__name__ for each in type(module).__mro__}]
+def put_into_yoso(layers: list[nn.Module], mechanism: str, seed: Seed, options: dict[str, OptionValue]) -> bool:
+    """Replaces those layers that are of a YosoModel; False: none is."""
+    from .layers import is_of_yoso
 
-
-def put_into_yoso(model: nn.Module, mechanism: str, seed: Seed, options: dict[str, OptionValue]) -> bool:
-    """Replaces the layers of a YosoModel; False: it has none."""
-    found = _yoso_layers(model)
+    found = [each for each in layers if is_of_yoso(each)]
     if found:
         from .yoso_layer import put_into
 
@@ -71,5 +82,5 @@ def _unknown(model: nn.Module) -> str:
     attention = sorted(name for name in found if "attention" in name.lower()) or sorted(found)
     import transformers
 
-    return (f"{type(model).__name__} has no attention that replace_attention knows (YosoSelfAttention, or a layer that "
-            f"takes attn_implementation in transformers {transformers.__version__}); it has {', '.join(attention)}")
+    return (f"{type(model).__name__} has no attention that replace_attention knows, by either route: YosoSelfAttention, or a "
+            f"layer that takes attn_implementation in transformers {transformers.__version__}; it has {', '.join(attention)}")

@@ -11,8 +11,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from . import names
-from .layers import OWN_CODE, layers
+from . import learned, names
+from .layers import OWN_CODE, choose, layers
+from .modules import Learned
+from .replace import put_into_yoso
 from .versions import Configuration, Model
 
 _KEY = "attn_implementation"
@@ -81,21 +83,33 @@ def keep_with_configurations() -> None:
     Configuration._attn_implementation = property(own.fget, set_implementation)
     Configuration.__getstate__ = state
     Model.post_init = finish
+    Model._initialize_weights = _initializing(Model._initialize_weights)
+
+
+def _initializing(own: Any) -> Any:
+    """The library's function that gives a module its first values, which does not know those of mechanisms."""
+
+    def initialize(self: Any, module: Any, *more: Any, **named: Any) -> None:
+        if isinstance(module, Learned) and not all(getattr(each, "_is_hf_initialized", False) for each in module.values()):
+            module.reset_parameters()
+        own(self, module, *more, **named)
+
+    return initialize
 
 
 def _use_in(model: Any) -> None:
-    """Replaces the layers of a YosoModel. If nothing in the model takes its implementation, that is the library's again,
-    because the masks go with it, and a warning says so."""
+    """Replaces the layers of a YosoModel, and gives layers what they learn. If nothing in the model takes its
+    implementation, that is the library's again, because the masks go with it, and a warning says so."""
     name = names.stored_name(getattr(model.config, "_attn_implementation_internal", None))
     if name is None:
         return
+    mechanism, seed, options, numbers = names.parts_of(name)
+    chosen = choose(model, numbers)
+    put_into_yoso(chosen, mechanism, seed, options)
     found = layers(model)
-    if not found or any(each.runs != OWN_CODE for each in found):
-        return
-    from .replace import put_into_yoso
-
-    if not put_into_yoso(model, *names.parts_of(name)):
+    if found and all(each.runs == OWN_CODE for each in found):
         model.config._attn_implementation_internal = model.get_correct_attn_implementation(None, is_init_check=True)
         kinds = ", ".join(sorted({each.kind for each in found}))
         warnings.warn(f"{type(model).__name__} has no layer that takes attn_implementation={name!r}; its attention "
                       f"({kinds}) stays as it is", stacklevel=2)
+    learned.put_into(model, chosen, mechanism, options)

@@ -4,28 +4,31 @@
     model = AutoModel.from_pretrained(name, attn_implementation="hashattn-yoso")
     print(hashattn.torch.transformers.layers(model))
 
-Importing this module registers "hashattn-yoso", "hashattn-softmax" and so on, one for each mechanism without learned
-tensors; `register` adds others, with options. The function for masks is registered with them, because without one the
+Importing this module registers "hashattn-yoso", "hashattn-softmax" and so on, one for each mechanism; `register` adds
+others, with options. The function for masks is registered with them, because without one the
 library drops the padding. What a model uses is stored in its configuration and restored with it (stored.py).
 SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
-from typing import Any, cast
+import functools
+from typing import Any, Callable, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from ..errors import InvalidError
 from ..options import OptionValue, mechanisms
-from . import names, stored
+from . import learned, names, stored
 from .callers import adds_masks, attends_to_itself
 from .functions import Seed, attention, seed_of
+from .layers import LEFT, is_left
 from .layers import Layer as Layer
 from .layers import layers as layers
+from .learned import own_loss as own_loss
 from .mask_functions import asked
-from .masks import Reading, lengths_of, make, offsets_of, read
+from .masks import Mask, Reading, in_full, lengths_of, make, offsets_of, read
 from .sdpa import padding_of_others, values_are_known
 from .versions import AttentionInterface, AttentionMaskInterface, causal_mask_function
 
@@ -41,29 +44,56 @@ def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options
     windows and segments. A configuration that is saved holds mechanism and options in place of `name`. InvalidError: an
     unknown mechanism or option.
     """
-    names.check_mechanism(mechanism, options)
+    names.check(mechanism, options)
 
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
                scaling: float | None = None, is_causal: bool | None = None, **more: Any) -> tuple[Tensor, None]:
-        drawn = seed_of(getattr(module, "training", False), seed)
-        return _attend(module, query, key, value, attention_mask, scaling, is_causal, more, mechanism=mechanism,
-                       seed=drawn, **options), None
+        if is_left(module):
+            return _as_the_library(module, query, key, value, attention_mask, scaling, is_causal, more)
+        given = {"seed": seed_of(getattr(module, "training", False), seed), "scale": scaling}
+        return _attend(_Layer(module, mechanism, options), query, key, value, attention_mask, given, is_causal, more), None
 
     AttentionInterface.register(name, attend)
     AttentionMaskInterface.register(name, _mask)
-    names.remember(name, mechanism, seed, options)
+    names.remember(name, names.name_of(mechanism, seed, options))
 
 
-def _attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float | None,
-            is_causal: bool | None, more: dict[str, Any], **given: Any) -> Tensor:
+def _as_the_library(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scaling: float | None,
+                    is_causal: bool | None, more: dict[str, Any]) -> tuple[Tensor, None]:
+    """A layer that was left as it is, with the mask of one that changed."""
+    function: Any = AttentionInterface()[LEFT]  # type: ignore[no-untyped-call,unused-ignore]
+    return cast("tuple[Tensor, None]", function(module, query, key, value, in_full(mask) if isinstance(mask, Mask) else mask,
+                                                scaling=scaling, is_causal=is_causal, **more))
+
+
+class _Layer(NamedTuple):
+    """A layer of the library, and what it computes in place of softmax."""
+
+    module: Any
+    mechanism: str
+    options: dict[str, Any]
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
+        return learned.attend(self.module, self.mechanism, q, k, v, given, self.options)
+
+
+def _softmax_within(reach: int, queries: int) -> Callable[..., Tensor]:
+    """Attention in a sliding window."""
+    if queries == 1:
+        return functools.partial(attention, mechanism="softmax")
+    return functools.partial(attention, mechanism="longformer", window=2 * reach, global_tokens=0)
+
+
+def _attend(layer: _Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, given: dict[str, Any],
+            is_causal: bool | None, more: dict[str, Any]) -> Tensor:
     """(batch, heads, n, d) to (batch, n, heads, d)."""
+    module, attend = layer.module, cast("Callable[..., Tensor]", layer)
     for name in _CHANGES_SCORES:
         if more.get(name) is not None:
             raise InvalidError(f"{type(module).__name__} passes {name} to its attention, which hashattn does not have")
     dtype = query.dtype
     if dtype == torch.float64:  # of the whole model; attention is computed in float32
         query, key, value = query.float(), key.float(), value.float()
-    given["scale"] = scaling
     queries, keys = query.shape[-2], key.shape[-2]
     # As the library's own functions: without a mask the layer says whether it is causal, and one query sees all keys.
     causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal) and queries > 1
@@ -71,9 +101,12 @@ def _attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
     if mask is None and more.get("sliding_window") is not None:  # with a mask, that has the window
         reading = _windowed(reading, int(more["sliding_window"]) - 1, queries, keys)
     if reading.sequences is not None:
-        return _attend_packed(reading, query, key, value, given).to(dtype)
+        if reading.reach is not None:
+            attend = _softmax_within(reading.reach, queries)
+        return _attend_packed(attend, reading, query, key, value, given).to(dtype)
     if reading.reach is not None:
-        key, value, reading, given = _in_window(reading, query, key, value, given)
+        attend = _softmax_within(reading.reach, queries)
+        key, value, reading = _in_window(reading, key, value, queries)
         keys = key.shape[-2]
     if reading.causal:
         seen = _keys_of_causal(reading, queries, keys)
@@ -81,15 +114,15 @@ def _attend(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
             key, value = key[..., :seen, :], value[..., :seen, :]
         # By a mask of the keys, not by lengths: padded queries have an output, which `generate` continues.
         key_mask = None if _plain(reading, seen) else cast(Tensor, reading.key_mask)[:, :seen]
-        out = attention(query, key, value, causal=queries > 1, key_mask=key_mask, **given)
+        out = attend(query, key, value, causal=queries > 1, key_mask=key_mask, **given)
     elif _plain(reading, keys):
-        out = attention(query, key, value, **given)
+        out = attend(query, key, value, **given)
     elif queries != keys or not attends_to_itself(module, keys):
         key, value, of_keys = padding_of_others(key, value, queries, cast(Tensor, reading.key_mask), reading.lengths)
-        out = attention(query, key, value, **of_keys, **given)
+        out = attend(query, key, value, **of_keys, **given)
     else:
         key_mask = reading.key_mask if reading.lengths is None else None
-        out = attention(query, key, value, key_mask=key_mask, lengths=reading.lengths, **given)
+        out = attend(query, key, value, key_mask=key_mask, lengths=reading.lengths, **given)
     return out.transpose(1, 2).to(dtype)
 
 
@@ -99,13 +132,12 @@ def _windowed(reading: Reading, reach: int, queries: int, keys: int) -> Reading:
     return reading if reach >= farthest else reading._replace(reach=reach)
 
 
-def _in_window(reading: Reading, query: Tensor, key: Tensor, value: Tensor,
-               given: dict[str, Any]) -> tuple[Tensor, Tensor, Reading, dict[str, Any]]:
-    """Keys, values and arguments of a layer with a sliding window: softmax in the window, which is linear in n already.
+def _in_window(reading: Reading, key: Tensor, value: Tensor, queries: int) -> tuple[Tensor, Tensor, Reading]:
+    """The keys and values that a layer with a sliding window reads.
 
     Keys in front of all windows are cut off. InvalidError: holes in the padding, which would make a window longer.
     """
-    reach, queries, keys = cast(int, reading.reach), query.shape[-2], key.shape[-2]
+    reach, keys = cast(int, reading.reach), key.shape[-2]
     seen = _keys_of_causal(reading, queries, keys) if reading.causal or queries < keys else keys
     front, key_mask = max(0, reading.first - reach), reading.key_mask
     if key_mask is not None:
@@ -114,23 +146,15 @@ def _in_window(reading: Reading, query: Tensor, key: Tensor, value: Tensor,
             raise InvalidError("padding in the middle of a sequence and a sliding window cannot be combined")
     reading = reading._replace(key_mask=key_mask, lengths=None if key_mask is None or not values_are_known(key_mask)
                                else lengths_of(key_mask), first=reading.first - front)
-    if queries == 1:
-        options: dict[str, Any] = {"mechanism": "softmax"}
-    else:
-        options = {"mechanism": "longformer", "window": 2 * reach, "global_tokens": 0}
-    options |= {name: given[name] for name in ("seed", "scale")}
-    return key[..., front:seen, :], value[..., front:seen, :], reading, options
+    return key[..., front:seen, :], value[..., front:seen, :], reading
 
 
-def _attend_packed(reading: Reading, query: Tensor, key: Tensor, value: Tensor, given: dict[str, Any]) -> Tensor:
+def _attend_packed(attend: Callable[..., Tensor], reading: Reading, query: Tensor, key: Tensor, value: Tensor,
+                   given: dict[str, Any]) -> Tensor:
     """Several sequences in a row, each of which sees itself only."""
-    batch, _, rows, _ = query.shape
-    if reading.reach is not None:
-        given = {"mechanism": "longformer", "window": 2 * reading.reach, "global_tokens": 0,
-                 **{name: given[name] for name in ("seed", "scale")}}
-    packed = [each.transpose(1, 2).flatten(0, 1) for each in (query, key, value)]
-    out = attention(*packed, causal=reading.causal, offsets=offsets_of(cast(Tensor, reading.sequences)), **given)
-    return out.view(batch, rows, *out.shape[1:])
+    q, k, v = (each.transpose(1, 2).flatten(0, 1) for each in (query, key, value))
+    out = attend(q, k, v, causal=reading.causal, offsets=offsets_of(cast(Tensor, reading.sequences)), **given)
+    return out.view(query.shape[0], query.shape[2], *out.shape[1:])
 
 
 def _plain(reading: Reading, keys: int) -> bool:
@@ -158,7 +182,8 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
     assert q_length is not None
     wanted = asked(mask_function)
     if wanted is None:  # in full; a layer that runs on hashattn reads its values
-        return cast(Tensor, AttentionMaskInterface()["sdpa"](
+        dense: Any = AttentionMaskInterface()["sdpa"]  # type: ignore[no-untyped-call,unused-ignore]
+        return cast(Tensor, dense(
             batch_size=batch_size, kv_length=kv_length, q_length=q_length, q_offset=q_offset, kv_offset=kv_offset,
             mask_function=mask_function, attention_mask=attention_mask, allow_is_causal_skip=False, **more))
     key_mask = None
@@ -193,8 +218,5 @@ def _unknown_place(queries: int, keys: int, first: Tensor, key_mask: Tensor | No
 
 
 for _name in mechanisms():
-    try:
-        register(names.PREFIX + _name, _name)
-    except InvalidError:  # it learns tensors
-        continue
+    register(names.PREFIX + _name, _name)
 stored.keep_with_configurations()

@@ -14,7 +14,8 @@ from transformers.models.yoso.modeling_yoso import (  # type: ignore[import-not-
     YosoSelfAttention)
 
 from ..options import OptionValue, mechanisms
-from .functions import Seed, attention, seed_of
+from .functions import Seed, seed_of
+from .learned import attend
 from .masks import read
 
 
@@ -32,9 +33,10 @@ class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-un
         rows = hidden_states.shape[1]
         q, k, v = (layer(hidden_states).unflatten(-1, (self.num_attention_heads, -1)).transpose(1, 2)
                    for layer in (self.query, self.key, self.value))
-        key_mask, lengths, _, _ = read(attention_mask, rows, rows, causal=False)
-        context = attention(q, k, v, mechanism=self.mechanism, key_mask=key_mask if lengths is None else None,
-                            lengths=lengths, seed=seed_of(self.training, self.seed), **self.options)
+        key_mask, lengths = read(attention_mask, rows, rows, causal=False)[:2]
+        given = {"key_mask": key_mask if lengths is None else None, "lengths": lengths,
+                 "seed": seed_of(self.training, self.seed)}
+        context = attend(self, self.mechanism, q, k, v, given, self.options)
         if self.use_conv:
             context = context + self.conv(v if key_mask is None else v * key_mask[:, None, :, None])
         merged = context.transpose(1, 2).flatten(2)
