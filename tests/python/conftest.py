@@ -1,5 +1,6 @@
 """What the tests of the Python package share. SPDX-License-Identifier: Apache-2.0"""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 
 import hashattn
 from hashattn import _library
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the transformers library asks its server for files that a folder lacks
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,6 +18,7 @@ from .modules import YosoAttention as YosoAttention
 from .multihead import MultiheadAttention as MultiheadAttention
 from .functions import attention as attention
 from .functions import attention_and_loss as attention_and_loss
+from .positions import extend_positions as extend_positions
 from .replace import replace_attention as replace_attention
 
 _needs.restore_with_transformers()

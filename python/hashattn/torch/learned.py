@@ -9,7 +9,6 @@ Sources: LHA, Sun et al., ICLR 2022. SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from torch import Tensor, nn
@@ -24,10 +23,9 @@ _HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_atte
 _WIDTHS = ("hidden_size", "d_model", "n_embd", "dim", "embed_dim")
 
 
-@functools.lru_cache(maxsize=256)
-def learns(mechanism: str, options: tuple[tuple[str, Any], ...]) -> bool:
-    """The mechanism has learned tensors with these options."""
-    with Attention(mechanism, **dict(options)) as made:
+def learns(mechanism: str, options: dict[str, Any]) -> bool:
+    """The mechanism has learned tensors with these options. InvalidError: it or an option is unknown."""
+    with Attention(mechanism, **options) as made:
         return bool(made.tensors(64, 64, 64))
 
 
@@ -36,7 +34,7 @@ def put_into(model: nn.Module, layers: list[Any], mechanism: str, options: dict[
 
     InvalidError: the heads of a layer are not known from its configuration.
     """
-    needed = learns(mechanism, tuple(options.items()))
+    needed = learns(mechanism, options)
     for number, layer in enumerate(layers):
         old = getattr(layer, "own", None)
         if isinstance(old, Learned) and not (needed and old.is_of(mechanism, options)):
@@ -66,12 +64,12 @@ def _sizes(layer: Any) -> tuple[int, int, int]:
 
 
 def attend(layer: Any, mechanism: str, q: Tensor, k: Tensor, v: Tensor, given: dict[str, Any],
-           options: dict[str, Any]) -> Tensor:
+           options: dict[str, Any], needed: bool) -> Tensor:
     """As `attention`, with what the layer learned. In training the loss is left in `layer.own.loss`, the mean over heads
-    and sequences."""
+    and sequences. needed: the mechanism learns."""
     own = getattr(layer, "own", None)
     if not isinstance(own, Learned):
-        if learns(mechanism, tuple(options.items())):
+        if needed:
             raise InvalidError(f"{type(layer).__name__} has no parameters for {mechanism}, which learns: use "
                                f"hashattn.torch.replace_attention(model, '{mechanism}')")
         return attention(q, k, v, mechanism=mechanism, **given, **options)

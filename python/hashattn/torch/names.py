@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Sequence
 
 from ..errors import InvalidError
-from ..operator import Attention
 from ..options import OptionValue, text_of
 from .functions import Seed
 
@@ -85,8 +84,3 @@ def restored(name: str) -> str:
         transformers.register(name, mechanism, seed=seed, **options)
         remember(name, name)
     return name
-
-
-def check(mechanism: str, options: dict[str, Any]) -> None:
-    """InvalidError: an unknown mechanism or option."""
-    Attention(mechanism, **options).close()

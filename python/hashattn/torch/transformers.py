@@ -44,14 +44,15 @@ def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options
     windows and segments. A configuration that is saved holds mechanism and options in place of `name`. InvalidError: an
     unknown mechanism or option.
     """
-    names.check(mechanism, options)
+    learns = learned.learns(mechanism, options)
 
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
                scaling: float | None = None, is_causal: bool | None = None, **more: Any) -> tuple[Tensor, None]:
         if is_left(module):
             return _as_the_library(module, query, key, value, attention_mask, scaling, is_causal, more)
         given = {"seed": seed_of(getattr(module, "training", False), seed), "scale": scaling}
-        return _attend(_Layer(module, mechanism, options), query, key, value, attention_mask, given, is_causal, more), None
+        layer = _Layer(module, mechanism, options, learns)
+        return _attend(layer, query, key, value, attention_mask, given, is_causal, more), None
 
     AttentionInterface.register(name, attend)
     AttentionMaskInterface.register(name, _mask)
@@ -72,9 +73,10 @@ class _Layer(NamedTuple):
     module: Any
     mechanism: str
     options: dict[str, Any]
+    learns: bool
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        return learned.attend(self.module, self.mechanism, q, k, v, given, self.options)
+        return learned.attend(self.module, self.mechanism, q, k, v, given, self.options, self.learns)
 
 
 def _softmax_within(reach: int, queries: int) -> Callable[..., Tensor]:

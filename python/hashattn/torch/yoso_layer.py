@@ -15,7 +15,7 @@ from transformers.models.yoso.modeling_yoso import (  # type: ignore[import-not-
 
 from ..options import OptionValue, mechanisms
 from .functions import Seed, seed_of
-from .learned import attend
+from .learned import attend, learns
 from .masks import read
 
 
@@ -25,6 +25,7 @@ class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-un
     mechanism: str
     seed: Seed
     options: dict[str, Any]
+    learns: bool
 
     def forward(self, hidden_states: Tensor, attention_mask: Tensor | None = None,
                 output_attentions: bool = False) -> tuple[Tensor, ...]:
@@ -36,7 +37,7 @@ class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-un
         key_mask, lengths = read(attention_mask, rows, rows, causal=False)[:2]
         given = {"key_mask": key_mask if lengths is None else None, "lengths": lengths,
                  "seed": seed_of(self.training, self.seed)}
-        context = attend(self, self.mechanism, q, k, v, given, self.options)
+        context = attend(self, self.mechanism, q, k, v, given, self.options, self.learns)
         if self.use_conv:
             context = context + self.conv(v if key_mask is None else v * key_mask[:, None, :, None])
         merged = context.transpose(1, 2).flatten(2)
@@ -48,4 +49,5 @@ def put_into(layer: Any, mechanism: str, seed: Seed, options: dict[str, OptionVa
     own = {"num_hashes": layer.num_hash, "hash_bits": layer.hash_code_len}
     layer.__class__ = LinearYosoSelfAttention
     layer.mechanism, layer.seed = mechanism, seed
+    layer.learns = learns(mechanism, options)
     layer.options = {name: value for name, value in own.items() if name in mechanisms()[mechanism].options} | options
