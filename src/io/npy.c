@@ -30,6 +30,7 @@ static const struct {
     [NPY_FLOAT32] = {"float32", "<f4", 4}, [NPY_BOOL] = {"bool", "|b1", 1},
     [NPY_UINT8] = {"uint8", "|u1", 1},     [NPY_UINT16] = {"uint16", "<u2", 2},
     [NPY_INT32] = {"int32", "<i4", 4},     [NPY_INT64] = {"int64", "<i8", 8},
+    [NPY_FLOAT64] = {"float64", "<f8", 8},
 };
 enum { TYPES = sizeof types / sizeof types[0] };
 
@@ -114,7 +115,7 @@ static hashattn_status parse_type(struct cursor *c, struct npy *array)
         }
     const char *why = length > 0 && code[0] == '>' ? " (big endian)" : "";
     return host_fail(c->host, HASHATTN_BAD_FILE,
-                     "the type is '%.*s'%s, not one of '<f4', '|b1', '|u1', '<u2', '<i4', '<i8'",
+                     "the type is '%.*s'%s, not one of '<f4', '|b1', '|u1', '<u2', '<i4', '<i8', '<f8'",
                      length > 20 ? 20 : (int)length, code, why);
 }
 

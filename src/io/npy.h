@@ -19,6 +19,7 @@ enum npy_type {
     NPY_UINT16,
     NPY_INT32,
     NPY_INT64,
+    NPY_FLOAT64,
 };
 const char *npy_type_name(enum npy_type type); /* "float32" */
 size_t npy_type_size(enum npy_type type);
