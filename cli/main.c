@@ -14,7 +14,7 @@
 static const struct command *const commands[] = {
     &command_info,    &command_attend,   &command_data,  &command_train,     &command_eval,
     &command_predict, &command_generate, &command_embed, &command_fill_mask, &command_export,
-    &command_inspect, &command_report,   &command_bench, &command_tokenizer,
+    &command_inspect, &command_report,   &command_bench, &command_tokenizer, &command_density,
 };
 enum { NUM_COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -35,6 +35,7 @@ BEGIN {
     allowed["parts/inspect"] = "parts/inspect parts/problem parts/groups parts/rows base kernels"
     allowed["attention"] = "attention base comm kernels parts"
     allowed["decoding"] = "decoding base kernels parts io"
+    allowed["density"] = "density base kernels parts io"
     allowed["io"] = "io base"
     allowed["text"] = "text base io"
     allowed["nn"] = "nn base comm kernels attention"
@@ -43,7 +44,7 @@ BEGIN {
     allowed["models"] = "models base io kernels attention nn objectives"
     allowed["train"] = "train base comm io kernels attention nn objectives models tasks text"
     allowed["measure"] = "measure base io kernels parts attention nn objectives models tasks train"
-    allowed["api"] = "api base comm kernels parts attention decoding io nn objectives models tasks text train measure hashattn"
+    allowed["api"] = "api base comm kernels parts attention decoding density io nn objectives models tasks text train measure hashattn"
     allowed["cli"] = "cli hashattn"
     allowed["examples"] = "hashattn"
     # What all siblings of a floor may include: headers, or a room.

@@ -6,6 +6,7 @@
 #include "hashattn/attention.h"
 #include "hashattn/cache.h"
 #include "hashattn/communicator.h"
+#include "hashattn/density.h"
 #include "hashattn/forecast.h"
 #include "hashattn/generate.h"
 #include "hashattn/io.h"

@@ -1,4 +1,4 @@
-/* Arrays in NumPy's .npy format, and files of arbitrary bytes.
+/* Arrays in NumPy's .npy format, rows of numbers from .npy or CSV, and files of arbitrary bytes.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_IO_H
 #define HASHATTN_IO_H
@@ -77,6 +77,18 @@ HASHATTN_API hashattn_status hashattn_file_begin(hashattn_context *context, cons
 HASHATTN_API hashattn_status hashattn_file_write(hashattn_file *file, const void *bytes, size_t count);
 HASHATTN_API hashattn_status hashattn_file_commit(hashattn_file *file);
 HASHATTN_API void hashattn_file_drop(hashattn_file *file); /* NULL is allowed */
+
+/* Rows of numbers from a file of any size, a block at a time: an .npy array (n, d) of float32 or float64, or,
+   if the name does not end in .npy, comma-separated values ("-": standard input), whose first record may
+   have the names of the columns. *dim: the columns. BAD_FILE, with row or line and column: NaN, infinity,
+   text, a missing number, a row of another width, no rows. path must outlive the reader. */
+typedef struct hashattn_rows hashattn_rows;
+HASHATTN_API hashattn_status hashattn_rows_open(hashattn_context *context, const char *path,
+                                                hashattn_rows **rows, size_t *dim);
+/* The next rows (*count, dim) as float32, valid until the next call; *count is 0 at the end. A block has
+   4,096 rows, or fewer if it had over 2^22 numbers. */
+HASHATTN_API hashattn_status hashattn_rows_next(hashattn_rows *rows, const float **block, size_t *count);
+HASHATTN_API void hashattn_rows_close(hashattn_rows *rows); /* NULL is allowed */
 
 #ifdef __cplusplus
 }

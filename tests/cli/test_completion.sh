@@ -23,14 +23,15 @@ offers() {
 }
 list() { echo "$*" | tr ' ' '|'; }
 
-offers commands "info|attend|data|train|eval|predict|generate|embed|fill-mask|export|inspect|report|bench|tokenizer|" ""
-offers commands_of_nothing "info|attend|data|train|eval|predict|generate|embed|fill-mask|export|inspect|report|bench|tokenizer|"
+offers commands "info|attend|data|train|eval|predict|generate|embed|fill-mask|export|inspect|report|bench|tokenizer|density|" ""
+offers commands_of_nothing "info|attend|data|train|eval|predict|generate|embed|fill-mask|export|inspect|report|bench|tokenizer|density|"
 offers a_command "info|inspect|" in
 offers options_of_the_tool "--help|--version|" --
 offers tasks "$(list "$tasks")|" train ""
 offers tasks_that_data_makes "needle|listops|mlm|pathfinder|" data ""
 offers kinds "attention|error|suggest|layer|step|stream|peak|cluster|" bench ""
 offers kinds_of_tokenizer "train|encode|decode|" tokenizer ""
+offers kinds_of_density "fit|score|merge|remove|" density ""
 offers files_one_after_another ":files|" tokenizer train a ""
 offers a_kind_after_an_option "peak|" bench --json p
 offers a_whole_kind "peak|" bench peak

@@ -3,8 +3,11 @@
    Planted and caught: the rest of a picture read again at each comment, that of a header of an array at each
    space.
    SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
+#include "density/number_rows.h"
+#include "density/sketch_file.h"
 #include "io/csv.h"
 #include "io/json.h"
 #include "io/npy.h"
@@ -113,6 +116,51 @@ static void read_header(struct work *work)
         good(work, npy_parse(work->host, work->text, work->size, &array, &data));
 }
 
+/* ---- rows of numbers and sketches --------------------------------------------------------------------- */
+
+static void make_table(struct work *work, size_t n)
+{
+    put_repeated(work, "1.5,-2,3e1\n", n);
+    put_file(work, "table.csv");
+}
+
+static void read_table(struct work *work)
+{
+    char path[DOUBLING_PATH];
+    struct number_rows rows;
+    const float *block;
+    size_t count;
+    path_of(work, "table.csv", path);
+    good(work, number_rows_open(work->host, path, &rows));
+    do
+        good(work, number_rows_next(work->host, &rows, &block, &count));
+    while (count > 0);
+    number_rows_close(work->host, &rows);
+}
+
+static void make_sketch(struct work *work, size_t n)
+{
+    const struct sketch_options options = {.num_hashes = n, .hash_bits = 12};
+    struct sketch *sketch;
+    char path[DOUBLING_PATH];
+    size_t size;
+    path_of(work, "sketch", path);
+    good(work, sketch_new(work->host, kernels_named(NULL, &(const char *){0}), NULL, &options, 1, &sketch));
+    good(work, sketch_save(work->host, sketch, path));
+    sketch_free(work->host, sketch);
+    char *bytes = folder_get(work->folder, "sketch", &size);
+    put(work, bytes, size);
+    free(bytes);
+}
+
+static void read_sketch(struct work *work)
+{
+    struct sketch *sketch;
+    good(work, sketch_parse(work->host, kernels_named(NULL, &(const char *){0}), NULL, work->text, work->size,
+                            &sketch));
+    sketch_free(work->host, sketch);
+}
+
 /* ---- the comparison ----------------------------------------------------------------------------------- */
 
 static const struct doubling readers[] = {
@@ -124,6 +172,8 @@ static const struct doubling readers[] = {
     {"pictures", 50000, make_pictures, read_pictures},
     {"comments of a picture", 30000, make_comments, read_pictures},
     {"the header of an array", 30000, make_header, read_header},
+    {"rows of numbers", 30000, make_table, read_table},
+    {"tables of a sketch", 200, make_sketch, read_sketch},
 };
 
 static void twice_the_input_takes_at_most_three_times_as_long(void **state)

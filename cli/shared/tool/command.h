@@ -16,6 +16,6 @@ struct command {
 
 extern const struct command command_info, command_attend, command_data, command_train, command_eval,
     command_predict, command_generate, command_embed, command_fill_mask, command_export, command_inspect,
-    command_report, command_bench, command_tokenizer;
+    command_report, command_bench, command_tokenizer, command_density;
 
 #endif

@@ -22,6 +22,7 @@ const struct first_sizes first_sizes = {
     .sequences = FIRST_SIZE(hashattn_sequences, segments),
     .sources = FIRST_SIZE(hashattn_sources, user),
     .npy = FIRST_SIZE(hashattn_npy, data),
+    .density_options = FIRST_SIZE(hashattn_density_options, seed),
     .cache_options = FIRST_SIZE(hashattn_cache_options, window_step),
     .generate_options = FIRST_SIZE(hashattn_generate_options, num_texts),
 };

@@ -12,7 +12,8 @@
    context_options had one field less before. */
 struct first_sizes {
     size_t context_options, communicator, problem, stream_options, chunk, stream_source, encode_options,
-        learn_options, text_options, sequences, sources, npy, cache_options, generate_options;
+        learn_options, text_options, sequences, sources, npy, density_options, cache_options,
+        generate_options;
 };
 extern const struct first_sizes first_sizes;
 

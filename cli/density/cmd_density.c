@@ -1,0 +1,112 @@
+/* `density`: how dense rows are around a point. This file is the table of its kinds, and what they share.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli/density/density_kinds.h"
+#include "cli/shared/options/suggest.h"
+#include "cli/shared/output/json_out.h"
+
+static const struct command *const kinds[] = {&density_fit, &density_score, &density_merge, &density_remove,
+                                              NULL};
+enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] - 1 };
+#define KINDS "fit, score, merge, remove"
+
+int density_code(const hashattn_context *context, hashattn_status status)
+{
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(context, status);
+}
+
+static int read_blocks(const struct density_reader *reader, const char *path, hashattn_rows *rows, size_t dim)
+{
+    hashattn_density_info info = {.dim = dim, .struct_size = sizeof info};
+    if (reader->density != NULL)
+        hashattn_density_describe(reader->density, &info);
+    if (info.dim != dim)
+        return tool_fail(EXIT_FILE, "%s: %zu columns, the sketch has %zu", path, dim, info.dim);
+    const float *block;
+    size_t count = 1;
+    hashattn_status status = reader->density == NULL ? reader->make(reader->user, dim) : HASHATTN_OK;
+    int code = density_code(reader->context, status);
+    while (code == EXIT_GOOD && count > 0) {
+        code = density_code(reader->context, hashattn_rows_next(rows, &block, &count));
+        if (code == EXIT_GOOD && count > 0)
+            code = reader->take(reader->user, block, count);
+    }
+    return code;
+}
+
+int density_read(const struct density_reader *reader, const char *path)
+{
+    hashattn_rows *rows;
+    size_t dim;
+    hashattn_status status = hashattn_rows_open(reader->context, path, &rows, &dim);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(reader->context, status);
+    int code = read_blocks(reader, path, rows, dim);
+    hashattn_rows_close(rows);
+    return code;
+}
+
+int density_finish(const struct options *options, hashattn_context *context, const hashattn_density *density,
+                   const char *out)
+{
+    hashattn_density_info info = {.struct_size = sizeof info};
+    hashattn_density_describe(density, &info);
+    hashattn_status status = hashattn_density_save(density, out);
+    if (status != HASHATTN_OK)
+        return tool_fail_status(context, status);
+    if (options->common.json) {
+        struct json_out json = json_out_to(stdout);
+        json_out_object(&json, NULL);
+        json_out_text(&json, "sketch", out);
+        json_out_count(&json, "rows", info.rows);
+        json_out_count(&json, "columns", info.dim);
+        json_out_count(&json, "num_hashes", info.num_hashes);
+        json_out_count(&json, "hash_bits", info.hash_bits);
+        json_out_text(&json, "map", info.map);
+        json_out_count(&json, "seed", info.seed);
+        json_out_end_object(&json);
+    } else if (!options->common.quiet) {
+        fprintf(stderr, "%s: %llu rows of %zu columns, %zu hashes of %zu bits, map %s\n", out,
+                (unsigned long long)info.rows, info.dim, info.num_hashes, info.hash_bits, info.map);
+    }
+    return tool_finish();
+}
+
+/* The second word of "density fit". */
+static const char *word_of(const struct command *kind)
+{
+    return strchr(kind->name, ' ') + 1;
+}
+
+static int run(const struct command *self, int argc, char **argv)
+{
+    for (size_t k = 0; k < NUM_KINDS && argc > 1; k++)
+        if (strcmp(argv[1], word_of(kinds[k])) == 0)
+            return kinds[k]->run(kinds[k], argc - 1, argv + 1);
+    struct options options;
+    options_begin(&options, self);
+    int code;
+    if (!options_parse(&options, argc, argv, &code))
+        return code;
+    if (options.num_operands == 0)
+        return options_fail(&options, "density needs one of " KINDS);
+    const char *words[NUM_KINDS];
+    char near[200];
+    for (size_t i = 0; i < NUM_KINDS; i++)
+        words[i] = word_of(kinds[i]);
+    suggest(options.operands[0], words, NUM_KINDS, "", near, sizeof near);
+    return options_fail(&options, "density has no kind '%.60s', there are " KINDS "%s", options.operands[0],
+                        near);
+}
+
+const struct command command_density = {
+    .name = "density",
+    .operands = "KIND",
+    .summary = "Tells how dense rows are around a point, and finds outliers, from one pass over a file",
+    .example = DENSITY_POINTS
+    "  hashattn density fit points.csv --map euclidean --out points.sketch\n"
+    "  hashattn density score points.sketch points.csv --out density.npy --outliers 0.01\n",
+    .kinds = kinds,
+    .run = run,
+};
