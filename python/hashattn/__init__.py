@@ -4,9 +4,9 @@
     out = hashattn.attention(q, k, v)  # (n, d), (heads, n, d) or (batch, heads, n, d), float32
 
 `attention` computes in one call, `Attention` also gradients, `Stream` in chunks. `train`, `evaluate` and `predict` work
-on runs, as the tool does; `Tokenizer` and `Pretrained` read vocabularies and checkpoints of the transformers library.
-`python -m hashattn` is the tool. A `Context` sets threads, instruction set and precision.
-The library loads on first use; NumPy too, so importing the package takes a few milliseconds.
+on runs, as the tool does; `Tokenizer` and `Pretrained` read vocabularies and checkpoints of the transformers library;
+`Density` tells how dense rows are around a point. `python -m hashattn` is the tool. A `Context` sets threads,
+instruction set and precision. The library loads on first use; NumPy too, so importing takes a few milliseconds.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .context import Context as Context
     from .context import Description as Description
+    from .density import Density as Density
     from .errors import BadFileError as BadFileError
     from .errors import Error as Error
     from .errors import FailedError as FailedError
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "context": ("Context", "Description"),
+    "density": ("Density",),
     "errors": ("Error", "InvalidError", "InvalidTypeError", "RefusedError", "FailedError", "BadFileError",
                "NoDiskError", "OutOfMemoryError", "Interrupted"),
     "operator": ("attention", "Attention"),

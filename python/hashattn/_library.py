@@ -79,6 +79,16 @@ class Chunk(Sized):
                 ("out", Array), ("key_mask", c_void_p)]
 
 
+class DensityOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("num_hashes", c_size_t), ("hash_bits", c_size_t), ("map", c_char_p),
+                ("seed", c_uint64)]
+
+
+class DensityInfo(Sized):
+    _fields_ = [("struct_size", c_size_t), ("dim", c_size_t), ("num_hashes", c_size_t), ("hash_bits", c_size_t),
+                ("map", c_char_p), ("seed", c_uint64), ("rows", c_uint64)]
+
+
 class Metric(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("value", c_double), ("more_is_better", c_int), ("selects", c_int)]
 
@@ -256,6 +266,18 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "stream_absorb": (c_int, [_HANDLE, POINTER(Chunk)]),
     "stream_read": (c_int, [_HANDLE, POINTER(Chunk)]),
     "stream_merge": (c_int, [_HANDLE, _HANDLE]),
+    "density_new": (c_int, [_HANDLE, c_size_t, POINTER(DensityOptions), _NEW]),
+    "density_new_like": (c_int, [_HANDLE, _NEW]),
+    "density_free": (None, [_HANDLE]),
+    "density_describe": (None, [_HANDLE, POINTER(DensityInfo)]),
+    "density_add": (c_int, [_HANDLE, c_void_p, c_size_t]),
+    "density_remove": (c_int, [_HANDLE, c_void_p, c_size_t]),
+    "density_score": (c_int, [_HANDLE, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "density_merge": (c_int, [_HANDLE, _HANDLE]),
+    "density_save": (c_int, [_HANDLE, c_char_p]),
+    "density_load": (c_int, [_HANDLE, c_char_p, _NEW]),
+    "density_gradient": (c_int, [_HANDLE, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_int] + [c_void_p] * 3),
+    "density_shift": (c_int, [_HANDLE, c_void_p, c_size_t, c_void_p, c_size_t, c_uint64]),
     "task_get": (c_int, [c_size_t, POINTER(TaskInfo)]),
     "task_preset": (c_char_p, [c_size_t, c_size_t]),
     "task_option": (c_int, [c_size_t, c_size_t, POINTER(Option)]),

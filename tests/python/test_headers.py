@@ -28,6 +28,7 @@ STRUCTS = {
     "sources": _library.Sources, "prepared": _library.Prepared,
     "pretrained_info": _library.PretrainedInfo, "sequences": _library.Sequences,
     "text_options": _library.TextOptions, "embedding": _library.Embedding, "guess": _library.Guess,
+    "density_options": _library.DensityOptions, "density_info": _library.DensityInfo,
 }
 
 

@@ -16,6 +16,7 @@ from .modules import LHAAttention as LHAAttention
 from .modules import SelfAttention as SelfAttention
 from .modules import YosoAttention as YosoAttention
 from .multihead import MultiheadAttention as MultiheadAttention
+from .density import density as density
 from .functions import attention as attention
 from .functions import attention_and_loss as attention_and_loss
 from .positions import extend_positions as extend_positions
