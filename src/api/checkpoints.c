@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "models/pretrained_export.h"
-#include "text/tokenizer_json.h"
+#include "text/files/tokenizer_json.h"
 
 /* Makes the model of the current options, if the files have its tensors. */
 static hashattn_status renew_net(struct host *host, void *owner)

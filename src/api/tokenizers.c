@@ -9,8 +9,8 @@
 #include "api/versions/versions.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "text/files/tokenizer_json.h"
 #include "text/learning/learn_bpe.h"
-#include "text/tokenizer_json.h"
 
 struct hashattn_tokenizer {
     hashattn_context *context;

@@ -26,8 +26,8 @@ hashattn_status added_tokens_finish(struct host *host, struct added_tokens *toke
 {
     max_match_free(host, &tokens->patterns);
     TRY(max_match_begin(host, &tokens->patterns, true, false));
-    for (size_t i = 0; i < tokens->count; i++)
-        TRY(max_match_add(host, &tokens->patterns, false, tokens->list[i].content, (uint32_t)i));
+    for (size_t i = tokens->count; i > 0; i--) /* of equal patterns the first that is added stays */
+        TRY(max_match_add(host, &tokens->patterns, false, tokens->list[i - 1].content, (uint32_t)(i - 1)));
     return max_match_finish(host, &tokens->patterns);
 }
 
@@ -78,12 +78,15 @@ struct search {
     size_t spaces, spaces_end; /* the white space that it took */
 };
 
-/* The match with the white space that the token takes. */
+/* The match with the white space that the token takes. Empty: the token, which takes white space on the left,
+   is inside that of the match before. */
 static struct added_match strip(struct search *search, const struct added_token *token, size_t begin,
                                 size_t end)
 {
     const char *text = search->text.bytes, *last = text + search->text.size;
     size_t size;
+    if (token->lstrip && begin < search->done)
+        begin = search->done;
     while (token->lstrip && begin > search->done &&
            (flags_before(text, text + begin, &size) & CHARACTER_SPACE) != 0)
         begin -= size;
@@ -96,7 +99,8 @@ static struct added_match strip(struct search *search, const struct added_token 
         search->spaces = spaces;
         search->spaces_end = end;
     }
-    search->done = end;
+    if (begin < end)
+        search->done = end;
     return (struct added_match){token, begin, end};
 }
 
@@ -114,8 +118,11 @@ hashattn_status added_tokens_find(struct host *host, const struct added_tokens *
     for (size_t i = 0; i < matches->run.count; i++) {
         const struct max_match_found *found = &matches->run.list[i];
         const struct added_token *token = &tokens->list[found->value];
-        if (!token->single_word || is_word(text, found->begin, found->end))
-            matches->list[matches->count++] = strip(&search, token, found->begin, found->end);
+        if (token->single_word && !is_word(text, found->begin, found->end))
+            continue;
+        struct added_match match = strip(&search, token, found->begin, found->end);
+        if (match.begin < match.end)
+            matches->list[matches->count++] = match;
     }
     return HASHATTN_OK;
 }

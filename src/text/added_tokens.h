@@ -1,6 +1,7 @@
 /* Tokens that are found in the text before it is split into words: <mask>, [SEP] and others that a user
    added. As in the reference, the leftmost match counts, and the longest of those; a token may take the white
-   space beside it, or match only as a whole word.
+   space beside it, or match only as a whole word. The last of tokens with the same content is found: the
+   reference takes the first up to version 0.22, and since then any, from run to run.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_ADDED_TOKENS_H
 #define TEXT_ADDED_TOKENS_H
@@ -44,7 +45,7 @@ struct added_matches {
 };
 /* Finds the tokens of a text. As in the reference, the white space that a token took after it is searched
    too: a token of white space may be found in it again, so that a match may begin before the end of the one
-   before. Cost: bytes of the text. */
+   before, unless the token takes white space on its left. Cost: bytes of the text. */
 hashattn_status added_tokens_find(struct host *host, const struct added_tokens *tokens, struct piece text,
                                   struct added_matches *matches);
 void added_matches_free(struct host *host, struct added_matches *matches);

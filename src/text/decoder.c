@@ -104,6 +104,16 @@ static struct piece token_of(const struct tokenizer *tokenizer, uint32_t id)
     return number > 0 ? tokenizer->normalized.list[number - 1].content : token;
 }
 
+/* As the reference since version 0.23, which looks at the text: a special token is kept if it is found in
+   normalized text and normalization changes it, unless the result is a special token too. */
+static bool is_skipped(const struct tokenizer *tokenizer, uint32_t id, struct piece text)
+{
+    uint32_t same = id;
+    if (tokenizer->vocabulary.entries[id].normalized > 0 && !tokenizer_find(tokenizer, text, &same))
+        return false;
+    return tokenizer_is_special(tokenizer, same);
+}
+
 static hashattn_status append_token(struct host *host, const struct tokenizer *tokenizer, struct piece token,
                                     bool first, struct grown_text *text)
 {
@@ -121,8 +131,7 @@ hashattn_status tokenizer_decode_token(struct host *host, const struct tokenizer
     struct piece token = token_of(tokenizer, id);
     FAIL_IF(token.bytes == NULL, host, HASHATTN_INVALID, "id %u has no token, ids are 0 to %zu", id,
             tokenizer_num_ids(tokenizer) - 1);
-    return tokenizer_is_special(tokenizer, id) ? HASHATTN_OK
-                                               : append_token(host, tokenizer, token, first, text);
+    return is_skipped(tokenizer, id, token) ? HASHATTN_OK : append_token(host, tokenizer, token, first, text);
 }
 
 static hashattn_status decode(struct host *host, const struct tokenizer *tokenizer, const uint32_t *ids,
@@ -135,7 +144,7 @@ static hashattn_status decode(struct host *host, const struct tokenizer *tokeniz
         FAIL_IF(token.bytes == NULL, host, HASHATTN_INVALID,
                 "id %u at position %zu has no token, ids are 0 to %zu", ids[i], i,
                 tokenizer_num_ids(tokenizer) - 1);
-        if (skip_special && tokenizer_is_special(tokenizer, ids[i]))
+        if (skip_special && is_skipped(tokenizer, ids[i], token))
             continue;
         TRY(append_token(host, tokenizer, token, first, text));
         first = false;

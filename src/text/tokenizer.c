@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "text/tokenizer_files.h"
-#include "text/tokenizer_json.h"
+#include "text/files/tokenizer_files.h"
+#include "text/files/tokenizer_json.h"
 #include "text/tokenizer_parts.h"
 
 hashattn_status tokenizer_new(struct host *host, struct tokenizer **tokenizer)
@@ -15,6 +15,8 @@ hashattn_status tokenizer_new(struct host *host, struct tokenizer **tokenizer)
     *tokenizer = NULL;
     TRY(memory_new_zeroed(host, 1, sizeof **tokenizer, "a tokenizer", &block));
     *tokenizer = block;
+    for (size_t i = 0; i < TOKEN_ROLES; i++)
+        (*tokenizer)->roles[i] = TOKEN_NONE;
     template_plain((*tokenizer)->templates);
     return HASHATTN_OK;
 }
@@ -93,6 +95,9 @@ bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
     return id < tokenizer->vocabulary.num_ids && tokenizer->vocabulary.entries[id].special;
 }
 
+const char *const token_role_names[TOKEN_ROLES] = {"is_start", "is_end", "is_padding", "is_unknown",
+                                                   "is_mask"};
+
 bool tokenizer_role(const struct tokenizer *tokenizer, enum token_role role, uint32_t *id)
 {
     static const char *const names[][3] = {
@@ -102,6 +107,10 @@ bool tokenizer_role(const struct tokenizer *tokenizer, enum token_role role, uin
         [TOKEN_UNKNOWN] = {"<unk>", "[UNK]", NULL},
         [TOKEN_MASK] = {"<mask>", "[MASK]", NULL},
     };
+    if (tokenizer->roles[role] != TOKEN_NONE) {
+        *id = tokenizer->roles[role];
+        return true;
+    }
     for (int i = 0; i < 3 && names[role][i] != NULL; i++)
         if (tokenizer_find(tokenizer, (struct piece){names[role][i], strlen(names[role][i])}, id))
             return true;

@@ -34,13 +34,15 @@ bool tokenizer_find(const struct tokenizer *tokenizer, struct piece token, uint3
 /* True for special tokens, which decoding may skip. */
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
 
-/* Tokens that models need by their role, under the names of RoBERTa, BERT or GPT-2. */
+/* Tokens that models need by their role: those that tokenizer_config.json names (cls_token or bos_token,
+   sep_token or eos_token, and so on), otherwise those with the names of RoBERTa, BERT or GPT-2. */
 enum token_role {
     TOKEN_START,   /* <s>, [CLS] or <|endoftext|> */
     TOKEN_END,     /* </s>, [SEP] or <|endoftext|> */
     TOKEN_PAD,     /* <pad> or [PAD] */
     TOKEN_UNKNOWN, /* <unk> or [UNK] */
     TOKEN_MASK,    /* <mask> or [MASK] */
+    TOKEN_ROLES,
 };
 /* False if the tokenizer has no token of this role. */
 bool tokenizer_role(const struct tokenizer *tokenizer, enum token_role role, uint32_t *id);

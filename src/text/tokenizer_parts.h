@@ -47,7 +47,11 @@ struct tokenizer {
     enum tokenizer_decoder decoder;
     char decoder_prefix[WORDPIECE_PREFIX];
     bool decoder_cleanup;
+    uint32_t roles[TOKEN_ROLES]; /* ids of tokens that files give a role; TOKEN_NONE: known by their names */
 };
+#define TOKEN_NONE UINT32_MAX
+/* Keys of an added token in tokenizer.json. */
+extern const char *const token_role_names[TOKEN_ROLES];
 
 /* Room for a tokenizer without tokens, which adds no special tokens. */
 hashattn_status tokenizer_new(struct host *host, struct tokenizer **tokenizer);

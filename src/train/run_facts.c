@@ -10,8 +10,8 @@
 #include "base/memory.h"
 #include "models/model_config.h"
 #include "tasks/words.h"
+#include "text/files/tokenizer_json.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_json.h"
 
 /* More than any task has, and few enough to be allocated safely. */
 enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24, MOST_COLUMNS = 1 << 16 };

@@ -22,9 +22,9 @@
 #include "support/doubling.h"
 #include "tasks/documents.h"
 #include "tasks/forecast/series.h"
+#include "text/files/tokenizer_files.h"
+#include "text/files/tokenizer_json.h"
 #include "text/learning/learn_bpe.h"
-#include "text/tokenizer_files.h"
-#include "text/tokenizer_json.h"
 #include "text/tokenizer_parts.h"
 #include "text/word_cache.h"
 #include "train/run_log.h"
@@ -371,6 +371,17 @@ static void make_vocabulary_file(struct work *work, size_t n)
     for (size_t i = 0; i < n; i++)
         put_number(work, "##a", i, "\n");
     put_file(work, "vocab.txt");
+    for (size_t i = 0; i < n; i++)
+        put_number(work, i == 0 ? "{\"additional_special_tokens\": [\"<" : ", \"<", i, ">\"");
+    put_text(work, "]}");
+    put_file(work, "special_tokens_map.json");
+    for (size_t i = 0; i < n; i++) {
+        char entry[60];
+        snprintf(entry, sizeof entry, "%s\"<%zu>\": %zu", i == 0 ? "{" : ", ", i, n + 5 + i);
+        put_text(work, entry);
+    }
+    put_text(work, "}");
+    put_file(work, "added_tokens.json");
 }
 
 static void read_wordpiece(struct work *work)

@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
 #include "io/json.h"
-#include "text/tokenizer_json.h"
+#include "text/files/tokenizer_json.h"
 
 enum { MOST = 1000 };
 

@@ -5,7 +5,7 @@
 
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
-#include "text/tokenizer_files.h"
+#include "text/files/tokenizer_files.h"
 #include "text/tokenizer_parts.h"
 
 /* The bytes before the next NUL; *at moves behind it. */

@@ -4,7 +4,8 @@
    Planted and caught: the rightmost of equal pairs merged first; a merge whose left symbol has changed; a
    heap that loses its smallest entry; the shortest token first; a prefix before the first token; a full cache
    that is not emptied; a word found under the hash of another; the shorter of two added tokens; a token that
-   takes the space of the one before.
+   takes the space of the one before; the first of added tokens with the same content; a token that takes
+   white space on its left found inside that of the match before.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -361,6 +362,28 @@ static void added_tokens_are_found(void **state)
     assert_true(matches.list[1].token->id == 6 && matches.list[1].begin == 2 && matches.list[1].end == 4);
     assert_int_equal(added_tokens_find(&host, &tokens, piece_of(">> <mask>"), &matches), HASHATTN_OK);
     assert_true(matches.count == 2 && matches.list[0].end == 3 && matches.list[1].begin == 3);
+    /* Not if the token takes white space on its left. */
+    const struct added_token left = {.content = piece_of("\n"), .id = 7, .lstrip = true};
+    assert_int_equal(added_tokens_add(&host, &tokens, &left), HASHATTN_OK);
+    const struct added_token both = {.content = piece_of("\t"), .id = 8, .lstrip = true, .rstrip = true};
+    assert_int_equal(added_tokens_add(&host, &tokens, &both), HASHATTN_OK);
+    const struct added_token beyond = {.content = piece_of("\nx"), .id = 9, .lstrip = true};
+    assert_int_equal(added_tokens_add(&host, &tokens, &beyond), HASHATTN_OK);
+    assert_int_equal(added_tokens_finish(&host, &tokens), HASHATTN_OK);
+    assert_int_equal(added_tokens_find(&host, &tokens, piece_of(">>\n \t>>\nx \n"), &matches), HASHATTN_OK);
+    assert_int_equal(matches.count, 4);
+    assert_true(matches.list[0].end == 5 && matches.list[1].begin == 5 && matches.list[1].end == 8);
+    assert_true(matches.list[2].token->id == 9 && matches.list[2].begin == 8 && matches.list[2].end == 9);
+    assert_true(matches.list[3].token->id == 7 && matches.list[3].begin == 9 && matches.list[3].end == 11);
+    /* The last of equal contents. */
+    const struct added_token equal[] = {{.content = piece_of("=="), .id = 10, .rstrip = true},
+                                        {.content = piece_of("=="), .id = 11},
+                                        {.content = piece_of("=="), .id = 12, .single_word = true}};
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(added_tokens_add(&host, &tokens, &equal[i]), HASHATTN_OK);
+    assert_int_equal(added_tokens_finish(&host, &tokens), HASHATTN_OK);
+    assert_int_equal(added_tokens_find(&host, &tokens, piece_of("== x=="), &matches), HASHATTN_OK);
+    assert_true(matches.count == 1 && matches.list[0].token->id == 12 && matches.list[0].end == 2);
     added_matches_free(&host, &matches);
     check_status(&host, added_tokens_add(&host, &tokens, &(struct added_token){.id = 9}), HASHATTN_BAD_FILE,
                  "added token with id 9 is empty");

@@ -17,8 +17,8 @@
 #include "tasks/mlm/sentences.h"
 #include "tasks/mlm/text_sections.h"
 #include "tasks/mlm/token_file.h"
+#include "text/files/tokenizer_json.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer_json.h"
 
 const char *const mlm_orders[] = {"none", "sop", "nsp", NULL};
 static const char *const order_choices[] = {"none", "sop", "nsp", "auto", NULL};

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "io/json.h"
-#include "text/tokenizer_json.h"
+#include "text/files/tokenizer_json.h"
 #include "text/tokenizer_parts.h"
 
 /* Text of a piece, with a NUL. */
@@ -122,7 +122,8 @@ static int compare_ids(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* Both sets, by id. */
+/* Both sets, by id. A key of ours, which the reference does not read, says that a token has a role that its
+   name does not tell. */
 static hashattn_status put_added(struct host *host, struct json *root, const struct tokenizer *tokenizer,
                                  struct name *name)
 {
@@ -152,6 +153,9 @@ static hashattn_status put_added(struct host *host, struct json *root, const str
         TRY_DONE(json_put_bool(host, row, "rstrip", token->rstrip));
         TRY_DONE(json_put_bool(host, row, "normalized", token->normalized));
         TRY_DONE(json_put_bool(host, row, "special", token->special));
+        for (size_t role = 0; role < TOKEN_ROLES; role++)
+            if (tokenizer->roles[role] == token->id)
+                TRY_DONE(json_put_bool(host, row, token_role_names[role], true));
     }
 done:
     memory_free(host, tokens);

@@ -4,9 +4,9 @@
    Planted and caught: a merge that is not in the vocabulary accepted; an id of a special token that is not
    checked; a template without its second text; settings that are not supported ignored; the content of an
    added token written after normalization; the last line of vocab.txt lost; "##" kept by decoding; the
-   merges of encoder.json read from merges.txt.
+   merges of encoder.json read from merges.txt; special tokens that normalization changes skipped by decoding.
    SPDX-License-Identifier: Apache-2.0 */
-#include "text/tokenizer_json.h"
+#include "text/files/tokenizer_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -292,6 +292,15 @@ static void ids_are_decoded(void **state)
                   "{" PIECE "," WORDS ", \"normalizer\": {\"type\": \"BertNormalizer\"}, "
                   "\"added_tokens\": [{\"id\": 5, \"content\": \"NEW\"}]}",
                   (const uint32_t[]){5, 1}, 2, true, "new a");
+    /* A special token that normalization changes is skipped only if the result is special. */
+    const char *special =
+        "{" PIECE "," WORDS ", \"normalizer\": {\"type\": \"BertNormalizer\"}, \"added_tokens\": ["
+        "{\"id\": 5, \"content\": \"NEW\", \"special\": true, \"normalized\": true}, "
+        "{\"id\": 6, \"content\": \"<t>\", \"special\": true, \"normalized\": true}, "
+        "{\"id\": 7, \"content\": \"<T>\", \"normalized\": true}, "
+        "{\"id\": 8, \"content\": \"OLD\", \"special\": true}]}";
+    check_decoded(folder, special, (const uint32_t[]){5, 6, 7, 8, 1}, 5, true, "new a");
+    check_decoded(folder, special, (const uint32_t[]){5, 6, 7, 8, 1}, 5, false, "new <t> <t> OLD a");
     check_decoded(folder, "{" PIECE "," WORDS "}", (const uint32_t[]){1, 2}, 2, true, "a ##b");
     struct tokenizer *tokenizer;
     char *text;

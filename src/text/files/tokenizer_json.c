@@ -1,7 +1,7 @@
 /* Reading goes through the sections in the order in which they need each other: normalizer, model, added
    tokens, pre-tokenizer, post-processor, decoder.
    SPDX-License-Identifier: Apache-2.0 */
-#include "text/tokenizer_json.h"
+#include "text/files/tokenizer_json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "io/json.h"
-#include "text/tokenizer_files.h"
+#include "text/files/tokenizer_files.h"
+#include "text/files/tokenizer_settings.h"
 #include "text/tokenizer_parts.h"
 
 enum { PATH = 120 }; /* bytes of a key path */
@@ -208,7 +209,11 @@ static hashattn_status read_added(struct host *host, const struct json *root, si
     TRY(get_flag(host, root, section, "lstrip", false, &token.lstrip));
     TRY(get_flag(host, root, section, "rstrip", false, &token.rstrip));
     TRY(get_flag(host, root, section, "single_word", false, &token.single_word));
-    return tokenizer_add(host, tokenizer, &token);
+    TRY(tokenizer_add(host, tokenizer, &token));
+    for (size_t role = 0; role < TOKEN_ROLES; role++)
+        if (json_find(json_element(json_find(root, "added_tokens"), index), token_role_names[role]) != NULL)
+            tokenizer->roles[role] = token.id;
+    return HASHATTN_OK;
 }
 
 static hashattn_status read_all_added(struct host *host, const struct json *root, struct tokenizer *tokenizer)
@@ -426,11 +431,21 @@ hashattn_status tokenizer_read_json(struct host *host, const char *directory, st
     char path[FILE_PATH];
     struct json *root;
     *tokenizer = NULL;
+    struct tokenizer_settings settings;
     TRY(file_join(host, directory, "tokenizer.json", path, sizeof path));
     TRY(json_read_file(host, path, &root));
     hashattn_status status = tokenizer_from_json(host, root, tokenizer);
     if (status != HASHATTN_OK)
         host_prefix(host, path);
     json_free(root);
+    TRY(status);
+    status = settings_read(host, directory, &settings);
+    if (status == HASHATTN_OK)
+        status = settings_adjust(host, &settings, *tokenizer);
+    settings_free(&settings);
+    if (status != HASHATTN_OK) {
+        tokenizer_free(host, *tokenizer);
+        *tokenizer = NULL;
+    }
     return status;
 }

@@ -1,18 +1,18 @@
 /* Reads tokenizers from the files of the original programs, vocab.json with merges.txt (encoder.json with
-   vocab.bpe) and vocab.txt, with the settings that the transformers library gives them.
+   vocab.bpe) and vocab.txt, with the settings of the files beside them (tokenizer_settings.h).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TEXT_TOKENIZER_FILES_H
 #define TEXT_TOKENIZER_FILES_H
 
 #include "text/tokenizer.h"
 
-/* vocab.json and merges.txt: byte-level BPE. With <s> and </s> in the vocabulary it is RoBERTa's, otherwise
-   with <|endoftext|> GPT-2's, otherwise it has no special tokens. */
+/* vocab.json and merges.txt: byte-level BPE. Without a tokenizer_class, it is RoBERTa's with <s> and </s> in
+   the vocabulary, otherwise GPT-2's. */
 hashattn_status tokenizer_read_bpe(struct host *host, const char *directory, struct tokenizer **tokenizer);
 /* The same under the names that GPT-2 was released with: encoder.json and vocab.bpe. */
 hashattn_status tokenizer_read_gpt2(struct host *host, const char *directory, struct tokenizer **tokenizer);
 /* vocab.txt: WordPiece, one token per line, the first with id 0. In lower case and without accents, unless
-   tokenizer_config.json has "do_lower_case": false. */
+   the settings have "do_lower_case": false. */
 hashattn_status tokenizer_read_wordpiece(struct host *host, const char *directory,
                                          struct tokenizer **tokenizer);
 
