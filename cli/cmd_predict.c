@@ -1,10 +1,12 @@
-/* `predict`: one JSON line per document of a file, in order, with its label and the probabilities of all
-   labels, or with its score; or the rows that follow a table, as CSV with dates. The file of --out appears
+/* `predict`: one JSON line or CSV record per document of files and folders, in order, with its id, its file,
+   its label and the probabilities of all labels, or with its number; or the rows that follow a table, as CSV
+   with dates. The file of --out appears
    only when it is complete.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "cli/shared/options/arguments.h"
+#include "cli/shared/output/csv_out.h"
 #include "cli/shared/output/forecast_out.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/tool/run_open.h"
@@ -14,52 +16,128 @@ struct predict {
     hashattn_model *model;
     size_t num_classes, documents;
     hashattn_file *out;
+    int lines, skip_bad, csv;
+    bool label_sets;
     bool no_memory; /* memory ran out for a line */
+    bool quiet;
 };
 
-static int write_line(void *user, size_t document, size_t best, const float *probabilities)
+/* Text that is written in memory and then passed on as a whole. */
+struct written {
+    FILE *stream;
+    char *text;
+    size_t size;
+};
+
+static bool begin(struct predict *predict, struct written *written)
 {
-    struct predict *predict = user;
-    char *line = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&line, &size);
-    if (stream == NULL)
-        return predict->no_memory = true;
+    *written = (struct written){.text = NULL};
+    written->stream = open_memstream(&written->text, &written->size);
+    predict->no_memory = written->stream == NULL;
+    return written->stream != NULL;
+}
+
+/* Non-zero to stop. */
+static int pass_on(struct predict *predict, struct written *written)
+{
+    predict->no_memory = ferror(written->stream) != 0;
+    predict->no_memory |= fclose(written->stream) != 0;
+    bool stop =
+        predict->no_memory || hashattn_file_write(predict->out, written->text, written->size) != HASHATTN_OK;
+    free(written->text);
+    return stop;
+}
+
+/* The labels of a document that has any number of them. */
+static void write_labels(struct json_out *json, const struct predict *predict, const float *probabilities)
+{
+    json_out_array(json, "labels");
+    for (size_t c = 0; c < predict->num_classes; c++)
+        if (probabilities[c] > 0.5F)
+            json_out_text(json, NULL, hashattn_model_label(predict->model, c));
+    json_out_end_array(json);
+}
+
+static void write_json(FILE *stream, const struct predict *predict, const hashattn_prediction *of)
+{
     struct json_out json = json_out_to(stream);
     json_out_object(&json, NULL);
+    if (of->id != NULL && of->id_is_number)
+        json_out_literal(&json, "id", of->id);
+    else if (of->id != NULL)
+        json_out_text(&json, "id", of->id);
+    if (of->file != NULL)
+        json_out_text(&json, "file", of->file);
     if (hashattn_model_label(predict->model, 0) == NULL) {
-        json_out_number(&json, "score", (double)probabilities[0]);
+        json_out_number(&json, "score", (double)of->probabilities[0]);
     } else {
-        json_out_text(&json, "label", hashattn_model_label(predict->model, best));
+        if (predict->label_sets)
+            write_labels(&json, predict, of->probabilities);
+        else
+            json_out_text(&json, "label", hashattn_model_label(predict->model, of->best_class));
         json_out_object(&json, "probabilities");
         for (size_t c = 0; c < predict->num_classes; c++)
-            json_out_number(&json, hashattn_model_label(predict->model, c), (double)probabilities[c]);
+            json_out_number(&json, hashattn_model_label(predict->model, c), (double)of->probabilities[c]);
         json_out_end_object(&json);
     }
     json_out_end_object(&json);
-    predict->documents = document + 1;
-    predict->no_memory = ferror(stream) != 0;
-    predict->no_memory |= fclose(stream) != 0;
-    bool stop = predict->no_memory || hashattn_file_write(predict->out, line, size) != HASHATTN_OK;
-    free(line);
-    return stop;
+}
+
+/* The header, and a record per document. */
+static void write_csv(FILE *stream, const struct predict *predict, const hashattn_prediction *of)
+{
+    const char *label = hashattn_model_label(predict->model, 0);
+    if (of->document == 0) {
+        fputs(label == NULL ? "id,file,score" : predict->label_sets ? "id,file" : "id,file,label", stream);
+        for (size_t c = 0; label != NULL && c < predict->num_classes; c++) {
+            fputc(',', stream);
+            csv_out_field(stream, hashattn_model_label(predict->model, c));
+        }
+        fputc('\n', stream);
+    }
+    csv_out_field(stream, of->id == NULL ? "" : of->id);
+    fputc(',', stream);
+    csv_out_field(stream, of->file == NULL ? "" : of->file);
+    if (label != NULL && !predict->label_sets) {
+        fputc(',', stream);
+        csv_out_field(stream, hashattn_model_label(predict->model, of->best_class));
+    }
+    for (size_t c = 0; c < (label == NULL ? 1 : predict->num_classes); c++)
+        fprintf(stream, ",%.9g", (double)of->probabilities[c]);
+    fputc('\n', stream);
+}
+
+static int write_line(void *user, const hashattn_prediction *prediction)
+{
+    struct predict *predict = user;
+    struct written written;
+    if (!begin(predict, &written))
+        return 1;
+    if (predict->csv)
+        write_csv(written.stream, predict, prediction);
+    else
+        write_json(written.stream, predict, prediction);
+    predict->documents = prediction->document + 1;
+    return pass_on(predict, &written);
+}
+
+static int tell_bad(void *user, const char *message)
+{
+    const struct predict *predict = user;
+    if (!predict->quiet)
+        fprintf(stderr, "hashattn: left out: %s\n", message);
+    return 0;
 }
 
 static int write_table(void *user, const hashattn_forecast *forecast)
 {
     struct predict *predict = user;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *stream = open_memstream(&text, &size);
-    if (stream == NULL)
-        return predict->no_memory = true;
-    forecast_csv(stream, forecast);
+    struct written written;
+    if (!begin(predict, &written))
+        return 1;
+    forecast_csv(written.stream, forecast);
     predict->documents += forecast->horizon;
-    predict->no_memory = ferror(stream) != 0;
-    predict->no_memory |= fclose(stream) != 0;
-    bool stop = predict->no_memory || hashattn_file_write(predict->out, text, size) != HASHATTN_OK;
-    free(text);
-    return stop;
+    return pass_on(predict, &written);
 }
 
 static int predict_table(const struct options *options, hashattn_context *context, struct predict *predict,
@@ -87,35 +165,49 @@ static int predict_file(const struct options *options, hashattn_context *context
     hashattn_model_info info = {.struct_size = sizeof info};
     hashattn_model_describe(predict->model, &info);
     uint64_t seed = options->common.seed_given ? options->common.seed : info.seed;
+    if (info.forecasts && options->num_operands != 2)
+        return options_fail(options, "a forecast continues one table; got %zu files",
+                            options->num_operands - 1);
     if (info.forecasts)
         return predict_table(options, context, predict, seed);
     predict->num_classes = info.num_classes;
-    size_t num_cut = 0;
-    status = hashattn_model_predict_file(predict->model, options->operands[1], seed, write_line, predict,
-                                         &num_cut);
+    predict->label_sets = info.label_sets;
+    predict->quiet = options->common.quiet;
+    hashattn_predict_options how;
+    hashattn_predict_options_default(&how);
+    how.seed = seed;
+    how.lines = predict->lines;
+    how.skip = predict->skip_bad ? tell_bad : NULL;
+    hashattn_predicted counts = {.struct_size = sizeof counts};
+    status = hashattn_model_predict(predict->model, options->operands + 1, options->num_operands - 1, &how,
+                                    write_line, predict, &counts);
     if (predict->no_memory)
         return tool_fail(EXIT_RESOURCE, "no memory for the line of document %zu", predict->documents);
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
-    if (!options->common.quiet)
-        fprintf(stderr, "%zu documents, %zu of them cut to %zu tokens\n", predict->documents, num_cut,
-                info.max_len);
+    if (options->common.quiet)
+        return EXIT_GOOD;
+    fprintf(stderr, "%zu documents, %zu of them cut to %zu tokens", predict->documents, counts.num_cut,
+            info.max_len);
+    if (predict->skip_bad)
+        fprintf(stderr, ", %zu bad line%s left out", counts.num_skipped, counts.num_skipped == 1 ? "" : "s");
+    fputc('\n', stderr);
     return EXIT_GOOD;
 }
 
-static int work(const struct options *options, hashattn_context *context, const char *out)
+static int work(const struct options *options, hashattn_context *context, struct predict *predict,
+                const char *out)
 {
-    struct predict predict = {.model = NULL};
-    hashattn_status status = hashattn_file_begin(context, out, &predict.out);
+    hashattn_status status = hashattn_file_begin(context, out, &predict->out);
     if (status != HASHATTN_OK)
         return tool_fail_status(context, status);
-    int code = predict_file(options, context, &predict);
-    hashattn_model_free(predict.model);
+    int code = predict_file(options, context, predict);
+    hashattn_model_free(predict->model);
     if (code != EXIT_GOOD) {
-        hashattn_file_drop(predict.out);
+        hashattn_file_drop(predict->out);
         return code;
     }
-    status = hashattn_file_commit(predict.out);
+    status = hashattn_file_commit(predict->out);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(context, status);
 }
 
@@ -123,22 +215,32 @@ static int run(const struct command *self, int argc, char **argv)
 {
     struct options options;
     const char *out = "-";
+    struct predict predict = {.model = NULL};
     options_begin(&options, self);
     options_add_text(&options, "out", &out, "FILE", "file to write (default: stdout)");
+    options_add_switch(&options, "lines", &predict.lines,
+                       "a line of a .txt file, or of standard input, is a document (default: a .txt file is "
+                       "one, standard input is JSONL)");
+    options_add_switch(&options, "skip-bad", &predict.skip_bad, "leave bad lines out, and count them");
+    options_add_switch(
+        &options, "csv", &predict.csv,
+        "write CSV: id, file, label and probabilities (default: JSONL, and CSV for a forecast)");
     options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
         return code;
-    if (options.num_operands != 2)
-        return options_fail(&options, "predict needs two operands, the run and the file; got %zu",
-                            options.num_operands);
+    if (options.num_operands < 2)
+        return options_fail(&options, "predict needs a run and a file; got %zu operand%s",
+                            options.num_operands, options.num_operands == 1 ? "" : "s");
+    if (predict.csv && options.common.json)
+        return options_fail(&options, "--json and --csv exclude each other");
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     hashattn_description is = {.struct_size = sizeof is};
     if (code == EXIT_GOOD) {
         hashattn_context_describe(context, &is);
-        code = work(&options, context, is.rank == 0 ? out : "-"); /* only rank 0 has an output */
+        code = work(&options, context, &predict, is.rank == 0 ? out : "-"); /* only rank 0 has an output */
     }
     tool_close(context);
     return code;
@@ -146,9 +248,9 @@ static int run(const struct command *self, int argc, char **argv)
 
 const struct command command_predict = {
     .name = "predict",
-    .operands = "RUN FILE",
-    .summary =
-        "Predicts a label or score per document of a file (- for stdin), or the rows after a table, as CSV",
+    .operands = "RUN FILE...",
+    .summary = "Predicts the label of each document of files and folders (- for stdin), or the rows after a "
+               "table, as CSV",
     .example =
         "  mkdir mail\n"
         "  for i in $(seq 20); do printf 'spam\\tbuy now\\nham\\tsee you at noon\\n'; done > mail/train.tsv\n"

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/shared/options/arguments.h"
+#include "cli/shared/output/data_out.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/metrics_out.h"
 #include "cli/shared/output/profile_out.h"
@@ -122,7 +123,20 @@ static int watch(void *user, const hashattn_progress *now)
     return watched->stopped_by != NULL;
 }
 
+/* What was read, before the first step. */
+static int show_data(void *user, const hashattn_data_part *part)
+{
+    static const char last[] = "valid";
+    struct data_read *read = user;
+    if (data_read_add(read, part) != 0)
+        return 1;
+    if (strcmp(part->split, last) == 0)
+        data_read_words(read, stderr);
+    return 0;
+}
+
 struct train {
+    struct data_read read;
     const char *data, *preset, *from, *mechanism, *freeze, *out, *resume, *draw;
     int profile, live;
     int rank;
@@ -255,9 +269,12 @@ static int work(struct train *train, const struct options *options, hashattn_con
     train->watched.losses = sparkline_begin();
     train->watched.progress.curve = train->watched.live ? &train->watched.losses : NULL;
     watch_signals(context);
+    if (setup != NULL && !options->common.quiet)
+        hashattn_setup_watch_data(setup, show_data, &train->read);
     status = train->resume == NULL ? hashattn_train(setup, train->data, train->out, watch, &train->watched)
                                    : hashattn_train_resume(context, train->resume, watch, &train->watched);
     hashattn_setup_free(setup);
+    data_read_free(&train->read);
     return finish(train, options, context, status);
 }
 

@@ -49,7 +49,7 @@ BEGIN {
     allowed["examples"] = "hashattn"
     # What all siblings of a floor may include: headers, or a room.
     shared["attention"] = "attention/mechanism.h attention/driver"
-    shared["tasks"] = "tasks/task.h tasks/dataset.h tasks/documents.h tasks/document_files.h tasks/tokens.h tasks/words.h tasks/running_text.h tasks/pixels.h tasks/windows.h"
+    shared["tasks"] = "tasks/task.h tasks/dataset.h tasks/splits.h tasks/documents/documents.h tasks/tokens.h tasks/words.h tasks/running_text.h tasks/pixels.h tasks/windows.h"
     shared["objectives"] = "objectives/objective.h objectives/squares.h"
     shared["cli"] = "cli/shared"
 }

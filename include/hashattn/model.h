@@ -36,6 +36,7 @@ typedef struct hashattn_model_info {
     int forecasts;                           /* hashattn_model_forecast works (forecast.h) */
     int64_t last_step; /* -1: the parameters are the best on validation; otherwise the run has none yet, and
                           they are the last saved ones, of this step of its training */
+    int label_sets;    /* a document has any number of labels; probabilities do not sum to 1 */
 } hashattn_model_info;
 /* Set info->struct_size first. The strings are valid as long as the model. */
 HASHATTN_API void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info);
@@ -106,6 +107,47 @@ HASHATTN_API hashattn_status hashattn_model_predict_file(hashattn_model *model, 
                                                          uint64_t seed,
                                                          hashattn_prediction_callback *callback, void *user,
                                                          size_t *num_cut);
+
+/* A document and its prediction. Everything is valid during the call. */
+typedef struct hashattn_prediction {
+    size_t struct_size;
+    size_t document;   /* from 0, of all files */
+    size_t best_class; /* with the largest probability */
+    /* (num_classes); of a model that predicts numbers the one number, in the units of the training file */
+    const float *probabilities;
+    const char *file; /* that holds it; NULL: standard input, or a task of the library's own files */
+    const char *id;   /* "id" of its line, or NULL */
+    int id_is_number;
+} hashattn_prediction;
+/* Return non-zero to stop with INTERRUPTED. */
+typedef int hashattn_predicted_callback(void *user, const hashattn_prediction *prediction);
+
+typedef struct hashattn_predict_options {
+    size_t struct_size;
+    uint64_t seed; /* of hashing; default 0. Without options: that of the training */
+    int lines;     /* 1: each line of a .txt file, or of standard input, is a document; 0: a file is one */
+    /* Gets the message of every bad line, which is then left out, and the user of the callback. Non-zero
+       stops. NULL (default): a bad line is BAD_FILE. */
+    int (*skip)(void *user, const char *message);
+} hashattn_predict_options;
+/* Sets every field to its default. */
+HASHATTN_API void hashattn_predict_options_default_sized(hashattn_predict_options *options,
+                                                         size_t struct_size);
+HASHATTN_INLINE void hashattn_predict_options_default(hashattn_predict_options *options)
+{
+    hashattn_predict_options_default_sized(options, sizeof *options);
+}
+
+typedef struct hashattn_predicted {
+    size_t struct_size;
+    size_t num_documents, num_cut, num_skipped; /* num_cut: cut to max_len; num_skipped: bad lines */
+} hashattn_predicted;
+/* Predicts the documents of files and folders, in order, as hashattn_model_predict_file. Set
+   counts->struct_size first; counts may be NULL. */
+HASHATTN_API hashattn_status hashattn_model_predict(hashattn_model *model, const char *const *paths,
+                                                    size_t num_paths, const hashattn_predict_options *options,
+                                                    hashattn_predicted_callback *callback, void *user,
+                                                    hashattn_predicted *counts);
 
 /* ---- quality of buckets ---- */
 

@@ -83,6 +83,37 @@ HASHATTN_API hashattn_status hashattn_setup_get(const hashattn_setup *setup, con
    past the last. Several mechanisms follow one another. */
 HASHATTN_API int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_option *info);
 
+/* What was read of one part of the data. Everything is valid during the call. */
+typedef struct hashattn_data_part {
+    size_t struct_size;
+    const char *split; /* "train", "valid" or "test" */
+    int drawn;         /* 1: cut out of the training file */
+    size_t examples, tokens;
+    size_t sequences;        /* 2 per example for pairs */
+    size_t longest, num_cut; /* tokens of the longest sequence; examples cut to max_len */
+    size_t max_len;
+    const char *columns; /* in words, which columns hold labels and texts; NULL: not a file of a user */
+    /* Classes, sorted by bytes, and the examples of each; num_labels 0: there are none. */
+    size_t num_labels;
+    const char *const *labels;
+    const size_t *label_counts;
+    /* The beginnings of documents of the first and the last label, or of the least and the greatest number;
+       NULL: not known. */
+    const char *first_example, *last_example;
+    int numbers; /* 1: labels are numbers, and the following are set */
+    double least, greatest, mean;
+} hashattn_data_part;
+/* Return non-zero to stop with INTERRUPTED. */
+typedef int hashattn_data_callback(void *user, const hashattn_data_part *part);
+/* Reads the data as a training would, and calls back for each part that there is. data: a directory, or the
+   training file. */
+HASHATTN_API hashattn_status hashattn_setup_describe(hashattn_setup *setup, const char *data,
+                                                     hashattn_data_callback *callback, void *user);
+/* hashattn_train calls back for the training and the validation set when it has read them, before the first
+   step. NULL: not. */
+HASHATTN_API void hashattn_setup_watch_data(hashattn_setup *setup, hashattn_data_callback *callback,
+                                            void *user);
+
 /* Generates counts[0..2] examples of train, valid and test in `directory`, which is created if absent;
    existing files are not overwritten. REFUSED: the task's data cannot be generated. */
 HASHATTN_API hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory,
@@ -140,8 +171,8 @@ typedef struct hashattn_progress {
 /* Return non-zero for a clean stop: the run is saved and the call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);
 
-/* Trains a new run in `run`, which must not exist. data: the directory of the data set; its absolute path is
-   recorded. callback may be NULL. */
+/* Trains a new run in `run`, which must not exist. data: the directory of the data set, or for tasks with
+   files of users the training file; its absolute path is recorded. callback may be NULL. */
 HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const char *run,
                                             hashattn_progress_callback *callback, void *user);
 /* Continues `run`, bit for bit as if it had never stopped; from step 0 if it was killed before its first

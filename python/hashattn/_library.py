@@ -101,7 +101,7 @@ class ModelInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("task", c_char_p), ("mechanism", c_char_p), ("data", c_char_p),
                 ("num_params", c_size_t), ("num_classes", c_size_t), ("max_len", c_size_t), ("seed", c_uint64),
                 ("predicts", c_int), ("precision", c_char_p), ("has_buckets", c_int), ("forecasts", c_int),
-                ("last_step", c_int64)]
+                ("last_step", c_int64), ("label_sets", c_int)]
 
 
 class Evaluation(Sized):

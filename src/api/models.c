@@ -107,19 +107,21 @@ hashattn_status hashattn_model_set(hashattn_model *model, const char *name, cons
 void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info)
 {
     const struct run_config *config = &model->config;
-    const hashattn_model_info own = {.task = config->task->name,
-                                     .mechanism = config->model.plan.text,
-                                     .precision = precision_names[config->model.precision],
-                                     .has_buckets = inspect_finds_buckets(model->net),
-                                     .data = config->data,
-                                     .num_params = params_count(model_params(model->net)),
-                                     .num_classes = model_outputs(model->net),
-                                     .max_len = config->facts.max_len,
-                                     .seed = (uint64_t)config->training.seed,
-                                     .predicts =
-                                         config->task->stream_file != NULL && model_outputs(model->net) > 0,
-                                     .forecasts = config->task->load_dated != NULL,
-                                     .last_step = model->last_step};
+    const hashattn_model_info own = {
+        .task = config->task->name,
+        .mechanism = config->model.plan.text,
+        .precision = precision_names[config->model.precision],
+        .has_buckets = inspect_finds_buckets(model->net),
+        .data = config->data,
+        .num_params = params_count(model_params(model->net)),
+        .num_classes = model_outputs(model->net),
+        .max_len = config->facts.max_len,
+        .seed = (uint64_t)config->training.seed,
+        .predicts = config->task->stream_file != NULL && model_outputs(model->net) > 0,
+        .forecasts = config->task->load_dated != NULL,
+        .last_step = model->last_step,
+        .label_sets = config->facts.num_classes > 0 && config->facts.num_objectives == 1 &&
+                      strcmp(config->facts.objectives[0].name, "label_set") == 0};
     version_give(info, &own, sizeof own);
 }
 
@@ -246,92 +248,6 @@ hashattn_status hashattn_model_compare(hashattn_model *model, hashattn_model *ag
         .examples = found.examples, .list = model->differences, .count = found.count};
     version_give(comparison, &own, sizeof own);
     return HASHATTN_OK;
-}
-
-static size_t largest(const float *values, size_t count)
-{
-    size_t best = 0;
-    for (size_t i = 1; i < count; i++)
-        if (values[i] > values[best])
-            best = i;
-    return best;
-}
-
-/* Documents that are read and predicted at once. Results do not depend on it. */
-enum { PREDICTED = 256 };
-
-struct prediction {
-    struct hashattn_model *model;
-    uint64_t seed;
-    hashattn_prediction_callback *callback;
-    void *user;
-    size_t done, num_cut;
-    float *probabilities; /* (PREDICTED, classes) */
-};
-
-/* Passes the progress of a part on as that of the whole. */
-static bool tell_part(void *user, const struct train_event *event)
-{
-    const struct prediction *prediction = user;
-    const struct hashattn_model *model = prediction->model;
-    return model->callback(model->user, prediction->done + (size_t)event->step,
-                           prediction->done + (size_t)event->steps) != 0;
-}
-
-static hashattn_status predict_part(struct host *host, void *context, struct dataset *part)
-{
-    struct prediction *prediction = context;
-    struct hashattn_model *model = prediction->model;
-    struct train_setup setup = model_setup(model);
-    struct evaluation result;
-    size_t classes = model_outputs(model->net);
-    setup.callback = model->callback == NULL ? NULL : tell_part;
-    setup.user = prediction;
-    TRY(evaluate_open(host, &setup, model->net, model->values, &model->session));
-    TRY(evaluate(host, &setup, &model->session, part, (size_t)model->config.training.batch, prediction->seed,
-                 prediction->probabilities, &result));
-    prediction->num_cut += part->num_cut;
-    for (size_t i = 0; i < part->count; i++, prediction->done++) {
-        const float *row = prediction->probabilities + i * classes;
-        FAIL_IF(prediction->callback(prediction->user, prediction->done, largest(row, classes), row) != 0,
-                host, HASHATTN_INTERRUPTED, "stopped after document %zu", prediction->done + 1);
-    }
-    return HASHATTN_OK;
-}
-
-hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *path, uint64_t seed,
-                                            hashattn_prediction_callback *callback, void *user,
-                                            size_t *num_cut)
-{
-    FLOATING_DEFAULT;
-    if (model == NULL)
-        return HASHATTN_INVALID;
-    struct host *host = &model->context->host;
-    const struct run_config *config = &model->config;
-    FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
-            path == NULL ? "path" : "callback");
-    FAIL_IF(config->task->stream_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
-            "%s has no files of documents to predict; %s", config->task->name,
-            config->task->load_dated != NULL ? "it forecasts tables" : "eval reports its metrics");
-    struct comm *comm = &model->context->comm;
-    bool shared_input = comm_size(comm) > 1 && strcmp(path, "-") == 0;
-    TRY(comm_agree(host, comm,
-                   !shared_input ? HASHATTN_OK
-                                 : host_fail(host, HASHATTN_REFUSED,
-                                             "standard input reaches one rank only: predict a file")));
-    struct prediction prediction = {.model = model, .seed = seed, .callback = callback, .user = user};
-    const struct dataset_stream stream = {PREDICTED, predict_part, &prediction};
-    void *block = NULL;
-    hashattn_status status = comm_agree(host, comm,
-                                        memory_new(host, size_product(PREDICTED, model_outputs(model->net)),
-                                                   sizeof(float), "probabilities", &block));
-    prediction.probabilities = block;
-    if (status == HASHATTN_OK)
-        status = config->task->stream_file(host, config->task_options, &config->facts, path, &stream);
-    memory_free(host, block);
-    if (status == HASHATTN_OK && num_cut != NULL)
-        *num_cut = prediction.num_cut;
-    return status;
 }
 
 /* ---- quality of buckets -------------------------------------------------------------------------------- */

@@ -15,6 +15,8 @@ struct hashattn_setup {
     struct run_config config;         /* facts, data sizes and directory are filled when training begins */
     const struct task_preset *preset; /* the last that was taken */
     struct origin *origin;            /* the stored model that training starts from; NULL: none */
+    hashattn_data_callback *data_callback; /* or NULL */
+    void *data_user;
 };
 
 /* Sets the setup's data directory and reads the model's sizes from the data. */

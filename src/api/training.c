@@ -1,5 +1,6 @@
 /* Generating data, training and resuming: converts the setup to the run's config and calls the trainer.
    SPDX-License-Identifier: Apache-2.0 */
+#include "api/descriptions.h"
 #include "api/floating.h"
 #include "api/metrics.h"
 #include "api/setup.h"
@@ -53,6 +54,13 @@ static bool tell(void *user, const struct train_event *event)
     return bridge->callback(bridge->user, &progress) != 0;
 }
 
+static hashattn_status tell_read(struct host *host, void *user, enum split split,
+                                 const struct dataset *dataset)
+{
+    const struct hashattn_setup *setup = user;
+    return describe_part(host, &setup->config.facts, split, dataset, setup->data_callback, setup->data_user);
+}
+
 static struct train_setup setup_of(struct hashattn_context *context, struct bridge *bridge)
 {
     return (struct train_setup){.kernels = context->kernels,
@@ -79,6 +87,8 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
     TRY(comm_agree(host, comm, status));
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(setup->context, &bridge);
+    down.read = setup->data_callback == NULL ? NULL : tell_read;
+    down.read_user = setup;
     status = train_run(host, &down, &setup->config, run);
     setup->context->training = 0;
     return status;

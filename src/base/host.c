@@ -133,6 +133,12 @@ void host_note(struct host *host, int repaired, const char *format, ...)
     host->repaired = repaired;
 }
 
+void host_suffix(struct host *host, const char *suffix)
+{
+    size_t used = strlen(host->message);
+    snprintf(host->message + used, sizeof host->message - used, "%s", suffix);
+}
+
 void host_prefix(struct host *host, const char *prefix)
 {
     char text[sizeof host->message];

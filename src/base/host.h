@@ -34,6 +34,8 @@ void host_note(struct host *host, int repaired, const char *format, ...)
 
 /* Puts "prefix: " before the message: the caller knows the file, the callee the byte. */
 void host_prefix(struct host *host, const char *prefix);
+/* Appends a remark to the message, as far as there is room. */
+void host_suffix(struct host *host, const char *suffix);
 
 #define TRY(expression)                                                                                      \
     do {                                                                                                     \

@@ -44,5 +44,7 @@ hashattn_status csv_delimit(struct host *host, struct csv *csv, char delimiter, 
 /* Reads the next record: csv->fields[0 .. count), valid until the next call; count is 0 at the end of the
    file. An empty line is a record of one empty field. Messages have no path and begin with the line. */
 hashattn_status csv_next(struct host *host, struct csv *csv);
+/* After a failure of csv_next: the next record begins after the next line feed. */
+hashattn_status csv_skip_line(struct host *host, struct csv *csv);
 
 #endif

@@ -406,6 +406,11 @@ double json_number(const struct json *value)
     return json_is_number(inside(value)) || is_long(inside(value)) ? number_of(inside(value)) : NAN;
 }
 
+bool json_is_list(const struct json *value)
+{
+    return json_is_array(inside(value));
+}
+
 size_t json_count(const struct json *value)
 {
     return json_is_array(inside(value)) ? json_array_size(inside(value)) : json_object_size(inside(value));

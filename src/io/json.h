@@ -58,6 +58,7 @@ hashattn_status json_only_members(struct host *host, const struct json *object, 
 
 const char *json_text(const struct json *value); /* of a string; NULL for anything else */
 double json_number(const struct json *value);    /* NaN for anything else */
+bool json_is_list(const struct json *value);     /* an array; false for NULL */
 size_t json_count(const struct json *value);     /* members of an object, elements of an array, otherwise 0 */
 /* The element at an index; the member of exactly this name, which may contain dots. NULL if there is none. */
 const struct json *json_element(const struct json *array, size_t index);

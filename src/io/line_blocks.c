@@ -19,6 +19,7 @@ void line_blocks_close(struct host *host, struct line_blocks *blocks)
     if (blocks->file >= 0)
         close(blocks->file);
     memory_free(host, blocks->bytes);
+    encoded_free(host, &blocks->encoded);
     *blocks = (struct line_blocks){.file = -1};
 }
 
@@ -56,6 +57,6 @@ hashattn_status line_blocks_next(struct host *host, struct line_blocks *blocks, 
     }
     if (ended)
         blocks->given = blocks->used;
-    *block = (struct piece){blocks->bytes, blocks->given};
-    return HASHATTN_OK;
+    return encoded_utf8(host, blocks->encoding, (struct piece){blocks->bytes, blocks->given},
+                        &blocks->encoded, block);
 }

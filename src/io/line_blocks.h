@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "base/file.h"
+#include "io/encoding.h"
 #include "io/lines.h"
 
 enum { LINE_BLOCK = 1 << 20 }; /* bytes that are read at once; a longer line makes the block grow */
@@ -14,8 +15,10 @@ struct line_blocks {
     int file;         /* -1: closed */
     const char *path; /* for messages; NULL: they have none */
     char *bytes;
-    size_t used, capacity; /* bytes in the block, and allocated */
-    size_t given;          /* bytes that the last call returned */
+    size_t used, capacity;       /* bytes in the block, and allocated */
+    size_t given;                /* bytes that the last call returned */
+    enum text_encoding encoding; /* of the file; set it after opening, UTF-8 otherwise */
+    struct encoded encoded;      /* the last block as UTF-8, if the file is not */
 };
 
 /* Opens a file of lines (file_open). path must outlive the blocks. BAD_FILE: it cannot be

@@ -17,6 +17,7 @@ struct model_objective {
     double weight;        /* of its loss; > 0 */
     int64_t num_outputs;  /* classes, floats per target, or ids that can be predicted */
     int64_t first_output; /* see objective_facts */
+    int64_t positive;     /* the same */
     char selects[32];     /* the metric that chooses the best model; empty: the objective's own choice */
     size_t num_quantiles; /* see objective_facts */
     double quantiles[OBJECTIVE_QUANTILES];

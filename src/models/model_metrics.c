@@ -24,7 +24,11 @@ static const struct overall_metric *overall_of(const struct model *model, size_t
 {
     static const struct overall_metric none[] = {{.name = NULL}};
     const struct overall_metric *overall = model->terms[index].objective->overall;
-    return overall != NULL && index == model_predicting(model) ? overall : none;
+    if (overall == NULL || index != model_predicting(model))
+        return none;
+    size_t most = overall[0].most_outputs; /* an objective has the same for all */
+    return most > 0 && model->terms[index].objective->outputs(model->terms[index].self) > most ? none
+                                                                                               : overall;
 }
 
 /* True if the config names the metric that chooses the best model. */

@@ -1,27 +1,41 @@
 /* Classification of examples, one sequence or two (nn/outputs/pooled_head.h): one logit per class, and the
-   loss is their cross-entropy. Predicts the probabilities of the classes. With two classes, the second is the
-   positive one of F1 and of Matthews' correlation (the phi coefficient; Matthews 1975).
+   loss is their cross-entropy. Predicts the probabilities of the classes. F1 is that of the positive class,
+   which is the second of two classes unless the facts name one. Matthews' correlation (the phi coefficient;
+   Matthews 1975) of two classes is the same for both. Macro-F1 is the mean F1 of the classes that occur among
+   the targets or the predictions.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdint.h>
+
+#include "base/memory.h"
 
 #include "nn/outputs/loss.h"
 #include "nn/outputs/pooled_head.h"
 #include "objectives/objective.h"
 
+/* The head comes first: functions of the pooled head take the whole struct. */
+struct classifier {
+    struct pooled_head pooled;
+    size_t positive; /* class of F1; SIZE_MAX: none */
+};
+
 /* ---- description -------------------------------------------------------------------------------------- */
 
 static const char *refuse(const struct objective_facts *facts)
 {
-    return facts->num_outputs < 1 ? "there are no classes" : NULL;
+    return facts->num_outputs < 1                 ? "there are no classes"
+           : facts->positive > facts->num_outputs ? "the positive class is none of its classes"
+                                                  : NULL;
 }
 
 static hashattn_status describe(struct host *host, struct params *params, const struct objective_facts *facts,
                                 void *self)
 {
-    struct pooled_head *c = self;
-    *c = (struct pooled_head){
+    struct classifier *c = self;
+    c->pooled = (struct pooled_head){
         .pooling = facts->pooling, .pairs = facts->pairs, .dim = facts->dim, .max_len = facts->max_len};
-    return pooled_head_describe(host, params, facts->head, facts->num_outputs, c);
+    c->positive = facts->positive > 0 ? facts->positive - 1 : facts->num_outputs == 2 ? 1 : SIZE_MAX;
+    return pooled_head_describe(host, params, facts->head, facts->num_outputs, &c->pooled);
 }
 
 static size_t memory_size(const void *self, const struct rows *rows, bool training)
@@ -71,16 +85,17 @@ static size_t best_of(const float *logits, size_t classes, double *sum)
     return best;
 }
 
-/* The sums of id_sums and, of two classes, the weights of the targets by predicted class. */
+/* The sums of id_sums and, if there is a positive class, the weights of the targets by predicted class. */
 enum { TRUE_POSITIVES = ID_COUNT + 1, FALSE_POSITIVES, FALSE_NEGATIVES };
 static const char *const sums_named[] = {
     "loss", "correct", "count", "true_positives", "false_positives", "false_negatives", NULL};
 
 static void count_batch(const struct objective_pass *pass, double *sums)
 {
-    const struct pooled_head *c = pass->self;
+    const struct classifier *c = pass->self;
     const struct pooled_space s = space_of(pass);
-    size_t count = pooled_head_examples(c, pass->rows), classes = pooled_head_outputs(c);
+    size_t count = pooled_head_examples(&c->pooled, pass->rows), classes = pooled_head_outputs(&c->pooled);
+    size_t positive = c->positive;
     for (size_t i = 0; i < count; i++) {
         const float *logits = s.logits + i * classes;
         double sum, weight = pass->targets->weights == NULL ? 1 : (double)pass->targets->weights[i];
@@ -90,8 +105,10 @@ static void count_batch(const struct objective_pass *pass, double *sums)
         sums[ID_LOSS] += weight * (log(sum) + (double)logits[best] - (double)logits[label]);
         sums[ID_CORRECT] += best == label ? weight : 0;
         sums[ID_COUNT] += weight;
-        if (classes == 2 && (best == 1 || label == 1))
-            sums[best == 0 ? FALSE_NEGATIVES : label == 0 ? FALSE_POSITIVES : TRUE_POSITIVES] += weight;
+        if (best == positive || label == positive)
+            sums[best != positive    ? FALSE_NEGATIVES
+                 : label != positive ? FALSE_POSITIVES
+                                     : TRUE_POSITIVES] += weight;
     }
 }
 
@@ -131,7 +148,8 @@ static void predict(const struct objective_pass *pass, float *probabilities)
 /* 2 TP / (2 TP + FP + FN); 0 if there is no positive, predicted or true. */
 static double f1(const void *self, const double *sums)
 {
-    if (outputs(self) != 2)
+    const struct classifier *c = self;
+    if (c->positive == SIZE_MAX)
         return NAN;
     if (sums == NULL)
         return 0;
@@ -157,6 +175,38 @@ static const struct metric metrics[] = {{"accuracy", id_accuracy, true, 1},
                                         {"loss", id_loss, false, 2},
                                         {.name = NULL}};
 
+/* Floats kept for macro-F1: as many as the probabilities of an evaluation. */
+enum { MACRO_CLASSES = 256 };
+
+static hashattn_status macro_f1(struct host *host, const void *self, const struct targets *targets,
+                                const float *probabilities, size_t n, double *value)
+{
+    size_t classes = outputs(self), seen = 0;
+    void *block;
+    double sum = 0;
+    TRY(memory_new_zeroed(host, classes, 2 * sizeof(double), "counts of classes", &block));
+    double *both = block, *either = both + classes; /* predicted and true; predicted plus true */
+    for (size_t i = 0; i < n; i++) {
+        const float *row = probabilities + i * classes;
+        size_t best = 0, label = targets->ids[i];
+        double weight = targets->weights == NULL ? 1 : (double)targets->weights[i];
+        for (size_t c = 1; c < classes; c++)
+            best = row[c] > row[best] ? c : best;
+        both[label] += best == label ? weight : 0;
+        either[label] += weight;
+        either[best] += weight;
+    }
+    for (size_t c = 0; c < classes; c++) {
+        seen += either[c] > 0;
+        sum += either[c] > 0 ? 2 * both[c] / either[c] : 0;
+    }
+    *value = seen == 0 ? NAN : sum / (double)seen;
+    memory_free(host, block);
+    return HASHATTN_OK;
+}
+
+static const struct overall_metric overall[] = {{"macro_f1", macro_f1, true, MACRO_CLASSES}, {.name = NULL}};
+
 static size_t baseline_size(const void *self)
 {
     return majority_size(outputs(self));
@@ -174,8 +224,10 @@ const struct objective objective_classify = {
     .type = TARGET_ID,
     .sums = sums_named,
     .metrics = metrics,
+    .overall = overall,
+    .labelled = true,
     .refuse = refuse,
-    .size = sizeof(struct pooled_head),
+    .size = sizeof(struct classifier),
     .describe = describe,
     .memory_size = memory_size,
     .forward = forward,

@@ -36,6 +36,7 @@ struct objective_facts {
     size_t dim;          /* width of the rows; of a bare objective, that of the input */
     size_t num_outputs;  /* classes, ids or floats of a prediction */
     size_t first_output; /* the smallest id that can be predicted; 0 unless a vocabulary has unused ids */
+    size_t positive;     /* the class, from 1, of F1; 0: the second of two, or none */
     size_t max_len;      /* rows of the longest sequence */
     size_t decoded_rows; /* the last rows of a decoder's sequence, which are predicted; 0: no decoder */
     bool pairs;          /* an example is two sequences, one after the other */
@@ -81,6 +82,7 @@ struct overall_metric {
     hashattn_status (*value)(struct host *host, const void *self, const struct targets *targets,
                              const float *outputs, size_t n, double *value);
     bool more_is_better;
+    size_t most_outputs; /* it exists for at most so many outputs, because all predictions are kept; 0: any */
 };
 
 enum { OBJECTIVE_SUMS = 8, OBJECTIVE_METRICS = 6 };
@@ -90,8 +92,9 @@ struct objective {
     const char *summary; /* one sentence */
     enum target_place place;
     enum target_type type;
-    bool bare;  /* x is the input, rows of floats: the model has no trunk, and backward gets dx NULL */
-    bool whole; /* reads the rows of a sequence together, so ranks cannot share a sequence */
+    bool bare;     /* x is the input, rows of floats: the model has no trunk, and backward gets dx NULL */
+    bool labelled; /* its outputs have the names of the data's labels */
+    bool whole;    /* reads the rows of a sequence together, so ranks cannot share a sequence */
     bool ties_embedding; /* rows of the trunk are multiplied with the embedding table, which is then scaled
                             (nn/embed.h) */
 

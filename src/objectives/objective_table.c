@@ -3,9 +3,11 @@
 #include "objectives/objective.h"
 
 extern const struct objective objective_classify, objective_masked_tokens, objective_next_token,
-    objective_regress, objective_horizon, objective_dlinear, objective_naive, objective_decoded;
+    objective_regress, objective_label_set, objective_horizon, objective_dlinear, objective_naive,
+    objective_decoded;
 
-const struct objective *const objective_table[] = {
-    &objective_classify, &objective_next_token, &objective_masked_tokens,
-    &objective_regress,  &objective_horizon,    &objective_dlinear,
-    &objective_naive,    &objective_decoded,    NULL};
+const struct objective *const objective_table[] = {&objective_classify,      &objective_next_token,
+                                                   &objective_masked_tokens, &objective_regress,
+                                                   &objective_label_set,     &objective_horizon,
+                                                   &objective_dlinear,       &objective_naive,
+                                                   &objective_decoded,       NULL};

@@ -196,7 +196,7 @@ static hashattn_status spearman(struct host *host, const void *self, const struc
     return HASHATTN_OK;
 }
 
-static const struct overall_metric overall[] = {{"spearman", spearman, true}, {.name = NULL}};
+static const struct overall_metric overall[] = {{"spearman", spearman, true, 0}, {.name = NULL}};
 
 const struct objective objective_regress = {
     .name = "regress",

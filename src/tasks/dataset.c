@@ -10,9 +10,9 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/random.h"
 #include "io/line_blocks.h"
 #include "io/utf8.h"
+#include "tasks/splits.h"
 
 size_t dataset_columns(struct dataset *dataset, struct dataset_column columns[DATASET_COLUMNS])
 {
@@ -138,7 +138,7 @@ hashattn_status dataset_stream_end(struct host *host, struct dataset_builder *bu
     struct dataset rest;
     if (status == HASHATTN_OK && builder->dataset.count > 0)
         status = pass_on(host, builder);
-    if (status == HASHATTN_OK && builder->streamed == 0)
+    if (status == HASHATTN_OK && builder->streamed == 0 && builder->stream->skip == NULL)
         status = host_fail(host, HASHATTN_BAD_FILE, "%s has no %s", path, what);
     dataset_finish(host, builder, status, &rest);
     dataset_free(host, &rest);
@@ -196,10 +196,9 @@ void dataset_push_label(struct dataset_builder *builder, size_t length, int32_t 
     dataset_push(builder, length, cut);
 }
 
-void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut)
+void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, bool cut)
 {
     assert(builder->dataset.pairs && second >= 1);
-    place_label(builder, label);
     push(builder, first, second, cut);
 }
 
@@ -225,11 +224,18 @@ enum file_source dataset_source(const struct dataset_builder *builder)
 hashattn_status file_each_line(struct host *host, const char *path, enum file_source source,
                                line_visitor *visit, void *context)
 {
+    return file_each_line_in(host, path, source, ENCODING_UTF8, visit, context);
+}
+
+hashattn_status file_each_line_in(struct host *host, const char *path, enum file_source source,
+                                  enum text_encoding encoding, line_visitor *visit, void *context)
+{
     struct line_blocks blocks;
     struct piece block, line;
     struct lines lines = {.number = 0};
     bool begun = false;
     TRY(line_blocks_open(host, path, source, &blocks));
+    blocks.encoding = encoding;
     hashattn_status status;
     do {
         status = line_blocks_next(host, &blocks, &block);
@@ -277,6 +283,12 @@ hashattn_status split_find(struct host *host, const struct split_files *files, c
                            enum split split, char *path, size_t size)
 {
     const char *found = NULL;
+    if (files->lone && file_exists(directory) && !file_is_directory(directory)) {
+        FAIL_IF(strlen(directory) >= size, host, HASHATTN_INVALID, "the path of the data is %zu bytes long",
+                strlen(directory));
+        strcpy(path, split == SPLIT_TRAIN ? directory : "");
+        return HASHATTN_OK;
+    }
     for (const char *const *ending = files->endings; *ending != NULL; ending++) {
         TRY(path_of(host, directory, files->stems[split], *ending, path, size));
         if (!file_exists(path))
@@ -311,11 +323,11 @@ hashattn_status split_find_train(struct host *host, const struct split_files *fi
     return HASHATTN_OK;
 }
 
-/* Keeps the examples of one split of a training file that (seed) cuts: in a permutation of all examples, the
-   first tenth is validation, the second tenth is test if test is cut out too, the rest is training. Kept
-   examples stay in the order of the file. Segments of one text are not mixed: its end is validation. */
+/* Keeps the examples of one split of a training file that (seed) cuts (splits.h), in the order of the
+   file. */
 static hashattn_status keep_share(struct host *host, struct dataset_builder *builder, enum split split,
-                                  bool one_text, bool cut_test, uint64_t seed)
+                                  const struct split_files *files, const struct task_facts *facts,
+                                  bool cut_test, uint64_t seed)
 {
     struct dataset_column columns[DATASET_COLUMNS];
     struct dataset *dataset = &builder->dataset;
@@ -325,21 +337,14 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
             cut_test ? "validation and test" : "validation");
     FAIL_IF(count > UINT32_MAX, host, HASHATTN_BAD_FILE, "%zu examples, at most %u can be split", count,
             UINT32_MAX);
-    size_t tenth = count < 10 ? 1 : count / 10;
     void *block;
-    TRY(memory_new(host, count, sizeof(uint32_t), "the split", &block));
-    uint32_t *place = block; /* position of each example in the permutation */
-    if (one_text)
-        for (size_t i = 0; i < count; i++)
-            place[i] = (uint32_t)(count - 1 - i);
-    else
-        random_permutation(random_key(seed, RANDOM_SPLIT, 0), place, count);
+    TRY(memory_new(host, count, 1, "the split", &block));
+    uint8_t *own = block;
+    hashattn_status status =
+        splits_draw(host, dataset, files->one_text, facts->first_reading, cuts, seed, own);
     size_t kept = 0, end = 0, each = dataset->pairs ? 2 : 1, arrays = dataset_columns(dataset, columns);
-    for (size_t i = 0; i < count; i++) {
-        enum split own = place[i] < tenth                   ? SPLIT_VALID
-                         : cut_test && place[i] < 2 * tenth ? SPLIT_TEST
-                                                            : SPLIT_TRAIN;
-        if (own != split)
+    for (size_t i = 0; status == HASHATTN_OK && i < count; i++) {
+        if (own[i] != split)
             continue;
         /* kept <= i, so the elements overwritten here were read before, or are read here first. */
         const size_t *from = dataset->offsets + i * each;
@@ -356,8 +361,9 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
         dataset->offsets[++kept * each] = end;
     }
     dataset->count = kept;
+    dataset->drawn = true;
     memory_free(host, block);
-    return HASHATTN_OK;
+    return status;
 }
 
 static hashattn_status read_named(struct host *host, split_reader *read, const void *context,
@@ -369,9 +375,10 @@ static hashattn_status read_named(struct host *host, split_reader *read, const v
     return status;
 }
 
-hashattn_status split_load(struct host *host, const struct split_files *files, const char *directory,
-                           enum split split, uint64_t seed, const struct dataset *shape, split_reader *read,
-                           const void *context, struct dataset *dataset)
+hashattn_status split_load(struct host *host, const struct split_files *files, const struct task_facts *facts,
+                           const char *directory, enum split split, uint64_t seed,
+                           const struct dataset *shape, split_reader *read, const void *context,
+                           struct dataset *dataset)
 {
     char paths[SPLIT_COUNT][FILE_PATH], names[200];
     *dataset = (struct dataset){0};
@@ -379,6 +386,10 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
     TRY(split_find(host, files, directory, SPLIT_VALID, paths[SPLIT_VALID], sizeof paths[0]));
     TRY(split_find(host, files, directory, SPLIT_TEST, paths[SPLIT_TEST], sizeof paths[0]));
     bool cut_valid = paths[SPLIT_VALID][0] == '\0', cut_test = cut_valid && paths[SPLIT_TEST][0] == '\0';
+    if (split == SPLIT_COUNT) { /* the whole file */
+        split = SPLIT_TRAIN;
+        cut_valid = false;
+    }
     bool missing = paths[split][0] == '\0';
     names_of(files, SPLIT_TEST, names, sizeof names);
     FAIL_IF(missing && split == SPLIT_TEST && !cut_test, host, HASHATTN_BAD_FILE, "%s has no %s", directory,
@@ -387,7 +398,7 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
     struct dataset_builder builder = {.dataset = *shape};
     hashattn_status status = read_named(host, read, context, paths[missing ? SPLIT_TRAIN : split], &builder);
     if (status == HASHATTN_OK && (missing || (split == SPLIT_TRAIN && cut_valid)))
-        status = keep_share(host, &builder, split, files->one_text, cut_test, seed);
+        status = keep_share(host, &builder, split, files, facts, cut_test, seed);
     return dataset_finish(host, &builder, status, dataset);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/file_writer.h"
+#include "io/encoding.h"
 #include "io/lines.h"
 #include "tasks/task.h"
 
@@ -40,7 +41,7 @@ void dataset_push(struct dataset_builder *builder, size_t length, bool cut);
 /* As dataset_push, with a label: an id, or a negative number if unknown. For shapes of dataset_classified. */
 void dataset_push_label(struct dataset_builder *builder, size_t length, int32_t label, bool cut);
 /* For pairs: the first `first` reserved rows are one sequence, the following `second` rows the other. */
-void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, int32_t label, bool cut);
+void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t second, bool cut);
 /* On success moves the data set out of the builder; after a failed read frees what the reader left. */
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
                                struct dataset *dataset);
@@ -57,6 +58,7 @@ struct split_files {
     bool pairs;    /* examples are pairs */
     bool one_text; /* examples are segments of one text: validation and test are its end, without a
                       permutation */
+    bool lone;     /* the "directory" may be the training file itself */
 };
 #define FILE_MOST ((size_t)1 << 34) /* bytes per file, which is read whole */
 
@@ -77,17 +79,22 @@ enum file_source dataset_source(const struct dataset_builder *builder);
 typedef hashattn_status line_visitor(struct host *host, void *context, struct piece line, size_t number);
 hashattn_status file_each_line(struct host *host, const char *path, enum file_source source,
                                line_visitor *visit, void *context);
+/* The same for a file of another encoding; the lines are UTF-8. */
+hashattn_status file_each_line_in(struct host *host, const char *path, enum file_source source,
+                                  enum text_encoding encoding, line_visitor *visit, void *context);
 /* A piece of a file for a message: at most 40 bytes, with unprintable ones replaced. Returns text. */
-enum { SHOWN_SIZE = 48 };
+enum { SHOWN_SIZE = TASK_SHOWN };
 const char *piece_shown(struct piece piece, char text[SHOWN_SIZE]);
 
 /* Appends the examples of one file. The data set has the `shape` given to split_load. */
 typedef hashattn_status split_reader(struct host *host, const void *context, const char *path,
                                      struct dataset_builder *builder);
-/* The `load` of every task: reads the file of the split, or cuts the split out of the training file. */
-hashattn_status split_load(struct host *host, const struct split_files *files, const char *directory,
-                           enum split split, uint64_t seed, const struct dataset *shape, split_reader *read,
-                           const void *context, struct dataset *dataset);
+/* The `load` of every task: reads the file of the split, or cuts the split out of the training file, with the
+   same share of every label (splits.h). */
+hashattn_status split_load(struct host *host, const struct split_files *files, const struct task_facts *facts,
+                           const char *directory, enum split split, uint64_t seed,
+                           const struct dataset *shape, split_reader *read, const void *context,
+                           struct dataset *dataset);
 
 /* Writes example (split, index) of a generated data set. */
 typedef hashattn_status split_writer(struct host *host, void *context, enum split split, size_t index,

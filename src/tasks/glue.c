@@ -62,8 +62,9 @@ static const struct option_row rows[] = {
 };
 
 static const char *const endings[] = {".tsv", NULL};
-static const struct split_files usual = {{"train", "dev", "test"}, endings, false, false};
-static const struct split_files of_mnli = {{"train", "dev_matched", "dev_mismatched"}, endings, false, false};
+static const struct split_files usual = {{"train", "dev", "test"}, endings, false, false, false};
+static const struct split_files of_mnli = {
+    {"train", "dev_matched", "dev_mismatched"}, endings, false, false, false};
 
 /* True if both are the same letters and digits: "sst2" is "SST-2". */
 static bool same_name(const char *a, const char *b)
@@ -452,7 +453,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
     FAIL_IF((facts->num_classes == 0) != (e.set->labels[0] == NULL), host, HASHATTN_BAD_FILE,
             "%.200s is %s, and the model predicts %s", directory, e.set->name,
             facts->num_classes == 0 ? "scores" : "classes");
-    return split_load(host, files_of(e.set), directory, split, seed, &shape, read_file, &e, dataset);
+    return split_load(host, files_of(e.set), facts, directory, split, seed, &shape, read_file, &e, dataset);
 }
 
 /* A file of any split, with or without labels. */

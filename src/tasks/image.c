@@ -35,9 +35,14 @@ static struct pixel_rules rules_of(const void *options)
 }
 
 static const char *const bin[] = {".bin", NULL}, *const bare[] = {"", NULL};
-static const struct split_files cifar = {{"data_batch_1", "valid_batch", "test_batch"}, bin, false, false};
+static const struct split_files cifar = {
+    {"data_batch_1", "valid_batch", "test_batch"}, bin, false, false, false};
 static const struct split_files mnist = {
-    {"train-images-idx3-ubyte", "valid-images-idx3-ubyte", "t10k-images-idx3-ubyte"}, bare, false, false};
+    {"train-images-idx3-ubyte", "valid-images-idx3-ubyte", "t10k-images-idx3-ubyte"},
+    bare,
+    false,
+    false,
+    false};
 static const char *const objects[CLASSES] = {"airplane", "automobile", "bird",  "cat",  "deer",
                                              "dog",      "frog",       "horse", "ship", "truck"};
 static const char *const digits[CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
@@ -249,7 +254,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
     const struct dataset shape = pixels_shape(facts);
     *dataset = (struct dataset){0};
     TRY(files_of(host, directory, &files));
-    return split_load(host, files, directory, split, seed, &shape, read_file, &reading, dataset);
+    return split_load(host, files, facts, directory, split, seed, &shape, read_file, &reading, dataset);
 }
 
 static hashattn_status stream_file(struct host *host, const void *options, const struct task_facts *facts,

@@ -180,7 +180,8 @@ char *listops_text(const uint32_t *symbols, size_t length, char *text, size_t si
 /* ---- generating files ---- */
 
 static const char *const endings[] = {".tsv", NULL};
-static const struct split_files files = {{"basic_train", "basic_val", "basic_test"}, endings, false, false};
+static const struct split_files files = {
+    {"basic_train", "basic_val", "basic_test"}, endings, false, false, false};
 
 struct generation {
     const struct listops_options *options;
@@ -353,7 +354,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
     (void)facts; /* the facts of listops do not depend on the files */
     struct dataset shape = {0};
     dataset_classified(&shape);
-    return split_load(host, &files, directory, split, seed, &shape, read_file, options, dataset);
+    return split_load(host, &files, facts, directory, split, seed, &shape, read_file, options, dataset);
 }
 
 /* Files to predict have the format of a split, labels and header included. */

@@ -208,7 +208,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
     *dataset = (struct dataset){0};
     TRY(files_of(host, directory, &files));
     const struct dataset shape = {.next = true, .num_targets = 1, .targets = {{.kind = TARGETS_NEXT}}};
-    TRY(split_load(host, files, directory, split, seed, &shape, read_file, facts, dataset));
+    TRY(split_load(host, files, facts, directory, split, seed, &shape, read_file, facts, dataset));
     for (size_t s = 0; facts->words != NULL && s < dataset->count; s++)
         for (size_t at = dataset->offsets[s] + 1; at < dataset->offsets[s + 1]; at++)
             dataset->num_unknown += dataset->ids[at] == WORDS_UNKNOWN;

@@ -26,7 +26,7 @@ static const struct option_row rows[] = {
 };
 
 static const char *const endings[] = {".tsv", NULL};
-static const struct split_files files = {{"train", "valid", "test"}, endings, false, false};
+static const struct split_files files = {{"train", "valid", "test"}, endings, false, false, false};
 
 struct generation {
     size_t seq_len, marks;
@@ -139,7 +139,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
     (void)options; /* options affect generation only */
     struct dataset shape = {0};
     dataset_classified(&shape);
-    return split_load(host, &files, directory, split, seed, &shape, read_file, facts, dataset);
+    return split_load(host, &files, facts, directory, split, seed, &shape, read_file, facts, dataset);
 }
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,

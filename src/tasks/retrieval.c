@@ -6,12 +6,13 @@
    positions.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
-#include "tasks/documents.h"
+#include "tasks/documents/documents.h"
 #include "text/learning/learn_bpe.h"
 
 struct retrieval_options {
     int tokens; /* enum token_kind */
     int64_t vocab_size, max_len;
+    struct document_options files;
 };
 
 #define FIELD(name) offsetof(struct retrieval_options, name)
@@ -22,14 +23,15 @@ static const struct option_row rows[] = {
      "with bpe and words: most tokens in the vocabulary"},
     {"max_len", OPTION_INT, FIELD(max_len), 0, 0, 65536, NULL,
      "tokens read of each document, special ones included; longer documents are cut. 0: 1024, or 4096 bytes"},
+    DOCUMENT_ROWS(struct retrieval_options),
     {.name = NULL},
 };
 
 static const char *const endings[] = {".jsonl", ".tsv", ".csv", NULL};
 static const char *const tsv[] = {".tsv", NULL};
-static const struct split_files own = {{"train", "valid", "test"}, endings, true, false};
+static const struct split_files own = {{"train", "valid", "test"}, endings, true, false, true};
 static const struct split_files published = {
-    {"new_aan_pairs.train", "new_aan_pairs.eval", "new_aan_pairs.test"}, tsv, true, false};
+    {"new_aan_pairs.train", "new_aan_pairs.eval", "new_aan_pairs.test"}, tsv, true, false, false};
 
 /* The published file names if the training file has one of them. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
@@ -40,16 +42,24 @@ static hashattn_status files_of(struct host *host, const char *directory, const 
     return HASHATTN_OK;
 }
 
-static const struct document_rules rules = {.pairs = true, .texts = {"text1", "text2"}, .label = "label"};
+/* facts: NULL while they are not known. */
+static hashattn_status source_of(struct host *host, const struct retrieval_options *retrieval,
+                                 const struct task_facts *facts, struct document_source *source)
+{
+    *source =
+        (struct document_source){.rules = {.pairs = true, .texts = {"text1", "text2"}, .label = "label"}};
+    return documents_source(host, &retrieval->files, facts, source);
+}
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
                              struct tokenizer *given, struct task_facts *result)
 {
     const struct retrieval_options *retrieval = options;
-    struct document_source source = {.rules = rules};
+    struct document_source source;
     const struct token_choice choice = {(enum token_kind)retrieval->tokens, (size_t)retrieval->vocab_size,
                                         given};
     *result = (struct task_facts){0};
+    TRY(source_of(host, retrieval, NULL, &source));
     TRY(files_of(host, directory, &source.files));
     return documents_facts(host, &source, directory, &choice, (size_t)retrieval->max_len, result);
 }
@@ -57,9 +67,9 @@ static hashattn_status facts(struct host *host, const void *options, const char 
 static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
 {
-    (void)options; /* the facts hold their effect */
-    struct document_source source = {.rules = rules};
+    struct document_source source;
     *dataset = (struct dataset){0};
+    TRY(source_of(host, options, facts, &source));
     TRY(files_of(host, directory, &source.files));
     return documents_load(host, &source, facts, directory, split, seed, dataset);
 }
@@ -67,8 +77,9 @@ static hashattn_status load(struct host *host, const void *options, const struct
 static hashattn_status stream_file(struct host *host, const void *options, const struct task_facts *facts,
                                    const char *path, const struct dataset_stream *stream)
 {
-    (void)options;
-    return documents_stream(host, &rules, facts, path, stream);
+    struct document_source source;
+    TRY(source_of(host, options, facts, &source));
+    return documents_stream(host, &source, facts, path, stream);
 }
 
 const struct task task_retrieval = {
@@ -85,6 +96,7 @@ const struct task task_retrieval = {
                                       .pooling = "first", .attention = YOSO_BITS(7),
                                       .task = "tokens=bytes max_len=64"},
                                      {.name = NULL}},
+    .lone_files = true,
     .facts = facts,
     .load = load,
     .stream_file = stream_file,

@@ -71,6 +71,8 @@ void task_facts_free(struct host *host, struct task_facts *facts)
     for (size_t i = 0; facts->series != NULL && i < facts->num_series; i++)
         memory_free(host, facts->series[i]);
     memory_free(host, facts->series);
+    memory_free(host, facts->read);
+    memory_free(host, facts->shown);
     words_free(host, facts->words);
     tokenizer_free(host, facts->tokenizer);
     *facts = (struct task_facts){0};

@@ -22,7 +22,7 @@ struct calendar; /* io/dates/calendar.h */
 enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
 const char *split_name(enum split split); /* "train", "valid", "test" */
 
-enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32, TASK_QUANTILES = 16 };
+enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32, TASK_SHOWN = 48, TASK_QUANTILES = 16 };
 
 /* What is needed to build a model and to read the next file the same way. Stored in config.json under
    "task". */
@@ -35,6 +35,9 @@ struct task_facts {
     size_t max_len;      /* rows of the longest sequence */
     bool pairs;          /* an example is two sequences */
     bool bytes;          /* an id is a byte of text */
+    /* Of runs of earlier versions: .tsv files have no header, splits are drawn without regard to labels, and
+       evaluations take the first examples. */
+    bool first_reading;
     /* What the model is trained for. Data sets have one set of targets per objective, in this order. */
     size_t num_objectives;
     struct task_objective {
@@ -42,6 +45,7 @@ struct task_facts {
         double weight;
         size_t num_outputs;  /* classes, floats per target, or number of ids that can be predicted */
         size_t first_output; /* the smallest of these ids */
+        size_t positive;     /* the class, from 1, whose F1 is computed; 0: the second of two, or none */
         char selects[TASK_OBJECTIVE_NAME]; /* the metric that chooses the best model; empty: the objective's
                                               own choice. First objective only */
         size_t num_quantiles;              /* levels of quantiles that are predicted; 0: the mean is */
@@ -66,6 +70,10 @@ struct task_facts {
     struct task_dates {
         char column[OPTION_TEXT_SIZE], freq[OPTION_TEXT_SIZE], format[OPTION_TEXT_SIZE];
     } dates;
+    /* For a description, of newly read data only: which columns were read, and the beginnings of documents
+       of the first and the last label, or of the least and the greatest number. Owned; NULL: not known. */
+    char *read;
+    char (*shown)[TASK_SHOWN]; /* (2) */
 };
 /* Adds an objective of weight 1. */
 void task_facts_add(struct task_facts *facts, const char *objective, size_t num_outputs, size_t first_output);
@@ -114,6 +122,7 @@ struct dataset {
     struct target_set targets[TASK_OBJECTIVES];
     struct mask_rules masks; /* of TARGETS_MASKED */
     size_t num_cut;          /* number of examples cut to max_len */
+    bool drawn;              /* the split was cut out of the training file */
     size_t num_unknown;      /* number of targets that are not in the vocabulary */
     /* Windows of a series instead of `floats` and the floats of targets[0], the only set (TARGETS_EXAMPLE):
        example i is example i of the windows. */
@@ -134,11 +143,24 @@ static inline size_t dataset_length(const struct dataset *dataset, size_t sequen
 }
 void dataset_free(struct host *host, struct dataset *dataset);
 
+/* Where an example of a file comes from. Valid during the call. */
+struct document_name {
+    const char *file; /* "-": standard input */
+    const char *id;   /* (id_size) that its line has, or NULL */
+    size_t id_size;
+    bool id_is_number;
+};
+
 /* Who gets the examples of a file that is read in parts. */
 struct dataset_stream {
     size_t batch; /* examples at a time, at least 1; the last part may have fewer */
+    bool lines;   /* of a .txt file each line is a document */
     /* May take the arrays of a part by setting *part to zeros. A failure ends the reading. */
     hashattn_status (*visit)(struct host *host, void *context, struct dataset *part);
+    /* (optional) Gets the name of each document, in order, before the part that has it. */
+    hashattn_status (*name)(struct host *host, void *context, const struct document_name *name);
+    /* (optional) Gets a bad line, with its place in the host's message; the reading goes on. */
+    hashattn_status (*skip)(struct host *host, void *context);
     void *context;
 };
 
@@ -202,6 +224,7 @@ struct task {
     size_t options_size;
     struct task_preset preset;
     const struct task_preset *presets; /* by name, ended by name NULL; or NULL */
+    bool lone_files;                   /* in place of a directory, a file can be given */
 
     /* (optional) Writes train, valid and test files of `counts` examples into the existing directory, none
        for a count of 0. A file that exists already is INVALID. (seed, split, index) determines an example. */
@@ -221,9 +244,9 @@ struct task {
     hashattn_status (*facts)(struct host *host, const void *options, const char *directory,
                              struct tokenizer *given, struct task_facts *facts);
     /* Reads one split, in the order of its file. Without a validation file, 10 % of the training file, chosen
-       by (seed), take its place (for one text: its end); with neither validation nor test, another 10 % are
-       the test. A label that is not in the facts is BAD_FILE with the line number. On failure *dataset is
-       empty. */
+       by (seed) from every label alike, take its place (for one text: its end); with neither validation nor
+       test, another 10 % are the test. SPLIT_COUNT, of a task with lone files: all of the file. A label that
+       is not in the facts is BAD_FILE with the line number. On failure *dataset is empty. */
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
     /* (optional) As `load`, of a task whose data sets are windows; SPLIT_COUNT: the one window that ends with

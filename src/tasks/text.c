@@ -3,16 +3,20 @@
    (tokens.h). Bytes without padding are the layout of the text task of the Long Range Arena (Tay et al.
    2021).
    SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/documents.h"
+#include "tasks/documents/documents.h"
 #include "text/learning/learn_bpe.h"
 
 struct text_options {
     int tokens; /* enum token_kind */
     int64_t vocab_size, max_len;
+    int label_type; /* LABELS_CLASS or LABELS_NUMBER */
+    int multi_label;
+    struct document_options files;
     char text_column[OPTION_TEXT_SIZE], label_column[OPTION_TEXT_SIZE];
 };
 
 #define FIELD(name) offsetof(struct text_options, name)
+static const char *const label_types[] = {"class", "number", NULL};
 static const char *const text_column[] = {"text", NULL}, *const label_column[] = {"label", NULL};
 static const struct option_row rows[] = {
     {"tokens", OPTION_CHOICE, FIELD(tokens), TOKENS_BPE, 0, 0, token_kinds,
@@ -22,41 +26,59 @@ static const struct option_row rows[] = {
     {"max_len", OPTION_INT, FIELD(max_len), 0, 0, 65536, NULL,
      "tokens read of a document, special ones included; longer documents are cut. 0: 1024, or 4096 bytes"},
     {"text_column", OPTION_TEXT, FIELD(text_column), 0, 1, OPTION_TEXT_SIZE - 1, text_column,
-     "column of .csv files, or key of .jsonl files, with the text"},
+     "column of .csv and .tsv files, or key of .jsonl files, with the text"},
     {"label_column", OPTION_TEXT, FIELD(label_column), 0, 1, OPTION_TEXT_SIZE - 1, label_column,
-     "column of .csv files, or key of .jsonl files, with the label"},
+     "column of .csv and .tsv files, or key of .jsonl files, with the label"},
+    {"label_type", OPTION_CHOICE, FIELD(label_type), LABELS_CLASS, 0, 0, label_types,
+     "labels are names of classes, or numbers to predict"},
+    {"multi_label", OPTION_FLAG, FIELD(multi_label), 0, 0, 1, NULL,
+     "a document has any number of labels: words between commas, or in .jsonl an array of words"},
+    DOCUMENT_ROWS(struct text_options),
     {.name = NULL},
 };
 
-static const struct split_files files = {{"train", "valid", "test"}, document_endings, false, false};
+static const struct split_files files = {{"train", "valid", "test"}, document_endings, false, false, true};
 
-static struct document_source source_of(const struct text_options *text)
+/* facts: NULL while they are not known. */
+static hashattn_status source_of(struct host *host, const struct text_options *text,
+                                 const struct task_facts *facts, struct document_source *source)
 {
-    return (struct document_source){.files = &files,
-                                    .rules = {.texts = {text->text_column}, .label = text->label_column}};
+    FAIL_IF(text->multi_label && text->label_type == LABELS_NUMBER, host, HASHATTN_INVALID,
+            "text: multi_label needs label_type class");
+    *source = (struct document_source){
+        .files = &files,
+        .labels = text->multi_label ? LABELS_MANY : (enum label_kind)text->label_type,
+        .rules = {
+            .texts = {text->text_column}, .label = text->label_column, .label_list = text->multi_label}};
+    return documents_source(host, &text->files, facts, source);
 }
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
                              struct tokenizer *given, struct task_facts *result)
 {
     const struct text_options *text = options;
-    const struct document_source source = source_of(text);
     const struct token_choice choice = {(enum token_kind)text->tokens, (size_t)text->vocab_size, given};
+    struct document_source source;
+    *result = (struct task_facts){0};
+    TRY(source_of(host, text, NULL, &source));
     return documents_facts(host, &source, directory, &choice, (size_t)text->max_len, result);
 }
 
 static hashattn_status load(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset)
 {
-    const struct document_source source = source_of(options);
+    struct document_source source;
+    *dataset = (struct dataset){0};
+    TRY(source_of(host, options, facts, &source));
     return documents_load(host, &source, facts, directory, split, seed, dataset);
 }
 
 static hashattn_status stream_file(struct host *host, const void *options, const struct task_facts *facts,
                                    const char *path, const struct dataset_stream *stream)
 {
-    const struct document_source source = source_of(options);
-    return documents_stream(host, &source.rules, facts, path, stream);
+    struct document_source source;
+    TRY(source_of(host, options, facts, &source));
+    return documents_stream(host, &source, facts, path, stream);
 }
 
 const struct task task_text = {
@@ -76,6 +98,7 @@ const struct task task_text = {
                                       .pooling = "first", .attention = YOSO_BITS(7),
                                       .task = "tokens=bpe vocab_size=4000 max_len=128"},
                                      {.name = NULL}},
+    .lone_files = true,
     .facts = facts,
     .load = load,
     .stream_file = stream_file,

@@ -48,7 +48,8 @@ hashattn_status run_config_take_facts(struct host *host, struct run_config *conf
         model->objectives[i] = (struct model_objective){.objective = objective,
                                                         .weight = entry->weight,
                                                         .num_outputs = (int64_t)entry->num_outputs,
-                                                        .first_output = (int64_t)entry->first_output};
+                                                        .first_output = (int64_t)entry->first_output,
+                                                        .positive = (int64_t)entry->positive};
         snprintf(model->objectives[i].selects, sizeof model->objectives[i].selects, "%s", entry->selects);
         _Static_assert((int)TASK_QUANTILES == (int)OBJECTIVE_QUANTILES, "tasks and objectives have as many");
         model->objectives[i].num_quantiles = entry->num_quantiles;
@@ -306,7 +307,7 @@ static hashattn_status check_labels(struct host *host, const struct run_config *
     size_t classes = 0;
     for (size_t i = config->model.num_objectives; i-- > 0;) {
         const struct model_objective *entry = &config->model.objectives[i];
-        if (entry->objective->place == TARGET_EXAMPLE && entry->objective->type == TARGET_ID)
+        if (entry->objective->labelled)
             classes = (size_t)entry->num_outputs;
     }
     FAIL_IF(config->facts.num_classes != classes, host, HASHATTN_BAD_FILE,

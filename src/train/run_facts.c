@@ -14,6 +14,7 @@
 #include "text/tokenizer.h"
 
 /* More than any task has, and few enough to be allocated safely. */
+enum { READING = 2 }; /* how data are read: task_facts.first_reading is 1, which has no member */
 enum { MOST_LABELS = 1 << 16, MOST_TOKENS = 1 << 24, MOST_COLUMNS = 1 << 16 };
 
 /* ---- writing ---- */
@@ -45,6 +46,8 @@ static hashattn_status put_objectives(struct host *host, struct json *facts_obje
         TRY(json_put_real(host, object, "weight", entry->weight));
         TRY(json_put_int(host, object, "outputs", (int64_t)entry->num_outputs));
         TRY(json_put_int(host, object, "first_output", (int64_t)entry->first_output));
+        if (entry->positive > 0)
+            TRY(json_put_int(host, object, "positive", (int64_t)entry->positive));
         if (entry->selects[0] != '\0')
             TRY(json_put_string(host, object, "selects", entry->selects));
         TRY(put_quantiles(host, object, entry));
@@ -100,6 +103,8 @@ hashattn_status run_facts_put(struct host *host, struct json *task, const struct
         TRY(json_put_int(host, object, "segments", (int64_t)facts->num_segments));
     if (facts->bytes)
         TRY(json_put_bool(host, object, "bytes", true));
+    if (!facts->first_reading)
+        TRY(json_put_int(host, object, "reading", READING));
     TRY(put_objectives(host, object, facts));
     if (facts->num_words > 0)
         TRY(json_put_int(host, object, "words", (int64_t)facts->num_words));
@@ -149,8 +154,8 @@ static hashattn_status get_quantiles(struct host *host, const struct json *root,
 static hashattn_status get_objective(struct host *host, const struct json *root, size_t index,
                                      struct task_facts *facts)
 {
-    static const char *const members[] = {"name",    "weight",    "outputs", "first_output",
-                                          "selects", "quantiles", NULL};
+    static const char *const members[] = {"name",     "weight",  "outputs",   "first_output",
+                                          "positive", "selects", "quantiles", NULL};
     const struct json *object;
     const char *name;
     char where[60];
@@ -165,6 +170,10 @@ static hashattn_status get_objective(struct host *host, const struct json *root,
     TRY(json_get_int(host, object, "first_output", 0, MODEL_MOST_VOCAB, &first));
     task_facts_add(facts, name, (size_t)outputs, (size_t)first);
     facts->objectives[index].weight = weight;
+    if (json_find(object, "positive") != NULL) {
+        TRY(json_get_int(host, object, "positive", 1, outputs, &first));
+        facts->objectives[index].positive = (size_t)first;
+    }
     if (json_find(object, "selects") != NULL) {
         TRY(json_get_string(host, object, "selects", &name));
         snprintf(facts->objectives[index].selects, TASK_OBJECTIVE_NAME, "%s", name);
@@ -322,9 +331,9 @@ static hashattn_status get_labels(struct host *host, const struct json *root, st
 hashattn_status run_facts_get(struct host *host, const struct json *root, struct task_facts *facts)
 {
     static const char *const members[] = {
-        "vocab_size",   "row_width",    "segments", "max_len", "pairs",  "bytes",
-        "objectives",   "next_token",   "words",    "tokens",  "labels", "columns",
-        "decoder_rows", "decoded_rows", "series",   "dates",   NULL};
+        "vocab_size",   "row_width",    "segments", "max_len", "pairs",   "bytes",
+        "objectives",   "next_token",   "words",    "tokens",  "labels",  "columns",
+        "decoder_rows", "decoded_rows", "series",   "dates",   "reading", NULL};
     const struct json *object;
     int64_t number;
     TRY(json_get_object(host, root, "task.facts", &object));
@@ -347,6 +356,9 @@ hashattn_status run_facts_get(struct host *host, const struct json *root, struct
     }
     if (json_find(object, "bytes") != NULL)
         TRY(json_get_bool(host, root, "task.facts.bytes", &facts->bytes));
+    facts->first_reading = json_find(object, "reading") == NULL;
+    if (!facts->first_reading)
+        TRY(json_get_int(host, root, "task.facts.reading", READING, READING, &number));
     TRY(json_get_int(host, root, "task.facts.max_len", 1, MOST_TOKENS, &number));
     facts->max_len = (size_t)number;
     if (json_find(object, "pairs") != NULL)

@@ -75,6 +75,10 @@ struct train_setup {
     int64_t sequence_parallel; /* of evaluate(): as the option of a run; 0: 1 */
     train_callback *callback;  /* or NULL */
     void *user;
+    /* Called by train_run for the training and the validation set, before the first step; or NULL. A failure
+       ends the call. */
+    hashattn_status (*read)(struct host *host, void *user, enum split split, const struct dataset *dataset);
+    void *read_user;
     struct profile *profile;      /* or NULL */
     volatile sig_atomic_t *begun; /* becomes 1 when a training has read everything; or NULL */
 };

@@ -20,7 +20,7 @@
 #include "models/model_io.h"
 #include "models/pretrained_config.h"
 #include "support/doubling.h"
-#include "tasks/documents.h"
+#include "tasks/documents/documents.h"
 #include "tasks/forecast/series.h"
 #include "text/files/tokenizer_files.h"
 #include "text/files/tokenizer_json.h"

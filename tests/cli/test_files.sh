@@ -134,7 +134,8 @@ run predict filter three.jsonl
 cp out three
 cat three.jsonl >pipe.jsonl &
 run predict filter pipe.jsonl
-holds documents_through_a_pipe cmp three out
+sed 's/pipe.jsonl/three.jsonl/' out >named # lines have the name of their file
+holds documents_through_a_pipe cmp three named
 
 # Only one process may train a run. A second one is refused with the number of the first, and changes nothing. A killed
 # process releases the run.

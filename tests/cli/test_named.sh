@@ -161,7 +161,8 @@ cp out predicted
 mkfifo typed.jsonl typed.csv typed.txt
 cat new.jsonl >typed.jsonl &
 run predict documents typed.jsonl
-holds typed_pipe_is_read cmp out predicted
+sed 's/typed.jsonl/new.jsonl/' out >renamed # lines have the name of their file
+holds typed_pipe_is_read cmp renamed predicted
 cp "$work/table.csv" kept.csv
 cat kept.csv >typed.csv &
 bounded predict forecast typed.csv

@@ -37,5 +37,5 @@ run predict tokens new.csv
 [ "$code" = 0 ] && [ "$(wc -l <out)" = 1 ] && passed pairs_of_csv || failed pairs_of_csv "$(cat err)"
 printf 'a\tx\nb\ty\n' >single.tsv
 expect texts_are_no_pairs 3 "2 fields between tabs; a pair has 3 (label, text, text) or 5" predict match single.tsv
-expect plain_text_is_no_pair 3 "pairs are read from .jsonl, .tsv and .csv" predict match nothing.txt
+expect plain_text_is_no_pair 3 "a .txt file has no pairs; they are read from .jsonl, .tsv and .csv" predict match nothing.txt
 finish

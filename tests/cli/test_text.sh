@@ -34,13 +34,16 @@ for d in lines:
 P
 grep -q "5 documents, 1 of them cut to 32 tokens" err && passed cuts_are_counted || failed cuts_are_counted "$(cat err)"
 "$tool" predict filter - <new.jsonl >streamed 2>err
-holds standard_input cmp streamed lines
+sed 's/"file": "new.jsonl", //' lines >unnamed
+holds standard_input cmp streamed unnamed
 run predict filter new.jsonl --out lines.jsonl --quiet --threads 3
 [ "$code" = 0 ] && [ ! -s out ] && [ ! -s err ] && cmp -s lines.jsonl lines && passed lines_in_a_file || failed lines_in_a_file "$(cat err)"
 cut -d'"' -f4 <new.jsonl >new.txt
-run predict filter new.txt
-cp out plain
+run predict filter new.txt --lines
+sed 's/new.txt/new.jsonl/' out >plain
 holds plain_lines cmp plain lines
+run predict filter new.txt
+[ "$(wc -l <out)" = 1 ] && passed a_text_is_one_document || failed a_text_is_one_document "$(cat out)"
 run predict filter new.jsonl --num-hashes 64
 cmp -s out lines && failed hashes_may_differ "the same probabilities" || passed hashes_may_differ
 run predict filter new.jsonl --seed 0
@@ -103,7 +106,7 @@ run predict folders_run folders/train
 [ "$(wc -l <out)" = 60 ] && passed folders_are_predicted || failed folders_are_predicted "$(cat err)"
 run train text --data tsv --out words_run --tokens words --steps 20 --eval-every 20 $bpe
 head -n 2 words_run/vocab.txt | tr '\n' ' ' | grep -q '^<unk> <eos> $' && passed words_are_kept || failed words_are_kept "$(ls words_run)"
-run predict words_run new.txt
+run predict words_run new.txt --lines
 [ "$code" = 0 ] && [ "$(wc -l <out)" = 5 ] && passed words_are_predicted || failed words_are_predicted "$(cat err)"
 run train text --data tsv --out whole --steps 20 --eval-every 10 --seed 5 $bpe
 run train text --data tsv --out part --steps 20 --eval-every 10 --seed 5 --max-seconds 0.000001 $bpe
@@ -151,7 +154,7 @@ printf '{"text": 5}\n' >number.jsonl; wrong text_that_is_a_number "number.jsonl:
 printf '{"text": "a\377b"}\n' >bytes.jsonl; wrong invalid_utf8 "bytes.jsonl: line 1" bytes.jsonl
 python3 -c 'print("[" * 100000)' >deep.jsonl; wrong hostile_depth "deep.jsonl: line 1" deep.jsonl
 [ -n "$(ls | grep never)" ] && failed nothing_was_written "never is there" || passed nothing_was_written
-expect two_operands 2 "predict needs two operands, the run and the file; got 1" predict filter
+expect two_operands 2 "predict needs a run and a file; got 1" predict filter
 expect run_that_is_not 3 "nowhere/config.json" predict nowhere new.jsonl
 
 # Bad training data.

@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_dataset(&facts, &dataset);
         dataset_free(&host, &dataset);
     }
-    const struct dataset_stream stream = {3, check_part, &facts};
+    const struct dataset_stream stream = {.batch = 3, .visit = check_part, .context = &facts};
     options.name = data[0] / 8 % 2 == 0 ? 0 : options.name;
     status = task->stream_file(&host, &options, &facts, path, &stream);
     FUZZ_CHECK(status == HASHATTN_OK || status == HASHATTN_BAD_FILE);

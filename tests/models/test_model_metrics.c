@@ -41,8 +41,8 @@ static void open_test(struct metrics_test *t)
         .max_len = 9,
         .causal = 1,
         .num_objectives = 2,
-        .objectives = {{objective_find("classify"), 0.5, CLASSES, 0, ""},
-                       {objective_find("next_token"), 1, VOCAB - 1, 1, ""}},
+        .objectives = {{objective_find("classify"), 0.5, CLASSES, 0, 0, ""},
+                       {objective_find("next_token"), 1, VOCAB - 1, 1, 0, ""}},
         .layers = 1,
         .dim = 9,
         .attention_biases = 1,
@@ -80,6 +80,7 @@ static void names_and_values_are_those_of_the_objectives(void **state)
         bool more, training_only;
     } want[] = {{"classify.accuracy", 0.75, 1, true, false},
                 {"classify.loss", 1.5, 2, false, false},
+                {"classify.macro_f1", (double)NAN, 0, true, false},
                 {"next_token.perplexity", exp(2), 3, false, false},
                 {"next_token.loss", 2, 0, false, false},
                 {"next_token.accuracy", 0.4, 0, true, false},
@@ -143,7 +144,7 @@ static void one_objective_has_plain_names(void **state)
     config.num_objectives = 1;
     config.plan = single_plan(attention_find("softmax"), NULL); /* no own loss */
     check_status(&t.host, model_new(&t.host, &config, &plain), HASHATTN_OK, NULL);
-    assert_true(model_num_metrics(plain) == 2 && model_num_sums(plain) == 6);
+    assert_true(model_num_metrics(plain) == 3 && model_num_sums(plain) == 6);
     assert_string_equal(model_metric(plain, 0)->name, "accuracy");
     assert_string_equal(model_metric(plain, 1)->name, "loss");
     model_sum_name(plain, 2, name);
@@ -169,19 +170,32 @@ static void the_config_chooses_the_metric(void **state)
     config.objectives[0].num_outputs = 2;
     strcpy(config.objectives[0].selects, "matthews");
     check_status(&t.host, model_new(&t.host, &config, &two), HASHATTN_OK, NULL);
-    static const char *const names[] = {"accuracy", "f1", "matthews", "loss"};
-    static const int ranks[] = {0, 0, 1, 2};
-    assert_int_equal(model_num_metrics(two), 4);
-    for (size_t i = 0; i < 4; i++) {
+    static const char *const names[] = {"accuracy", "f1", "matthews", "loss", "macro_f1"};
+    static const int ranks[] = {0, 0, 1, 2, 0};
+    assert_int_equal(model_num_metrics(two), 5);
+    for (size_t i = 0; i < 5; i++) {
         assert_string_equal(model_metric(two, i)->name, names[i]);
         assert_int_equal(model_metric(two, i)->selects, ranks[i]);
-        assert_false(model_metric(two, i)->overall);
+        assert_true(model_metric(two, i)->overall == (i == 4));
     }
-    const double better[] = {0.1, 0.1, 0.9, 5}, worse[] = {0.9, 0.9, 0.8, 1};
+    const double better[] = {0.1, 0.1, 0.9, 5, 0}, worse[] = {0.9, 0.9, 0.8, 1, 0};
     assert_true(model_is_better(two, better, worse) && !model_is_better(two, worse, better));
-    assert_int_equal(model_num_overall(two), 0);
-    check_status(&t.host, model_overall(&t.host, two, NULL, NULL, 0, NULL), HASHATTN_OK, NULL);
+    assert_int_equal(model_num_overall(two), 1);
+    /* F1 of class 0 is 2/3, of class 1 4/5; the last has no weight. */
+    const float found_outputs[] = {.9F, .1F, .4F, .6F, .2F, .8F, .3F, .7F, .9F, .1F},
+                weights[] = {1, 1, 1, 1, 0};
+    const uint32_t classes[] = {0, 0, 1, 1, 1};
+    const struct targets of_two = {.ids = classes, .weights = weights};
+    double found[MODEL_METRICS];
+    check_status(&t.host, model_overall(&t.host, two, &of_two, found_outputs, 5, found), HASHATTN_OK, NULL);
+    assert_true(fabs(found[4] - (2.0 / 3 + 4.0 / 5) / 2) < 1e-15);
     model_free(&t.host, two);
+    config.objectives[0].positive = 1; /* true positives are then those of class 0 */
+    check_status(&t.host, model_new(&t.host, &config, &two), HASHATTN_OK, NULL);
+    model_free(&t.host, two);
+    config.objectives[0].positive = 3;
+    check_status(&t.host, model_new(&t.host, &config, &two), HASHATTN_INVALID, "the positive class is none");
+    config.objectives[0].positive = 0;
     config.objectives[0].num_outputs = CLASSES; /* F1 and Matthews' correlation are of two */
     check_status(&t.host, model_new(&t.host, &config, &two), HASHATTN_INVALID,
                  "classify has no metric 'matthews' that could choose the best model");

@@ -7,7 +7,7 @@
    that pad a tile cleared beyond the memory; the last among equal logits; a class beyond the last; masked
    tokens scored in the first rows whatever the places; rows of weight 0 among the masked; their gradient
    without the last chunk, or in the first rows.
-   Covers: classify.c regress.c next_token.c masked_tokens.c objective_table.c
+   Covers: classify.c label_set.c regress.c next_token.c masked_tokens.c objective_table.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "objectives/objective.h"
 
@@ -145,7 +145,8 @@ static void check_description(struct objective_test *t)
     assert_ptr_equal(objective_find(objective->name), objective);
     for (const struct metric *m = objective->metrics; m->name != NULL; m++, metrics++) {
         /* Of two classes, and there are five; of several quantiles, and there are none. */
-        bool of_two = strcmp(m->name, "f1") == 0 || strcmp(m->name, "matthews") == 0 ||
+        bool of_two = (objective->type == TARGET_ID &&
+                       (strcmp(m->name, "f1") == 0 || strcmp(m->name, "matthews") == 0)) ||
                       strcmp(m->name, "coverage") == 0;
         first += m->selects == 1;
         losses += strcmp(m->name, "loss") == 0 && !m->more_is_better;

@@ -49,6 +49,7 @@ hashattn_status task_stream_whole(struct host *host, const char *task, const voi
                                   const struct task_facts *facts, const char *path, struct dataset *dataset)
 {
     *dataset = (struct dataset){0};
-    const struct dataset_stream stream = {SIZE_MAX, keep, dataset};
+    const struct dataset_stream stream = {
+        .batch = SIZE_MAX, .lines = strcmp(path, "-") != 0, .visit = keep, .context = dataset};
     return task_find(task)->stream_file(host, options, facts, path, &stream);
 }

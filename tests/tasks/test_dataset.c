@@ -19,7 +19,7 @@
 #include "support/labels.h"
 
 static const char *const endings[] = {".jsonl", ".tsv", NULL};
-static const struct split_files files = {{"train", "valid", "test"}, endings, false, false};
+static const struct split_files files = {.stems = {"train", "valid", "test"}, .endings = endings};
 static const struct dataset classified = {.num_targets = 1,
                                           .targets = {{.kind = TARGETS_EXAMPLE, .weighted = true}}};
 
@@ -47,10 +47,12 @@ static hashattn_status read_toy(struct host *host, const void *context, const ch
     return status;
 }
 
+static const struct task_facts first_rule = {.first_reading = true};
+
 static hashattn_status load(struct folder *folder, enum split split, uint64_t seed, struct dataset *dataset)
 {
-    return split_load(&folder->host, &files, folder->path, split, seed, &classified, read_toy, "toy",
-                      dataset);
+    return split_load(&folder->host, &files, &first_rule, folder->path, split, seed, &classified, read_toy,
+                      "toy", dataset);
 }
 
 /* Examples of the toy format hold their index in the file: `seen` counts each. */
@@ -376,8 +378,8 @@ static void every_failing_allocation_is_survived(void **state)
         struct failing_host failing;
         struct dataset data;
         failing_host_init(&failing, n);
-        hashattn_status status = split_load(&failing.host, &files, folder->path, SPLIT_TRAIN, 1, &classified,
-                                            read_toy, "toy", &data);
+        hashattn_status status = split_load(&failing.host, &files, &first_rule, folder->path, SPLIT_TRAIN, 1,
+                                            &classified, read_toy, "toy", &data);
         if (status == HASHATTN_OK) {
             assert_int_equal(data.count, 240);
             dataset_free(&failing.host, &data);
@@ -405,7 +407,9 @@ static void pairs_stay_together(void **state)
         check_status(&host, dataset_reserve(&host, &builder, first + second + 3, &row), HASHATTN_OK, NULL);
         for (size_t k = 0; k < first + second; k++)
             builder.dataset.ids[row + k] = (uint32_t)(i * 100 + k);
-        dataset_push_pair(&builder, first, second, i % 4 == 0 ? -1 : (int32_t)i, false);
+        builder.dataset.targets[0].ids[i] = i % 4 == 0 ? 0 : (uint32_t)i;
+        builder.dataset.targets[0].weights[i] = i % 4 == 0 ? 0 : 1;
+        dataset_push_pair(&builder, first, second, false);
     }
     check_status(&host, dataset_finish(&host, &builder, HASHATTN_OK, &data), HASHATTN_OK, NULL);
     assert_int_equal(dataset_sequences(&data), 400);

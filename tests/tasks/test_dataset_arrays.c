@@ -12,7 +12,8 @@
 #include "support/folder.h"
 
 static const char *const endings[] = {".tsv", NULL};
-static const struct split_files files = {{"train", "valid", "test"}, endings, false, false};
+static const struct task_facts first_rule = {.first_reading = true};
+static const struct split_files files = {.stems = {"train", "valid", "test"}, .endings = endings};
 
 /* Everything that a data set can have: rows of 3 floats, segments, and targets of every kind except next
    ids. */
@@ -128,7 +129,8 @@ static void a_cut_moves_every_array(void **state)
     for (enum split split = 0; split < SPLIT_COUNT; split++) {
         struct dataset data;
         check_status(&folder->host,
-                     split_load(&folder->host, &files, folder->path, split, 5, &full, read_full, NULL, &data),
+                     split_load(&folder->host, &files, &first_rule, folder->path, split, 5, &full, read_full,
+                                NULL, &data),
                      HASHATTN_OK, NULL);
         assert_int_equal(data.count, split == SPLIT_TRAIN ? 80 : 10);
         for (size_t i = 0; i < data.count; i++) {
@@ -189,8 +191,8 @@ static void every_failing_allocation_is_survived(void **state)
         struct failing_host failing;
         struct dataset data;
         failing_host_init(&failing, n);
-        hashattn_status status =
-            split_load(&failing.host, &files, folder->path, SPLIT_TRAIN, 1, &full, read_full, NULL, &data);
+        hashattn_status status = split_load(&failing.host, &files, &first_rule, folder->path, SPLIT_TRAIN, 1,
+                                            &full, read_full, NULL, &data);
         if (status == HASHATTN_OK) {
             assert_int_equal(data.count, 240);
             dataset_free(&failing.host, &data);

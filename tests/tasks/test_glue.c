@@ -413,7 +413,7 @@ static hashattn_status stream(const struct folder *folder, struct host *host, co
                               const struct task_facts *facts, const char *file, struct texts *texts)
 {
     char path[100];
-    const struct dataset_stream stream = {2, append_texts, texts};
+    const struct dataset_stream stream = {.batch = 2, .visit = append_texts, .context = texts};
     *texts = (struct texts){.facts = facts};
     folder_put_text(folder, "given.tsv", file);
     snprintf(path, sizeof path, "%s/given.tsv", folder->path);

@@ -147,7 +147,7 @@ static void files_to_predict_need_no_label(void **state)
     folder_put_text(folder, "new.txt", "a\n");
     snprintf(path, sizeof path, "%s/new.txt", folder->path);
     check_status(&folder->host, task_stream_whole(&folder->host, "retrieval", &options, &facts, path, &data),
-                 HASHATTN_BAD_FILE, "pairs are read from .jsonl, .tsv and .csv");
+                 HASHATTN_BAD_FILE, "a .txt file has no pairs; they are read from .jsonl, .tsv and .csv");
     task_facts_free(&folder->host, &facts);
 }
 

@@ -199,7 +199,7 @@ static void options_have_the_documented_ranges(void **state)
     (void)state;
     static const struct {
         const char *task;
-        struct option_range rows[6];
+        struct option_range rows[16];
     } want[] = {
         {"glue",
          {{"name", OPTION_CHOICE, 0, 0, 0},
@@ -227,13 +227,21 @@ static void options_have_the_documented_ranges(void **state)
         {"retrieval",
          {{"tokens", OPTION_CHOICE, 0, 0, 0},
           {"vocab_size", OPTION_INT, 16000, 261, (1 << 20) - 1},
-          {"max_len", OPTION_INT, 0, 0, 65536}}},
+          {"max_len", OPTION_INT, 0, 0, 65536},
+          {"delimiter", OPTION_TEXT, 0, 1, 63},
+          {"encoding", OPTION_CHOICE, 0, 0, 0},
+          {"header", OPTION_FLAG, 1, 0, 1}}},
         {"text",
          {{"tokens", OPTION_CHOICE, 0, 0, 0},
           {"vocab_size", OPTION_INT, 16000, 261, (1 << 20) - 1},
           {"max_len", OPTION_INT, 0, 0, 65536},
           {"text_column", OPTION_TEXT, 0, 1, 63},
-          {"label_column", OPTION_TEXT, 0, 1, 63}}},
+          {"label_column", OPTION_TEXT, 0, 1, 63},
+          {"label_type", OPTION_CHOICE, 0, 0, 0},
+          {"multi_label", OPTION_FLAG, 0, 0, 1},
+          {"delimiter", OPTION_TEXT, 0, 1, 63},
+          {"encoding", OPTION_CHOICE, 0, 0, 0},
+          {"header", OPTION_FLAG, 1, 0, 1}}},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
         check_option_ranges(task_find(want[i].task)->options, want[i].rows);

@@ -6,23 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DIGITS = 7, MOST_DIGITS = 17 };
+#include "cli/shared/output/csv_out.h"
 
-/* A field of CSV, in quotes if it needs them. */
-static void csv_text(FILE *to, const char *text)
-{
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        fputs(text, to);
-        return;
-    }
-    putc('"', to);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
-            putc('"', to);
-        putc(*text, to);
-    }
-    putc('"', to);
-}
+enum { DIGITS = 7, MOST_DIGITS = 17 };
 
 /* Seven digits of the deviation: fewer would be lost, more are noise. So 1234567.89 keeps its cents in a
    column that varies by 1. */
@@ -45,14 +31,14 @@ static void csv_header(FILE *to, const hashattn_forecast *forecast)
     char name[NAME];
     if (forecast->series != NULL)
         fputs("series,", to);
-    csv_text(to, strcmp(forecast->date_column, "none") == 0 ? "row" : forecast->date_column);
+    csv_out_field(to, strcmp(forecast->date_column, "none") == 0 ? "row" : forecast->date_column);
     for (size_t c = 0; c < forecast->num_columns; c++) {
         putc(',', to);
-        csv_text(to, forecast->columns[c]);
+        csv_out_field(to, forecast->columns[c]);
         for (size_t q = 0; q < forecast->num_quantiles; q++) {
             putc(',', to);
             quantile_name(forecast, c, q, name);
-            csv_text(to, name);
+            csv_out_field(to, name);
         }
     }
     putc('\n', to);
@@ -66,7 +52,7 @@ void forecast_csv(FILE *to, const hashattn_forecast *forecast)
     for (size_t h = 0; h < forecast->horizon; h++) {
         hashattn_forecast_date(forecast, forecast->num_read + h, date);
         if (forecast->series != NULL) {
-            csv_text(to, forecast->series);
+            csv_out_field(to, forecast->series);
             putc(',', to);
         }
         fputs(date, to);

@@ -116,6 +116,12 @@ void json_out_count(struct json_out *json, const char *key, uint64_t count)
     fprintf(json->stream, "%" PRIu64, count);
 }
 
+void json_out_literal(struct json_out *json, const char *key, const char *number)
+{
+    begin(json, key);
+    fputs(number, json->stream);
+}
+
 void json_out_flag(struct json_out *json, const char *key, bool flag)
 {
     begin(json, key);

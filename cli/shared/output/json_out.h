@@ -24,6 +24,7 @@ void json_out_text(struct json_out *json, const char *key, const char *text); /*
 void json_out_bytes(struct json_out *json, const char *key, const char *text, size_t size);
 void json_out_number(struct json_out *json, const char *key, double number); /* NaN and infinity: null */
 void json_out_count(struct json_out *json, const char *key, uint64_t count);
+void json_out_literal(struct json_out *json, const char *key, const char *number); /* as it is written */
 void json_out_flag(struct json_out *json, const char *key, bool flag);
 
 #endif

@@ -55,9 +55,9 @@ static struct pixel_rules pixel_rules_of(const void *options)
 }
 
 static const char *const pgm[] = {".pgm", NULL}, *const folder[] = {"/", NULL};
-static const struct split_files own = {{"train", "valid", "test"}, pgm, false, false};
+static const struct split_files own = {{"train", "valid", "test"}, pgm, false, false, false};
 static const struct split_files published = {
-    {"metadata", "metadata_valid", "metadata_test"}, folder, false, false};
+    {"metadata", "metadata_valid", "metadata_test"}, folder, false, false, false};
 
 /* The published layout if the directory has it. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
@@ -327,7 +327,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
     const struct dataset shape = pixels_shape(facts);
     *dataset = (struct dataset){0};
     TRY(files_of(host, directory, &files));
-    return split_load(host, files, directory, split, seed, &shape, read_file, &reading, dataset);
+    return split_load(host, files, facts, directory, split, seed, &shape, read_file, &reading, dataset);
 }
 
 /* A file of pictures, whose labels are optional. */

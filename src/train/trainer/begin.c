@@ -160,6 +160,15 @@ static void shorten(struct trainer *t)
              used > 0 ? "; " : "");
 }
 
+static hashattn_status tell_read(struct trainer *t)
+{
+    const struct train_setup *setup = t->setup;
+    if (setup->read == NULL)
+        return HASHATTN_OK;
+    TRY(setup->read(t->host, setup->read_user, SPLIT_TRAIN, &t->stepper.train));
+    return setup->read(t->host, setup->read_user, SPLIT_VALID, &t->valid);
+}
+
 static hashattn_status begin_new(struct trainer *t)
 {
     TRY(run_config_check(t->host, t->config));
@@ -189,6 +198,7 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
     TRY(by_writer(t, check_new));
     TRY_DONE(trainer_open(t));
     shorten(t);
+    TRY_DONE(by_writer(t, tell_read));
     TRY_DONE(by_writer(t, begin_new));
     reading_ends(t);
     TRY_DONE(by_writer(t, make_folder));

@@ -1,8 +1,10 @@
 /* `data`: makes the train, valid and test files of one task, from nothing (needle, listops, pathfinder) or
-   from texts (mlm). It stops at the first SIGINT without leaving a file.
+   from texts (mlm). It stops at the first SIGINT without leaving a file. Its kind `describe` shows a data
+   set.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "cli/data/data_describe.h"
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/progress.h"
@@ -123,8 +125,12 @@ static int check_usage(const struct options *options, const struct data *data)
     return EXIT_GOOD;
 }
 
+static const struct command *const kinds[] = {&data_describe, NULL};
+
 static int run(const struct command *self, int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "describe") == 0)
+        return data_describe.run(&data_describe, argc - 1, argv + 1);
     struct options options;
     struct data data = {.counts = {10000, 1000, 1000}, .prepares = made_from_texts(argv[1])};
     hashattn_sources_default(&data.sources);
@@ -154,5 +160,6 @@ const struct command command_data = {
                "> cats.txt\n"
                "  hashattn tokenizer train cats.txt --vocab-size 300 --out tokens\n"
                "  hashattn data mlm cats.txt --tokenizer tokens --seq-len 64 --out pretraining\n",
+    .kinds = kinds,
     .run = run,
 };

@@ -1,0 +1,235 @@
+/* Files with a document on each line: .jsonl, .tsv, and .txt with `lines`. Lines are read in blocks.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "io/json.h"
+#include "tasks/documents/document_parts.h"
+
+enum { MOST_COLUMNS = 64 };
+
+typedef hashattn_status line_reader(struct host *host, const struct document_visit *visit, struct piece line,
+                                    void *own);
+
+/* A file that is read line by line. */
+struct reading {
+    const struct document_visit *visit;
+    line_reader *read;
+    void *own; /* of the reader */
+};
+
+static hashattn_status read_line(struct host *host, void *context, struct piece line, size_t number)
+{
+    const struct reading *reading = context;
+    hashattn_status status = document_check_text(host, line.bytes, line.size);
+    if (status == HASHATTN_OK)
+        status = reading->read(host, reading->visit, line, reading->own);
+    if (status != HASHATTN_BAD_FILE || reading->visit->rules->skip == NULL)
+        return status;
+    lines_prefix(host, &(struct lines){.number = number});
+    return document_skip(host, reading->visit, status);
+}
+
+static hashattn_status each_line(struct host *host, const char *path, enum file_source source,
+                                 const struct document_visit *visit, line_reader *read, void *own)
+{
+    struct reading reading = {visit, read, own};
+    return file_each_line_in(host, path, source, visit->rules->encoding, read_line, &reading);
+}
+
+/* ---- .txt ---------------------------------------------------------------------------------------------- */
+
+static hashattn_status read_plain(struct host *host, const struct document_visit *visit, struct piece line,
+                                  void *own)
+{
+    (void)own;
+    return document_use(host, visit, &(struct document){.texts = {line}});
+}
+
+hashattn_status document_plain_lines(struct host *host, const char *path, enum file_source source,
+                                     const struct document_visit *visit)
+{
+    return each_line(host, path, source, visit, read_plain, NULL);
+}
+
+/* ---- .jsonl -------------------------------------------------------------------------------------------- */
+
+/* True for the text of a whole number beyond 64 bits. */
+static bool is_long(const char *text)
+{
+    size_t digits = strspn(text + (text[0] == '-'), "0123456789");
+    return digits >= 19 && text[(text[0] == '-') + digits] == '\0';
+}
+
+/* number: room for the text of a label that is a number. */
+static hashattn_status read_label(struct host *host, const struct json *root, const char *name,
+                                  char number[JSON_MAX_NUMBER], struct piece *label)
+{
+    const char *text;
+    int64_t whole;
+    bool flag;
+    label->bytes = json_text(json_find(root, name));
+    if (label->bytes == NULL && json_get_text(host, root, name, number, &text) == HASHATTN_OK &&
+        (is_long(text) || json_get_int(host, root, name, INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK ||
+         json_get_bool(host, root, name, &flag) == HASHATTN_OK))
+        label->bytes = text;
+    FAIL_IF(label->bytes == NULL, host, HASHATTN_BAD_FILE,
+            "%s is neither a string, nor a whole number, nor true or false", name);
+    label->size = strlen(label->bytes);
+    return HASHATTN_OK;
+}
+
+/* A string, or a number, whose text is in `number`. */
+static void read_id(struct host *host, const struct json *root, char number[JSON_MAX_NUMBER],
+                    struct document *document)
+{
+    const struct json *id = json_at(root, "id");
+    const char *text = json_text(id);
+    document->id_is_number = text == NULL && !isnan(json_number(id));
+    if (document->id_is_number && json_get_text(host, root, "id", number, &text) != HASHATTN_OK)
+        text = NULL;
+    if (text != NULL)
+        document->id = (struct piece){text, strlen(text)};
+}
+
+static hashattn_status use_json(struct host *host, const struct document_visit *visit,
+                                const struct json *root)
+{
+    const struct document_rules *rules = visit->rules;
+    struct document document = {.label = {NULL, 0}};
+    const struct json *label = json_find(root, rules->label);
+    char number[JSON_MAX_NUMBER], id[JSON_MAX_NUMBER];
+    for (size_t i = 0; i < documents_texts(visit); i++) {
+        TRY(json_get_string(host, root, rules->texts[i], &document.texts[i].bytes));
+        document.texts[i].size = strlen(document.texts[i].bytes);
+    }
+    hashattn_status status = HASHATTN_OK;
+    if (rules->label_list && json_is_list(label))
+        document.label_json = label;
+    else
+        status = read_label(host, root, rules->label, number, &document.label);
+    if (rules->label_needed)
+        TRY(status);
+    read_id(host, root, id, &document);
+    return document_use(host, visit, &document);
+}
+
+static bool is_blank(struct piece line)
+{
+    for (size_t i = 0; i < line.size; i++)
+        if (line.bytes[i] != ' ' && line.bytes[i] != '\t')
+            return false;
+    return true;
+}
+
+static hashattn_status read_json(struct host *host, const struct document_visit *visit, struct piece line,
+                                 void *own)
+{
+    struct json *root;
+    (void)own;
+    if (is_blank(line))
+        return HASHATTN_OK;
+    TRY(json_parse(host, line.bytes, line.size, &root));
+    hashattn_status status = use_json(host, visit, root);
+    json_free(root);
+    return status;
+}
+
+hashattn_status document_json_lines(struct host *host, const char *path, enum file_source source,
+                                    const struct document_visit *visit)
+{
+    if (visit->rules->columns != NULL)
+        snprintf(visit->rules->columns, DOCUMENT_COLUMNS, "label: key '%.60s', text: key '%.60s'",
+                 visit->rules->label, visit->rules->texts[0]);
+    return each_line(host, path, source, visit, read_json, NULL);
+}
+
+/* ---- .tsv ---------------------------------------------------------------------------------------------- */
+
+/* The columns of a file, once its first line has been seen. */
+struct tab_columns {
+    bool seen, named;
+    struct document_columns columns;
+};
+
+/* Label, tab, text; further tabs belong to the text. */
+static hashattn_status split_text(struct host *host, struct piece line, struct document *document)
+{
+    struct piece fields[2];
+    FAIL_IF(lines_split(line, fields, 2) != 2, host, HASHATTN_BAD_FILE, "no tab between label and text");
+    *document = (struct document){.label = fields[0], .texts = {fields[1]}};
+    return HASHATTN_OK;
+}
+
+/* Label and two texts, or label, two names and two texts as in the Long Range Arena. */
+static hashattn_status split_pair(struct host *host, struct piece line, struct document *document)
+{
+    struct piece fields[6];
+    size_t count = lines_split(line, fields, 6);
+    FAIL_IF(
+        count != 3 && count != 5, host, HASHATTN_BAD_FILE,
+        "%zu%s fields between tabs; a pair has 3 (label, text, text) or 5 (label, name, name, text, text)",
+        count, count == 6 ? " or more" : "");
+    *document = (struct document){.label = fields[0], .texts = {fields[count - 2], fields[count - 1]}};
+    return HASHATTN_OK;
+}
+
+/* True for a default name, which a file without header may ignore. */
+static bool is_usual(const struct document_rules *rules)
+{
+    return strcmp(rules->label, "label") == 0 &&
+           strcmp(rules->texts[0], rules->pairs ? "text1" : "text") == 0;
+}
+
+/* The first line: a header, or a document of columns in the usual order. */
+static hashattn_status see_first(struct host *host, const struct document_visit *visit, struct piece line,
+                                 struct tab_columns *tabs)
+{
+    const struct document_rules *rules = visit->rules;
+    struct piece fields[MOST_COLUMNS];
+    size_t count = lines_split(line, fields, MOST_COLUMNS);
+    tabs->seen = true;
+    tabs->named = !rules->first_reading &&
+                  (!is_usual(rules) || (!rules->no_header && document_columns_named(rules, fields, count)));
+    if (tabs->named)
+        return document_columns_find(host, rules, fields, count, &tabs->columns);
+    if (rules->columns != NULL)
+        snprintf(rules->columns, DOCUMENT_COLUMNS, "label: column 1, text: %s, without a header",
+                 rules->pairs ? "the last two columns" : "column 2");
+    return HASHATTN_OK;
+}
+
+/* With tabs as separators, a lone tab is an empty document without a label. */
+static hashattn_status read_tabs(struct host *host, const struct document_visit *visit, struct piece line,
+                                 void *own)
+{
+    struct tab_columns *tabs = own;
+    const struct document_rules *rules = visit->rules;
+    struct piece fields[MOST_COLUMNS];
+    struct document document = {.label = {NULL, 0}};
+    if (line.size == 0)
+        return HASHATTN_OK;
+    if (!tabs->seen) {
+        TRY(see_first(host, visit, line, tabs));
+        if (tabs->named && !rules->no_header)
+            return HASHATTN_OK;
+    }
+    if (!tabs->named) {
+        TRY(rules->pairs ? split_pair(host, line, &document) : split_text(host, line, &document));
+        return document_use(host, visit, &document);
+    }
+    size_t count = lines_split(line, fields, tabs->columns.count);
+    FAIL_IF(count != tabs->columns.count, host, HASHATTN_BAD_FILE, "%zu fields between tabs, line 1 has %zu",
+            count, tabs->columns.count);
+    document_take(visit, &tabs->columns, fields, &document);
+    return document_use(host, visit, &document);
+}
+
+hashattn_status document_tab_lines(struct host *host, const char *path, enum file_source source,
+                                   const struct document_visit *visit)
+{
+    struct tab_columns tabs = {.seen = false};
+    return each_line(host, path, source, visit, read_tabs, &tabs);
+}

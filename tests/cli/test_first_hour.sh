@@ -1,0 +1,83 @@
+#!/bin/sh
+# A person's first hour with files as people have them: documents in tables with headers, delimiters and encodings of all
+# kinds; what was read is shown; splits and scores on rare labels; stopped runs; predictions with ids and file names.
+# Planted and caught: a header taken for a document; the split drawn without labels; the counts of another part; an id of
+# the document before; the file's name left out; a bad line counted twice.
+# Covers: data_describe.c data_out.c csv_out.c
+. "$(dirname "$0")/checks.sh"
+tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --tokens bytes"
+
+# ---- what was read ----
+
+mkdir mail
+python3 - <<'P'
+# A sorted file: 90 ham, then 10 spam, with a header in capitals and the text first.
+rows = [("see you at noon, room %d" % i, "ham") for i in range(90)] + [("buy now, offer %d" % i, "spam") for i in range(10)]
+open("mail/train.tsv", "w").write("Text\tLabel\n" + "".join("%s\t%s\n" % row for row in rows))
+open("plain.tsv", "w").write("".join("%s\t%s\n" % (l, t) for t, l in rows))
+open("review.csv", "w", encoding="latin-1").write("Stars;Review\n" + "".join("%s;\"caf\xe9; %s\"\n" % (l, t) for t, l in rows))
+open("bare.csv", "w").write("".join("%d,\"%s\",%s\n" % (i, t, l) for i, (t, l) in enumerate(rows)))
+open("wrong.tsv", "w").write("".join("%s\t%s\n" % row for row in rows))
+open("windows.csv", "wb").write("label,text\n".encode() + "".join("%s,\u20ac %s\n" % (l, t.replace(",", "")) for t, l in rows).encode("cp1252"))
+P
+run data describe text mail $tiny
+cp out described
+[ "$code" = 0 ] && grep -q "read label: column 2 'Label', text: column 1 'Text'" out && grep -q '^train  *80 ' out && passed describe_names_columns || failed describe_names_columns "$code $(cat out err)"
+grep -Eq '^ham +72 +9 +9 ' out && grep -Eq '^spam +8 +1 +1 ' out && passed splits_have_the_share_of_each_label || failed splits_have_the_share_of_each_label "$(cat out)"
+grep -q '^ham: "see you at noon, room 0"$' out && grep -q '^spam: "buy now, offer 0"$' out && passed examples_of_labels || failed examples_of_labels "$(cat out)"
+run data describe text mail/train.tsv --json
+holds describe_json json out 'd["parts"]["valid"]["labels"] == {"ham": 9, "spam": 1} and d["parts"]["train"]["examples"] == 80 and d["parts"]["test"]["drawn"] and d["first_example"].startswith("see")'
+run train text --data mail --out first --steps 20 --eval-every 10 $tiny
+head -n 3 described | cut -c 1-40 >want
+head -n 3 err | cut -c 1-40 >got
+holds train_begins_with_what_was_read cmp want got
+run train text --data mail --out quiet --steps 20 --eval-every 10 $tiny --quiet
+[ "$code" = 0 ] && [ ! -s err ] && passed quiet_shows_nothing || failed quiet_shows_nothing "$(cat err)"
+run train text --data plain.tsv --out lone --steps 20 --eval-every 10 $tiny --quiet
+holds a_file_is_data cmp lone/model.safetensors first/model.safetensors
+expect the_wrong_column_is_refused 3 "wrong.tsv: 100 of 100 labels occur once, as 'see you at noon, room 0': this is the column of the text" train text --data wrong.tsv --out never $tiny
+run train text --data review.csv --delimiter ';' --encoding latin-1 --text-column review --label-column stars --out reviews --steps 40 --eval-every 10 $tiny --quiet
+holds other_columns [ "$code" = 0 ]
+expect another_encoding_is_named 3 "--encoding latin-1 or windows-1252" train text --data review.csv --delimiter ';' --text-column review --label-column stars --out never $tiny
+run data describe text windows.csv --encoding windows-1252 --json
+holds windows_1252 json out 'd["first_example"] == "\u20ac see you at noon room 0"'
+run data describe text bare.csv --no-header --label-column 3 --text-column 2 --json
+holds numbered_columns json out 'd["parts"]["train"]["labels"] == {"ham": 72, "spam": 8} and d["columns"] == "label: column 3, text: column 2"'
+python3 -c 'print("stars,text"); [print("%.1f,%s" % (1 + i % 5, "bad good fine poor best".split()[i % 5])) for i in range(100)]' >stars.csv
+run train text --data stars.csv --label-column stars --label-type number --out numbers --steps 60 --eval-every 20 $tiny --quiet
+run predict numbers stars.csv
+holds numbers_are_predicted_in_their_units python3 -c 'import json; s = [json.loads(l)["score"] for l in open("out")]; assert len(s) == 100 and all(abs(v - 1 - i % 5) < 0.8 for i, v in enumerate(s)), s[:5]'
+expect numbers_are_suggested 3 "numbers to predict need --label-type number" data describe text "$(python3 -c 'print("label,text"); [print("%d.%d,x" % (i, i)) for i in range(20)]' >n.csv; echo n.csv)"
+
+# ---- predictions ----
+
+mkdir inbox
+printf 'see you\nat noon' >inbox/1.txt
+printf 'buy now' >inbox/2.txt
+printf '%s\n' '{"text": "buy now", "id": 17}' 'broken' '{"text": "see you", "id": "b, \"c\""}' >new.jsonl
+printf 'id,Text\nx7,"see you, at noon"\n' >new.csv
+expect a_bad_line_is_an_error 3 "new.jsonl: line 2: " predict first new.jsonl
+run predict first new.jsonl new.csv inbox --skip-bad
+cp out names
+holds names_pass_through python3 - <<'P'
+import json
+rows = [json.loads(line) for line in open("names")]
+assert [(row.get("id"), row["file"]) for row in rows] == [(17, "new.jsonl"), ('b, "c"', "new.jsonl"), ("x7", "new.csv"), (None, "inbox/1.txt"), (None, "inbox/2.txt")], rows
+P
+grep -q "5 documents, 0 of them cut to 32 tokens, 1 bad line left out" err && passed bad_lines_are_counted || failed bad_lines_are_counted "$(cat err)"
+run predict first new.jsonl new.csv inbox --skip-bad --csv --quiet
+cp out table.csv
+holds csv_has_the_same python3 - <<'P'
+import csv, json
+rows, lines = list(csv.DictReader(open("table.csv"))), [json.loads(line) for line in open("names")]
+assert list(rows[0]) == ["id", "file", "label", "ham", "spam"], rows[0]
+for row, line in zip(rows, lines, strict=True):
+    assert row["id"] == str(line.get("id", "")) and row["file"] == line["file"] and row["label"] == line["label"]
+    assert abs(float(row["ham"]) - line["probabilities"]["ham"]) < 1e-6
+P
+printf 'see you\nbuy now\n' | "$tool" predict first - --lines >out 2>err
+[ "$(wc -l <out)" = 2 ] && ! grep -q '"file"' out && passed lines_of_standard_input || failed lines_of_standard_input "$(cat out err)"
+run predict reviews review.csv
+[ "$code" = 0 ] && [ "$(wc -l <out)" = 100 ] && passed files_are_read_as_in_training || failed files_are_read_as_in_training "$(cat err)"
+
+finish
