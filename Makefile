@@ -10,15 +10,20 @@ MPI ?=
 MPI_BUILD = -DHASHATTN_MPI=$(if $(filter 1,$(MPI)),ON,$(if $(filter 0,$(MPI)),OFF,AUTO))
 MPI_PACKAGES = $(if $(shell printf '\043include <mpi.h>' | mpicc -fsyntax-only -x c - 2>/dev/null && command -v mpirun),,libopenmpi-dev openmpi-bin)
 
+# GPU=1 compiles the kernels for NVIDIA GPUs into the library, with NVRTC from PyPI, which needs no GPU (BUILD/gpu-env).
+GPU ?=
+GPU_BUILD = -DHASHATTN_GPU=$(if $(filter 1,$(GPU)),ON,OFF) $(if $(filter 1,$(GPU)),-DPython3_EXECUTABLE=$(abspath $(BUILD))/gpu-env/bin/python)
+
 .PHONY: all tests demo test test-aarch64 test-python test-python-asan wheel deb install help clean format check fuzz \
         bench valgrind mutants docs musl
 
 all:
-	@tools/setup.sh $(if $(filter 1,$(MPI)),$(MPI_PACKAGES))
-	@JOBS=$(JOBS) tools/build.sh $(BUILD) all -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
+	@tools/setup.sh $(if $(filter 1,$(MPI)),$(MPI_PACKAGES)) $(if $(filter 1,$(GPU)),python3-venv)
+	@$(if $(filter 1,$(GPU)),tools/gpu_env.sh $(BUILD))
+	@JOBS=$(JOBS) tools/build.sh $(BUILD) all -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD) $(GPU_BUILD)
 
 tests:
-	@OPTIONAL="$(if $(filter 0,$(MPI)),,$(MPI_PACKAGES))" tools/setup.sh libcmocka-dev clang-format gnuplot-nox
+	@OPTIONAL="g++ $(if $(filter 0,$(MPI)),,$(MPI_PACKAGES))" tools/setup.sh libcmocka-dev clang-format gnuplot-nox
 	@JOBS=$(JOBS) tools/build.sh $(BUILD) tests -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
 
 # The tool and what it links: no static library, no tests.
@@ -114,7 +119,8 @@ clean:
 	@rm -rf $(BUILD)
 
 help:
-	@echo 'make          build the library and the tool, build/hashattn; MPI=1: and libhashattn-mpi, for ranks under mpirun'
+	@echo 'make          build the library and the tool, build/hashattn; MPI=1: and libhashattn-mpi, for ranks under mpirun;'
+	@echo '              GPU=1: with kernels for NVIDIA GPUs, compiled without one'
 	@echo 'make demo     build, then measure and train yoso beside softmax (two to four minutes)'
 	@echo 'make test     run the structure checks and all tests (ten minutes)'
 	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'

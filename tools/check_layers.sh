@@ -33,7 +33,8 @@ BEGIN {
     allowed["parts/groups"] = "parts/groups parts/problem parts/tiles parts/rows base kernels"
     allowed["parts/targets"] = "parts/targets parts/problem parts/groups parts/features parts/tiles parts/rows base kernels"
     allowed["parts/inspect"] = "parts/inspect parts/problem parts/groups parts/rows base kernels"
-    allowed["attention"] = "attention base comm kernels parts"
+    allowed["gpu"] = "gpu base kernels parts"
+    allowed["attention"] = "attention base comm kernels parts gpu"
     allowed["decoding"] = "decoding base kernels parts io"
     allowed["density"] = "density base kernels parts io"
     allowed["io"] = "io base"
@@ -44,7 +45,7 @@ BEGIN {
     allowed["models"] = "models base io kernels attention nn objectives"
     allowed["train"] = "train base comm io kernels attention nn objectives models tasks text"
     allowed["measure"] = "measure base io kernels parts attention nn objectives models tasks train"
-    allowed["api"] = "api base comm kernels parts attention decoding density io nn objectives models tasks text train measure hashattn"
+    allowed["api"] = "api base comm kernels parts gpu attention decoding density io nn objectives models tasks text train measure hashattn"
     allowed["cli"] = "cli hashattn"
     allowed["examples"] = "hashattn"
     # What all siblings of a floor may include: headers, or a room.

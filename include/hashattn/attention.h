@@ -60,6 +60,10 @@ typedef struct hashattn_context_options {
        the context. Making the context, training, evaluating and predicting are then collective: every rank
        makes the same calls with the same arguments, only `threads` and the allocator may differ. */
     const struct hashattn_communicator *communicator;
+    /* Where the operator computes: "cuda" (the first GPU) or "cuda:N", see hashattn/device.h; NULL or "cpu" =
+       on the processor. FAILED: no NVIDIA driver, one that is too old, or no GPU. REFUSED: the GPU is too
+       old, or the library was built without kernels for GPUs. */
+    const char *device;
 } hashattn_context_options;
 
 /* Everything 0 or NULL: all processors, the widest instruction set, float32, aligned_alloc. */

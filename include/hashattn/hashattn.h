@@ -7,6 +7,7 @@
 #include "hashattn/cache.h"
 #include "hashattn/communicator.h"
 #include "hashattn/density.h"
+#include "hashattn/device.h"
 #include "hashattn/forecast.h"
 #include "hashattn/generate.h"
 #include "hashattn/io.h"

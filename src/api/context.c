@@ -10,6 +10,7 @@
 #include "base/file_writer.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "gpu/driver.h"
 #include "hashattn/hashattn.h"
 #include "io/json.h"
 #include "io/utf8.h"
@@ -84,11 +85,14 @@ static hashattn_status make_context(struct host *host, const hashattn_context_op
         pool_new(host, options.threads == 0 ? machine_processors() : options.threads, &context->pool);
     if (status == HASHATTN_OK && options.communicator != NULL)
         status = take_communicator(host, options.communicator, &context->comm);
+    if (status == HASHATTN_OK && options.device != NULL && strcmp(options.device, "cpu") != 0)
+        status = device_open(host, options.device, &context->device);
     context->host = *host;
     if (status == HASHATTN_OK)
         status = join(context);
     if (status != HASHATTN_OK) {
         memcpy(host->message, context->host.message, sizeof host->message);
+        device_free(host, context->device);
         comm_free(host, &context->comm);
         pool_free(host, context->pool);
         memory_free(host, context);
@@ -124,6 +128,7 @@ void hashattn_context_free(hashattn_context *context)
         return;
     struct host host = context->host; /* copied, because it frees the block it lies in */
     hashattn_profile_stop(context);
+    device_free(&host, context->device);
     comm_free(&host, &context->comm);
     pool_free(&host, context->pool);
     memory_free(&host, context);

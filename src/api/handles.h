@@ -19,6 +19,7 @@ struct hashattn_context {
     enum precision precision; /* of the operator and of new setups */
     bool precision_given;     /* overrides the precision of trained models and runs */
     struct comm comm;
+    struct device *device;          /* of the operator; NULL: the processor */
     volatile sig_atomic_t training; /* a training has read its data and saves when it is stopped */
 };
 
@@ -30,6 +31,7 @@ struct cached_plan {
     size_t total_rows;
     void *block; /* (capacity bytes) its arrays */
     size_t capacity;
+    void *staging; /* with a device: plan.staging_bytes, see struct device_blocks; NULL: none yet */
 };
 
 struct hashattn_attention {

@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/start.h"
 #include "comm/row_ranks.h"
+#include "parts/problem/device_call.h"
 #include "parts/problem/implementation.h"
 
 /* Shapes of learned tensors may depend on these and the options only; fields as in struct problem_shape. */
@@ -144,6 +145,8 @@ struct mechanism {
        all threads to itself, no mask, and neither out_of_range nor large. The host's `refuse` is asked too.
        NULL: none; without `mixes`, every rank computes its own rows. */
     const struct implementation *ranks;
+    /* A whole batch on a device (src/gpu). NULL: none, and calls on a device are refused by name. */
+    const struct device_implementation *device;
 
     /* (optional) learned parameters per head, ended by a row with name NULL */
     const struct parameter_row *params;

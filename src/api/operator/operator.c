@@ -7,6 +7,7 @@
 
 #include "api/floating.h"
 #include "api/handles.h"
+#include "api/operator/device_blocks.h"
 #include "api/operator/operands.h"
 #include "api/operator/operator_plan.h"
 #include "api/operator/own_params.h"
@@ -141,6 +142,8 @@ static hashattn_status describe(hashattn_attention *attention, const hashattn_pr
     const struct attention_plan *plan;
     if (p->total_rows > 0)
         TRY(check_shared(attention->context, host, p));
+    FAIL_IF(p->total_rows > 0 && attention->context->device != NULL, host, HASHATTN_REFUSED,
+            "total_rows is %zu: ranks share sequences on processors, not on devices", p->total_rows);
     if (has_rows(p))
         TRY(own_params_check(attention, p));
     TRY(operator_plan(attention, p, &plan));
@@ -207,6 +210,8 @@ static hashattn_status open_call(hashattn_attention *attention, const hashattn_p
     TRY(check_block(host, "saved", blocks->saved));
     TRY(check_block(host, "scratch", blocks->scratch));
     TRY(describe(attention, own, call));
+    if (attention->context->device != NULL)
+        return HASHATTN_OK; /* device_blocks.h has its blocks */
     if (blocks->saved == NULL) {
         TRY(memory_new(host, 1, saved_bytes_of(call->plan), "what attention saves", &blocks->own_saved));
         blocks->saved = blocks->own_saved;
@@ -225,12 +230,14 @@ static hashattn_status open_call(hashattn_attention *attention, const hashattn_p
     return HASHATTN_OK;
 }
 
-/* The checks of a block that forward has filled. `user`: the pass that needs it. */
+/* The checks of a block that forward has filled. `user`: the pass that needs it. A device compares the tag.
+ */
 static hashattn_status check_saved(struct host *host, const struct attention_call *call,
                                    const struct blocks *blocks, const char *user)
 {
-    FAIL_IF(blocks->own_saved != NULL, host, HASHATTN_INVALID, "saved is NULL: %s needs what forward saved",
-            user);
+    bool none = call->plan->shape.device != NULL && blocks->saved == NULL && call->plan->saved_bytes > 0;
+    FAIL_IF(blocks->own_saved != NULL || none, host, HASHATTN_INVALID,
+            "saved is NULL: %s needs what forward saved", user);
     return blocks->tag == NULL ? HASHATTN_OK : saved_tag_check(host, call, blocks->tag);
 }
 
@@ -282,6 +289,8 @@ static hashattn_status check_forward(struct host *host, const hashattn_problem *
     call->query = arrays[0].packed;
     call->key = arrays[1].packed;
     call->value = arrays[2].packed;
+    if (call->plan->shape.device != NULL)
+        return HASHATTN_OK; /* which checks the numbers itself */
     if (call->plan->shape.ranks == NULL && operand_norm_limit(call) == 0) {
         call->out_of_range = out_of_range;
         return HASHATTN_OK;
@@ -290,6 +299,18 @@ static hashattn_status check_forward(struct host *host, const hashattn_problem *
     TRY(check_large(host, call));
     TRY(operand_check_lengths(host, call, &arrays[0]));
     return operand_check_lengths(host, call, &arrays[1]);
+}
+
+static hashattn_status forward_on_device(hashattn_attention *attention, const struct attention_call *call,
+                                         const struct blocks *given, struct packed out)
+{
+    struct device_own own;
+    struct device_blocks blocks;
+    hashattn_status status = device_blocks_open(attention, call, saved_bytes_of(call->plan), given->saved,
+                                                given->scratch, &own, &blocks);
+    if (status == HASHATTN_OK)
+        status = attention_device_forward(&attention->context->host, call, &blocks, out);
+    return device_blocks_close(attention, &own, status);
 }
 
 hashattn_status hashattn_attention_forward(hashattn_attention *attention, const hashattn_problem *problem,
@@ -317,6 +338,10 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     TRY_DONE(agree(attention, &own, status));
     if (!has_rows(&own))
         goto done;
+    if (call.plan->shape.device != NULL) {
+        status = forward_on_device(attention, &call, &blocks, arrays[INPUTS].packed);
+        goto done;
+    }
     if (blocks.tag != NULL)
         saved_tag_clear(blocks.tag);
     attention_forward(&call, arrays[INPUTS].packed, blocks.saved, blocks.scratch);
@@ -342,6 +367,21 @@ static void clear_params(const struct attention_call *call, float *dparams)
     size_t bytes = bytes_of_params(call);
     if (dparams != NULL && bytes > 0)
         memset(dparams, 0, bytes);
+}
+
+/* arrays: those of hashattn_attention_backward_params. */
+static hashattn_status backward_on_device(hashattn_attention *attention, const struct attention_call *call,
+                                          const struct blocks *given, const struct operand *arrays)
+{
+    struct device_own own;
+    struct device_blocks blocks;
+    hashattn_status status = device_blocks_open(attention, call, saved_bytes_of(call->plan), given->saved,
+                                                given->scratch, &own, &blocks);
+    if (status == HASHATTN_OK)
+        status =
+            attention_device_backward(&attention->context->host, call, &blocks, arrays[4].packed,
+                                      arrays[0].packed, arrays[5].packed, arrays[6].packed, arrays[7].packed);
+    return device_blocks_close(attention, &own, status);
 }
 
 hashattn_status hashattn_attention_backward(hashattn_attention *attention, const hashattn_problem *problem,
@@ -392,7 +432,8 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
     call.query = arrays[1].packed;
     call.key = arrays[2].packed;
     call.value = arrays[3].packed;
-    if (status == HASHATTN_OK && has_rows(&own))
+    bool on_device = attention->context->device != NULL;
+    if (status == HASHATTN_OK && has_rows(&own) && !on_device)
         status = row_range_check(host, &call, &arrays[0].packed, NULL);
     if (status == HASHATTN_OK)
         status = check_large(host, &call);
@@ -400,6 +441,10 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
     clear_params(&call, dparams);
     if (!has_rows(&own))
         goto done;
+    if (on_device) {
+        status = backward_on_device(attention, &call, &blocks, arrays);
+        goto done;
+    }
     operands_clear(&call, &arrays[5], 3);
     attention_backward(&call, arrays[4].packed, arrays[0].packed, arrays[5].packed, arrays[6].packed,
                        arrays[7].packed, dparams, blocks.saved, blocks.scratch);
@@ -417,6 +462,8 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
+    FAIL_IF(attention->context->device != NULL, host, HASHATTN_REFUSED,
+            "losses of mechanisms are computed on the processor, not on a device");
     struct blocks blocks = {.saved = saved, .scratch = scratch};
     hashattn_problem own = {.total_rows = 0};
     struct attention_call call;

@@ -15,6 +15,7 @@ void operator_plan_forget(hashattn_attention *attention)
 void operator_plan_free(hashattn_attention *attention)
 {
     memory_free(&attention->context->host, attention->cached.block);
+    memory_free(&attention->context->host, attention->cached.staging);
     attention->cached = (struct cached_plan){.made = false};
 }
 
@@ -65,8 +66,8 @@ static bool is_cached(const struct cached_plan *cached, const hashattn_problem *
     return cached->made && shape->num_sequences == p->num_sequences && shape->num_heads == p->num_heads &&
            shape->head_dim == p->head_dim && shape->value_dim == p->value_dim &&
            shape->max_len == p->max_len && shape->dtype == dtype_of(p) &&
-           shape->masked == (p->key_mask != NULL) && shape->causal == (p->causal != 0) &&
-           cached->total_rows == p->total_rows && same_offsets(p, shape);
+           shape->alike == (p->sample_ids == NULL) && shape->masked == (p->key_mask != NULL) &&
+           shape->causal == (p->causal != 0) && cached->total_rows == p->total_rows && same_offsets(p, shape);
 }
 
 /* The shapes of the problem, with arrays of our own. */
@@ -94,6 +95,8 @@ static struct attention_shape shape_of(hashattn_attention *attention, const hash
         .precision = attention->context->precision,
         .masked = p->key_mask != NULL,
         .causal = p->causal != 0,
+        .device = attention->context->device,
+        .alike = p->sample_ids == NULL,
     };
     if (p->total_rows == 0 || comm_size(ranks->comm) == 1)
         return shape;
@@ -130,6 +133,8 @@ hashattn_status operator_plan(hashattn_attention *attention, const hashattn_prob
                                    : attention_check_shapes(host, &cached->plan.shape, p->key_mask);
     }
     cached->made = false;
+    memory_free(host, cached->staging);
+    cached->staging = NULL;
     cached->ranks = (struct row_ranks){.host = host, .comm = &attention->context->comm};
     cached->total_rows = p->total_rows;
     TRY(reserve(host, cached, p->num_sequences));

@@ -59,6 +59,13 @@ void saved_tag_write(const struct attention_call *call, void *saved)
     memcpy(saved, &tag, sizeof tag);
 }
 
+void saved_tag_words(const struct attention_call *call, uint64_t words[2])
+{
+    const struct saved_tag tag = tag_of(call);
+    words[0] = tag.mark;
+    words[1] = tag.fingerprint;
+}
+
 void saved_tag_clear(void *saved)
 {
     memset(saved, 0, SAVED_TAG_BYTES);

@@ -11,6 +11,8 @@
 enum { SAVED_TAG_BYTES = 64 };
 
 void saved_tag_write(const struct attention_call *call, void *saved);
+/* The words that saved_tag_write writes first. */
+void saved_tag_words(const struct attention_call *call, uint64_t words[2]);
 /* Before forward, which may fail. */
 void saved_tag_clear(void *saved);
 /* INVALID: no forward wrote the block, or one with another mechanism, options or problem. */

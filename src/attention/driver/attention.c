@@ -46,21 +46,11 @@ struct unit {
     const uint8_t *gathered_queries; /* the same for queries, outputs and their gradients */
 };
 
-/* A sequence with a global index has it in its key. Without (in evaluation), all sequences use the same
-   key. */
-static uint64_t unit_key(const struct attention_call *call, size_t sequence, size_t head)
-{
-    uint64_t key = call->call_key;
-    if (call->sample_ids != NULL)
-        key = random_key(key, RANDOM_SAMPLE, call->sample_ids[sequence]);
-    return random_key(key, RANDOM_HEAD, call->plan->shape.first_head + head);
-}
-
 static struct weight_dropout dropout_of_unit(const struct attention_call *call, size_t sequence, size_t head)
 {
     struct weight_dropout dropout = {.threshold = call->drop_threshold, .scale = call->drop_scale};
     if (call->drop_threshold > 0)
-        dropout.key = random_key(unit_key(call, sequence, head), RANDOM_DROPOUT, 0);
+        dropout.key = random_key(call_unit_key(call, sequence, head), RANDOM_DROPOUT, 0);
     return dropout;
 }
 
@@ -162,7 +152,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         .kernels = shape->kernels,
         .shape = of,
         .options = shape->options,
-        .random_key = unit_key(call, sequence, head),
+        .random_key = call_unit_key(call, sequence, head),
         .shared = plan->shared_bytes == 0 ? NULL : run->saved,
         .params = plan->param_count == 0 ? NULL : call->params + head * plan->param_count,
         .saved = saved_of(run, sequence, head),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "attention/driver/call_shape.h"
+#include "attention/driver/device_batch.h"
 #include "attention/driver/kept.h"
 
 static hashattn_status check_rows(struct host *host, const char *what, const struct packed *rows,
@@ -36,6 +37,14 @@ static hashattn_status check_ranks(struct host *host, const struct attention_sha
     return HASHATTN_OK;
 }
 
+/* What a device refuses of a sequence, as `refuse` of an implementation; "" if the mechanism has none there.
+ */
+static const char *device_refuses(const struct attention_shape *shape, const struct problem_shape *of)
+{
+    const struct device_implementation *device = shape->mechanism->device;
+    return device == NULL ? "" : device->refuse(shape->options, of);
+}
+
 /* mask: of all key rows; NULL: all take part. */
 static hashattn_status check_sequence(struct host *host, const struct attention_shape *shape,
                                       const uint8_t *mask, size_t sequence)
@@ -55,6 +64,14 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
     const char *why = implementation_refuses(&mechanism->host, shape->options, &of);
     if (shape->ranks != NULL)
         TRY(check_ranks(host, shape, sequence));
+    if (why == NULL && shape->device != NULL)
+        why = device_refuses(shape, &of);
+    if (why != NULL && *why == '\0') {
+        char list[200];
+        attention_device_names(list, sizeof list);
+        return host_fail(host, HASHATTN_REFUSED, "%s is not computed on a device, only: %s", mechanism->name,
+                         list);
+    }
     if (why == NULL && shape_spans_ranks(shape))
         why = implementation_refuses(mechanism->ranks, shape->options, &of);
     if (why == NULL)

@@ -5,11 +5,22 @@
 #define ATTENTION_CALL_SHAPE_H
 
 #include "attention/driver/attention.h"
+#include "base/random.h"
 #include "parts/rows/elements.h"
 
 static inline const uint8_t *call_mask(const struct attention_call *call, size_t sequence)
 {
     return call->key_mask == NULL ? NULL : call->key_mask + call->plan->shape.key_offsets[sequence];
+}
+
+/* The random key of a unit. A sequence with a global index has it in its key. Without (in evaluation), all
+   sequences use the same key. */
+static inline uint64_t call_unit_key(const struct attention_call *call, size_t sequence, size_t head)
+{
+    uint64_t key = call->call_key;
+    if (call->sample_ids != NULL)
+        key = random_key(key, RANDOM_SAMPLE, call->sample_ids[sequence]);
+    return random_key(key, RANDOM_HEAD, call->plan->shape.first_head + head);
 }
 
 /* The rows of one head of one sequence, in the caller's memory. offsets: of queries or of keys. */

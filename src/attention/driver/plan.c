@@ -5,6 +5,7 @@
 
 #include "attention/driver/call_memory.h"
 #include "attention/driver/call_shape.h"
+#include "attention/driver/device_batch.h"
 #include "attention/driver/work_order.h"
 #include "base/memory.h"
 
@@ -88,12 +89,26 @@ struct call_memory call_memory(const struct attention_plan *plan, void *scratch)
     return memory;
 }
 
+/* The blocks of a device, which has its own order of work. */
+static void lay_device(struct attention_plan *plan)
+{
+    struct device_batch batch = attention_device_batch(&plan->shape);
+    struct device_sizes sizes = plan->shape.mechanism->device->sizes(&batch);
+    plan->saved_bytes = sizes.saved;
+    plan->scratch_bytes = sizes.scratch;
+    plan->staging_bytes = attention_device_staging(&plan->shape);
+}
+
 static void lay(struct attention_plan *plan)
 {
     const struct attention_shape *shape = &plan->shape;
     const struct preparation_facet *preparation = shape->mechanism->preparation;
     if (!shape_has_rows(shape))
         return;
+    if (shape->device != NULL) {
+        lay_device(plan);
+        return;
+    }
     if (preparation != NULL)
         plan->shared_bytes = preparation->shared_size(shape->options, shape->head_dim);
     plan->num_spread = work_order_spread(shape);

@@ -35,6 +35,10 @@ struct attention_shape {
        mask, out_of_range, inspects and large. A call is collective. */
     struct row_ranks *ranks;
     const size_t *totals;
+    /* NULL, or the device that computes the call, through the mechanism's device implementation
+       (driver/device_batch.h). Then neither ranks nor inspects, and the pool is not used. */
+    struct device *device;
+    bool alike; /* with a device: calls have no sample_ids */
 };
 
 struct attention_plan {
@@ -48,6 +52,7 @@ struct attention_plan {
     size_t worker_area;  /* of all workers, or of one spread unit */
     /* Bytes of the two blocks. saved lives from forward to backward; scratch is free in between. */
     size_t saved_bytes, scratch_bytes;
+    size_t staging_bytes; /* with a device: host memory, see struct device_blocks */
 };
 
 /* Bytes of a plan's own arrays. */

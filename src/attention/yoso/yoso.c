@@ -25,6 +25,7 @@
 #include "attention/yoso/yoso_memory.h"
 #include "attention/yoso/yoso_refuse.h"
 #include "attention/yoso/yoso_stream.h"
+#include "gpu/yoso_gpu.h"
 #include "parts/collisions/hash_tables.h"
 #include "parts/collisions/normalize.h"
 #include "parts/collisions/pairs.h"
@@ -454,4 +455,5 @@ const struct mechanism mechanism_yoso = {
     .hashing = &(const struct hashing_facet){reads_bf16, settle, unsettled},
     .ranks = &(const struct implementation){yoso_ranks_refuse, yoso_saved_size, yoso_scratch_size, forward,
                                             backward},
+    .device = &yoso_gpu,
 };

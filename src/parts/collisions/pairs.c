@@ -192,7 +192,7 @@ static bool all_is_cheaper(const struct pairs *pairs, struct bucket_walk *walk, 
 
 /* Draws `count` of num_hashes hashes: each is taken with the probability of those still wanted among those
    that are left. */
-static struct hash_list draw_hashes(uint32_t *hashes, size_t count, size_t num_hashes, uint64_t key)
+void pairs_draw_hashes(uint32_t *hashes, size_t count, size_t num_hashes, uint64_t key)
 {
     struct random random = random_open(random_key(key, RANDOM_HASHES, 0));
     size_t taken = 0;
@@ -200,7 +200,6 @@ static struct hash_list draw_hashes(uint32_t *hashes, size_t count, size_t num_h
         hashes[taken] = (uint32_t)h;
         taken += random_below(&random, (uint32_t)(num_hashes - h)) < count - taken;
     }
-    return (struct hash_list){hashes, count};
 }
 
 /* Unless `all`, each hash that a pair collides in adds 1 / c of it, so that it counts once. */
@@ -226,8 +225,10 @@ void pairs_add(const struct kernels *kernels, struct pool *pool, const struct pa
                                                                 : SIZE_MAX,
                         .hashes = {NULL, num_hashes},
                         .scale = pairs->scale};
-    if (some)
-        walk.hashes = draw_hashes(work->hashes, pairs->gradient_hashes, num_hashes, pairs->hashes_key);
+    if (some) {
+        pairs_draw_hashes(work->hashes, pairs->gradient_hashes, num_hashes, pairs->hashes_key);
+        walk.hashes = (struct hash_list){work->hashes, pairs->gradient_hashes};
+    }
     bool all = all_is_cheaper(pairs, &work->walk, queries, keys, &walk.hashes);
     fill_of_count(work->of_count, num_hashes, pairs->once, all);
     if (all) {

@@ -66,4 +66,8 @@ void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct
 void pairs_add(const struct kernels *kernels, struct pool *pool, const struct pairs *pairs,
                struct pair_work *work, const struct codes *queries, const struct codes *keys);
 
+/* hashes (count + 1): `count` < num_hashes of them, drawn without replacement, ascending; then one that means
+   nothing. */
+void pairs_draw_hashes(uint32_t *hashes, size_t count, size_t num_hashes, uint64_t key);
+
 #endif

@@ -1,0 +1,69 @@
+/* Gradients of yoso on a device beside those of the processor, from pairs in tiles and in dense buckets, up
+   to 1e-5 of the largest number (bfloat16: the rounding of both).
+   Covers: yoso_gpu.c yoso_gpu_memory.c.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "gpu/gpu_cases.h"
+
+static const struct gpu_case more[] = {
+    {"2 of 9 hashes", 2, 2, 60, 70, 64, 64, .options = "num_hashes=9 hash_bits=3 gradient_hashes=2"},
+    {"9 of 20 hashes, apart", 2, 1, 40, 50, 32, 32, .apart = true,
+     .options = "num_hashes=20 hash_bits=3 gradient_hashes=9"},
+    {"dense bucket", 1, 1, 300, 280, 32, 32, .inputs = GPU_INPUTS_EQUAL,
+     .options = "num_hashes=2 hash_bits=4 normalize=none"},
+    {"dense buckets, sum", 1, 1, 600, 500, 32, 20, .options = "num_hashes=2 hash_bits=1 normalize=sum"},
+    {"dense beside sparse", 1, 1, 400, 300, 32, 32, .inputs = GPU_INPUTS_CLUSTERED,
+     .options = "num_hashes=2 hash_bits=2"},
+    {"many partners, causal", 1, 1, 200, 200, 32, 32, .causal = true, .inputs = GPU_INPUTS_EQUAL,
+     .options = "num_hashes=2 hash_bits=2 normalize=none"},
+    {"sum, recompute", 1, 1, 50, 60, 64, 64,
+     .options = "num_hashes=6 hash_bits=4 normalize=sum recompute=true"},
+    {"bfloat16, mask", 2, 1, 50, 60, 64, 64, .half = true, .mask = GPU_MASK_SOME,
+     .options = "num_hashes=6 hash_bits=3"},
+};
+
+/* Rows of 0 share one bucket, so the rounding of their common output adds up in its dV. */
+static double bound_of(const struct gpu_case *of, int result)
+{
+    if (of->half)
+        return 8e-3;
+    return of->inputs == GPU_INPUTS_EDGES && result == GPU_DVALUE ? 5e-5 : 1e-5;
+}
+
+static int compare_one(const struct gpu_case *of)
+{
+    struct gpu_result want = gpu_case_run(of, NULL, 11, true), got = gpu_case_run(of, "cuda", 11, true);
+    int bad = 0;
+    printf("%-24s", of->name);
+    for (int r = 0; r < GPU_RESULTS; r++) {
+        double error = gpu_error(got.rows[r], want.rows[r], want.count[r]);
+        printf(" %.1e", error);
+        bad += !(error <= bound_of(of, r));
+    }
+    printf("%s\n", bad > 0 ? "  FAILED" : "");
+    gpu_result_free(&want);
+    gpu_result_free(&got);
+    return bad;
+}
+
+static void compare(void **state)
+{
+    (void)state;
+    int bad = 0;
+    for (size_t c = 0; c < GPU_CASES; c++)
+        bad += compare_one(&gpu_cases[c]);
+    for (size_t c = 0; c < sizeof more / sizeof *more; c++)
+        bad += compare_one(&more[c]);
+    assert_int_equal(bad, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(compare)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
