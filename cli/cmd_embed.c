@@ -73,8 +73,9 @@ static void report(const struct options *options, const struct embed *embed,
         json_out_count(&json, "cut", e->num_cut);
         json_out_end_object(&json);
     } else if (!options->common.quiet) {
-        fprintf(stderr, "%zu documents, %zu of them cut to %zu tokens; %zu vectors of %zu in %s\n",
-                e->num_documents, e->num_cut, info->max_len, e->num_vectors, e->dim, embed->out);
+        fprintf(stderr, "%zu document%s, %zu of them cut to %zu tokens; %zu vector%s of %zu in %s\n",
+                e->num_documents, e->num_documents == 1 ? "" : "s", e->num_cut, info->max_len, e->num_vectors,
+                e->num_vectors == 1 ? "" : "s", e->dim, embed->out);
     }
 }
 

@@ -187,8 +187,8 @@ static int predict_file(const struct options *options, hashattn_context *context
         return tool_fail_status(context, status);
     if (options->common.quiet)
         return EXIT_GOOD;
-    fprintf(stderr, "%zu documents, %zu of them cut to %zu tokens", predict->documents, counts.num_cut,
-            info.max_len);
+    fprintf(stderr, "%zu document%s, %zu of them cut to %zu tokens", predict->documents,
+            predict->documents == 1 ? "" : "s", counts.num_cut, info.max_len);
     if (predict->skip_bad)
         fprintf(stderr, ", %zu bad line%s left out", counts.num_skipped, counts.num_skipped == 1 ? "" : "s");
     fputc('\n', stderr);

@@ -304,6 +304,8 @@ static int check_usage(const struct train *train, const struct options *options)
     }
     if (options->num_operands != 1)
         return options_fail(options, "train needs one operand, the task; got %zu", options->num_operands);
+    if (options_check_task(options, options->operands[0]) != EXIT_GOOD)
+        return EXIT_USAGE;
     if (train->draw != NULL && draws_nothing(options->operands[0]))
         return options_fail(options, "--draw draws forecasts, %s makes none", options->operands[0]);
     if (train->data == NULL)

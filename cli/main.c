@@ -34,7 +34,8 @@ static void print_usage(struct page *page)
 {
     static const char *const entries[][3] = {
         {"options", "--help", "print this help; after a command: its options, with an example"},
-        {"options", "--version", "print version, build and machine, for reports of bugs"},
+        {"options", "--version, -V", "print version, build and machine, for reports of bugs"},
+        {"options", "help COMMAND", "the same as COMMAND --help"},
         {"exit codes", "0", "success"},
         {"exit codes", "1", "the work failed"},
         {"exit codes", "2", "wrong usage"},
@@ -86,11 +87,17 @@ int main(int argc, char **argv)
     }
     if (complete_wanted(argc, argv) && argc < 4)
         return complete_command(argc == 3 ? argv[1] : "");
-    if (strcmp(argv[1], "--version") == 0)
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0 || strcmp(argv[1], "version") == 0)
         return print_version();
-    if (page_wanted(argv[1], &page) || strcmp(argv[1], "help") == 0) {
+    bool help = strcmp(argv[1], "help") == 0;
+    if (page_wanted(argv[1], &page) || (help && argc == 2)) {
         print_usage(&page);
         return tool_finish();
+    }
+    if (help) { /* `help train text` is `train text --help` */
+        static char option[] = "--help";
+        memmove(argv + 1, argv + 2, (size_t)(argc - 2) * sizeof *argv);
+        argv[argc - 1] = option;
     }
     const char *names[NUM_COMMANDS];
     for (size_t i = 0; i < NUM_COMMANDS; i++) {

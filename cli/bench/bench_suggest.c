@@ -205,6 +205,8 @@ static int suggest_with(struct suggestion *s, const struct options *options)
     size_t keys = s->seq_len < MODEL_KEYS ? s->seq_len : MODEL_KEYS;
     int code = s->q != NULL ? bench_read_arrays(s->context, s->q, s->k, s->v, &s->arrays)
                             : bench_make_arrays(&s->arrays, &input, MODEL_HEADS, keys, s->head_dim, s->seed);
+    if (s->heads == 0)
+        s->heads = s->q != NULL ? s->arrays.heads : 12;
     code = code != EXIT_GOOD ? code : bench_mean_cosine(&s->arrays, &s->mean_cosine);
     if (code == EXIT_GOOD && s->q != NULL) {
         s->seq_len = s->seq_len == 0 ? s->arrays.keys : s->seq_len;
@@ -234,7 +236,7 @@ static int suggest_with(struct suggestion *s, const struct options *options)
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    struct suggestion s = {.heads = 12, .head_dim = 64, .max_hashes = 128, .cosine = NAN};
+    struct suggestion s = {.head_dim = 64, .max_hashes = 128, .cosine = NAN};
     struct options options;
     options_begin(&options, self);
     options_add_count(&options, "seq-len", &s.seq_len, "N",
@@ -248,7 +250,8 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_count(&options, "hash-bits", &s.fixed_bits, "T",
                       "use this number of bits (default: the largest up to log2 of the length that suffices)",
                       1, NOISE_MOST_BITS);
-    options_add_count(&options, "heads", &s.heads, "H", "heads for the reported cost (default 12)", 1, 1e4);
+    options_add_count(&options, "heads", &s.heads, "H",
+                      "heads for the reported cost (default 12, or those of the given arrays)", 1, 1e4);
     options_add_count(&options, "head-dim", &s.head_dim, "D", "width of a head (default 64)", 1, 1e4);
     bench_add_given(&options, &s.q, &s.k, &s.v);
     options_add_mechanisms(&options);

@@ -8,6 +8,7 @@
 
 #include "cli/report/report.h"
 #include "cli/shared/options/arguments.h"
+#include "cli/shared/output/json_out.h"
 #include "cli/shared/pictures/html.h"
 #include "cli/shared/tool/outputs.h"
 
@@ -242,6 +243,27 @@ static int read_all(struct report *report, const struct options *options)
     return code;
 }
 
+static void print_json(const struct report *report, const char *out)
+{
+    struct json_out json = json_out_to(stdout);
+    json_out_object(&json, NULL);
+    json_out_text(&json, "page", out);
+    json_out_array(&json, "runs");
+    for (size_t i = 0; i < report->num_runs; i++) {
+        const struct report_run *run = &report->runs[i];
+        const struct report_member *member = &report->groups.members[i];
+        json_out_object(&json, NULL);
+        json_out_text(&json, "run", run->path);
+        json_out_text(&json, "task", report->groups.tasks[member->task].name);
+        json_out_text(&json, "model", report->groups.models[member->model].name);
+        json_out_text(&json, "state", run->state);
+        json_out_end_object(&json);
+    }
+    json_out_end_array(&json);
+    json_out_count(&json, "results", report->num_results);
+    json_out_end_object(&json);
+}
+
 static int make(const struct options *options, const struct text_list *bench, int figures, const char *out,
                 hashattn_context *context)
 {
@@ -257,7 +279,9 @@ static int make(const struct options *options, const struct text_list *bench, in
     if (code == EXIT_GOOD)
         code = save(&report, out);
     char about[120];
-    if (code == EXIT_GOOD && !options->common.quiet && strcmp(out, "-") != 0)
+    if (code == EXIT_GOOD && options->common.json)
+        print_json(&report, out);
+    else if (code == EXIT_GOOD && !options->common.quiet && strcmp(out, "-") != 0)
         fprintf(stderr, "%s: %s\n", out, contents(&report, about, sizeof about));
     for (size_t i = 0; i < report.num_runs; i++)
         report_run_free(&report.runs[i]);
@@ -287,6 +311,8 @@ static int run(const struct command *self, int argc, char **argv)
         return options_fail(&options, "report needs at least one run, --bench FILE.json or --figures");
     if (out == NULL)
         return options_fail(&options, "report needs --out FILE");
+    if (options.common.json && strcmp(out, "-") == 0)
+        return options_fail(&options, "--json writes to stdout, so --out must name a file");
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)

@@ -114,9 +114,11 @@ static hashattn_status parse_type(struct cursor *c, struct npy *array)
             return HASHATTN_OK;
         }
     const char *why = length > 0 && code[0] == '>' ? " (big endian)" : "";
+    bool is_float = length == 3 && code[1] == 'f'; /* the usual type of NumPy is '<f8' */
     return host_fail(c->host, HASHATTN_BAD_FILE,
-                     "the type is '%.*s'%s, not one of '<f4', '|b1', '|u1', '<u2', '<i4', '<i8', '<f8'",
-                     length > 20 ? 20 : (int)length, code, why);
+                     "the type is '%.*s'%s, not one of '<f4', '|b1', '|u1', '<u2', '<i4', '<i8', '<f8'%s",
+                     length > 20 ? 20 : (int)length, code, why,
+                     is_float ? "; save array.astype('float32') instead" : "");
 }
 
 static hashattn_status parse_order(struct cursor *c)

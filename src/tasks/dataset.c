@@ -139,7 +139,8 @@ hashattn_status dataset_stream_end(struct host *host, struct dataset_builder *bu
     if (status == HASHATTN_OK && builder->dataset.count > 0)
         status = pass_on(host, builder);
     if (status == HASHATTN_OK && builder->streamed == 0 && builder->stream->skip == NULL)
-        status = host_fail(host, HASHATTN_BAD_FILE, "%s has no %s", path, what);
+        status = host_fail(host, HASHATTN_BAD_FILE, "%s has no %s",
+                           file_is_standard(path) ? "standard input" : path, what);
     dataset_finish(host, builder, status, &rest);
     dataset_free(host, &rest);
     return status;

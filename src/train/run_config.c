@@ -433,7 +433,11 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
 
 hashattn_status run_config_data(struct host *host, const struct run_config *config, const char **data)
 {
-    if (*data == NULL)
-        TRY(file_check_recorded(host, *data = config->data));
-    return HASHATTN_OK;
+    if (*data != NULL)
+        return HASHATTN_OK;
+    FAIL_IF(!file_exists(config->data), host, HASHATTN_BAD_FILE,
+            "%.300s: the data of the run is not there; move it back, or give its new place with --data",
+            config->data);
+    *data = config->data;
+    return file_check_recorded(host, *data);
 }

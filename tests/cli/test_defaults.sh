@@ -32,13 +32,13 @@ for command in commands:
 
 # Kind and range of the tool's own options, as refused values tell them.
 for command in ["info", "data needle", "train needle"] + [c for c in commands if not re.match("data|train", c)]:
-    own = re.sub(r"\noptions of (?!every).*(?=\noptions of every)", "", said(*command.split(), "--help"), flags=re.S)
+    own = "\n\n".join(part for part in said(*command.split(), "--help").split("\n\n") if not re.match("options of (?!every)", part))
     for name in re.findall(r"^  (--[\w-]+)", own, flags=re.M):
         if command != "info" and name in common:
             continue
         refused = subprocess.run([tool, *command.split(), name + "=x", "--unknown"], stderr=subprocess.PIPE, text=True).stderr
-        found = re.search(r"must be a (.*) \(see|takes (no value)|has no option (--unknown)", refused)
-        kind = (found.group(1) or found.group(2) or "text") if found else refused
+        found = re.search(r"must be a (.*) \(see|takes (no value)|has no option (--unknown)|no (mechanism) 'x'", refused)
+        kind = (found.group(1) or found.group(2) or found.group(4) or "text") if found else refused
         facts.setdefault(f"{name}: {kind}", []).append(command)
     common = re.findall(r"^  (--[\w-]+)", own, flags=re.M)[-7:]
 

@@ -58,20 +58,22 @@ tool = sys.argv[1]
 def ran(*words):
     return subprocess.run([tool, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 def distance(a, b):
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a):
-        before, row = row, [i + 1]
-        for j, y in enumerate(b):
-            row.append(min(before[j] + (x != y), before[j + 1] + 1, row[j] + 1))
-    return row[-1]
+    if not a or not b:
+        return len(a) + len(b)
+    rows = {(i, j): i + j for i in range(len(a) + 1) for j in range(len(b) + 1) if i * j == 0}
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            rows[i, j] = min(rows[i - 1, j - 1] + (a[i - 1] != b[j - 1]), rows[i - 1, j] + 1, rows[i, j - 1] + 1)
+            if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
+                rows[i, j] = min(rows[i, j], rows[i - 2, j - 2] + 1)
+    return rows[len(a), len(b)]
 def near(word, names, prefix):
-    limit, found = max(2, len(word) // 3), []
-    for name in names:
-        away = distance(word, name)
-        away = limit if away > limit and name.startswith(word) else away
-        if len(word) > 1 and away <= limit and away < len(name):
-            found.append((away, len(found), prefix + name))
-    return "; did you mean " + ", ".join(name for _, _, name in sorted(found)[:3]) + "?" if found else ""
+    limit = 1 if len(word) < 6 else len(word) // 3
+    away = {name: distance(word, name) for name in names}
+    least = min(away.values())
+    found = [name for name in names if away[name] == least <= limit and least < len(name)]
+    found += [name for name in names if name.startswith(word) and name not in found]
+    return "; did you mean " + ", ".join(prefix + name for name in found[:3]) + "?" if found and len(word) > 1 and len(word) < 49 else ""
 def words_near(names):
     for name in names:
         third = max(1, len(name) // 3)
@@ -111,7 +113,7 @@ def helps():
             elif line.startswith("  --"):
                 assert line[29] == " " != line[30], line
             if after.startswith(" " * 30):
-                assert after[30] != " " and len(after) <= 100 and (alone or len(line) + 1 + len(after.split()[0]) > 100), (line, after)
+                assert after[30] != " " and len(after) <= 80 and (alone or len(line) + 1 + len(after.split()[0]) > 80), (line, after)
 
 globals()[sys.argv[2]]()
 P

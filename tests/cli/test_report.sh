@@ -308,6 +308,12 @@ assert "needle, other/rows: validation loss over steps" in raw'
 page matrices_are_folded grid.html 'assert raw.count("<details class=\"folded\"><summary>27 matrices</summary>") == 1'
 page few_matrices_are_not report.html 'assert "folded\"><summary>" not in raw'
 
+run report sets/one r1 --out json.html --json
+cp out made.json
+holds json_names_runs_and_page json made.json '(d["page"], [r["run"] for r in d["runs"]], d["runs"][0]["state"], d["results"]) == ("json.html", ["sets/one", "r1"], "finished", 0)'
+[ ! -s err ] && passed json_alone || failed json_alone "$(cat err)"
+expect json_and_page_on_stdout 2 "--json writes to stdout, so --out must name a file" report r1 --out - --json
+
 # ---- a comparison of two runs ----
 "$tool" eval r1 --split valid --against mixed --json >against.json
 run report against.json --out against.html

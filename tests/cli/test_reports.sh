@@ -3,7 +3,7 @@
 # their defaults; defaults are those in the help. Times are not checked.
 # Planted and caught: a line of a report left out; heads and head_dim exchanged; a default that differs from the help;
 # milliseconds of all repeats instead of one; shares of the threads' time; the share of a part relative to the longest part
-# instead of the sum; a bar of only '-'; remaining time rounded down.
+# instead of the sum; a bar of only '-'; remaining time rounded down; twelve heads for given arrays of three.
 # Covers: bench_attention.c bench_layer.c bench_peak.c bench_step.c bench_stream.c bench_suggest.c cmd_train.c cmd_eval.c cmd_data.c
 # progress.c sparkline.c profile_out.c
 . "$(dirname "$0")/checks.sh"
@@ -168,6 +168,13 @@ holds times_of_suggest_are_scaled json suggest.json 'd["timed_seq_len"] == 64 an
 run bench suggest --seq-len 64 --error 1.2 --json
 cp out suggest.json
 holds defaults_of_suggest json suggest.json '(d["heads"], d["head_dim"], d["timed_seq_len"]) == (12, 64, 64) and abs(d["mean_cosine"]) < .05 and d["num_hashes"] <= 128'
+python3 -c 'import struct; head = "{\"descr\": \"<f4\", \"fortran_order\": False, \"shape\": (3, 40, 16), }".encode(); head += b" " * (117 - len(head)) + b"\n"; open("three.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + struct.pack("<1920f", *((7919 * i % 97) / 48 - 1 for i in range(1920))))'
+run bench suggest --q three.npy --k three.npy --v three.npy --error 1.2 --json
+cp out suggest.json
+holds heads_of_given_arrays json suggest.json '(d["heads"], d["head_dim"], d["seq_len"]) == (3, 16, 40)'
+run bench suggest --q three.npy --k three.npy --v three.npy --heads 5 --error 1.2 --json
+cp out suggest.json
+holds heads_that_are_asked_for json suggest.json 'd["heads"] == 5'
 run bench suggest --seq-len 64 --error 1.2
 words few_tokens_of_suggest out "  backward            $number ms, 12 heads x 64 x 64"
 

@@ -206,6 +206,10 @@ expect train_needs_data 2 "train needs --data DIR" train needle --out x
 expect train_needs_out 2 "train needs --out RUN" train needle --data d
 expect train_needs_a_task 2 "train needs one operand, the task; got 0" train --data d --out x
 expect train_of_unknown_task 2 "no task 'neddle'" train neddle --data d --out x
+mv d moved
+expect data_that_moved 3 "/d: the data of the run is not there; move it back, or give its new place with --data" eval whole
+says data_at_their_new_place '"loss"' eval whole --data moved --json
+mv moved d
 expect data_that_are_not_there 3 "cannot open nowhere: No such file" train needle --data nowhere --out x
 expect data_of_another_task 3 "d" train listops --data d --out x
 expect unknown_preset 2 "no preset 'lar', there are: lra" train needle --data d --out x --preset lar

@@ -3,7 +3,8 @@
 # Planted and caught: usage errors with exit code 1; help on stderr; an unknown option treated as an operand; a
 # switch that swallows the next word; write errors of stdout ignored; --precision ignored; an example with a wrong option
 # name; a heading of help for each option; the locale of the environment used; the choices of the first mechanism shown for
-# all that have an option of that name; a name suggested twice.
+# all that have an option of that name; a name suggested twice; exchanged letters as two errors; names that are further away
+# than others; the option looked at before the task; pages of 100 columns; `help train` as `help`; an operand of help lost.
 # Covers: main.c tool.c arguments.c command_options.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
@@ -16,13 +17,55 @@ holds version_is_the_first_paragraph_of_info sh -c 'sed "/^mechanisms/,\$d" out 
 holds version_is_the_first_line sh -c 'head -n 1 version | grep -qxE "hashattn [0-9]+\.[0-9]+\.[0-9]+"'
 for word in -h help --help; do
     run $word
-    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n 's/^  \([a-z-]*\)  *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict generate embed fill-mask export inspect report bench tokenizer " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
+    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n '/^options:/q; s/^  \([a-z-]*\)  *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict generate embed fill-mask export inspect report bench tokenizer " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
 done
 run
 [ "$code" = 2 ] && [ ! -s out ] && grep -q "commands:" err && passed no_command_is_usage || failed no_command_is_usage "code $code"
 expect unknown_command_suggests 2 "no command 'trian'; did you mean train?" trian
 [ "$(wc -l <err)" = 1 ] && [ -z "$(tail -c 1 err)" ] && passed a_message_is_a_line || failed a_message_is_a_line "$(od -c err | tail -n 3)"
 expect unknown_command_alone 2 "no command 'xyzzy' (" xyzzy
+
+# ---- habits ----
+for word in -V version; do
+    run $word
+    holds "version_by_$word" cmp out version
+done
+run help train text
+cp out by_help
+run train text --help
+holds help_of_a_task sh -c 'grep -q "usage: hashattn train" out && cmp out by_help'
+run help bench peak
+holds help_of_a_kind grep -q "usage: hashattn bench peak" out
+expect help_of_nothing 2 "no command 'trian'; did you mean train?" help trian
+run train text --attention yoso --help
+sections=$(grep -E '^options' out | tr '\n' ' ')
+[ "$sections" = "options: options of the training: options of the task: options of the model: options of every command: options of yoso: options of yoso, yoso-e: " ] && passed training_first_mechanisms_last || failed training_first_mechanisms_last "$sections"
+python3 - "$tool" <<'P' >told 2>&1
+import fcntl, os, pty, struct, sys, termios
+def longest(columns):
+    child, fd = pty.fork()
+    if child == 0:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        os.execv(sys.argv[1], [sys.argv[1], "train", "--help"])
+    text = b""
+    try:
+        while piece := os.read(fd, 65536):
+            text += piece
+    except OSError:
+        pass
+    os.waitpid(child, 0)
+    lines = text.decode().replace("\r", "").split("\n\nexample:")[0].split("\n")
+    return max(len(line) for line in lines)
+for columns, least, most in ((70, 66, 70), (90, 86, 90), (300, 96, 100), (20, 56, 60), (0, 76, 80)):
+    assert least <= longest(columns) <= most, (columns, longest(columns))
+P
+holds help_has_the_width_of_the_terminal sh -c '[ ! -s told ] || { cat told; exit 1; }'
+expect mechanism_suggests 2 "no mechanism 'yoos'; did you mean yoso? There are: softmax" info --attention yoos
+expect mechanism_of_a_plan_suggests 2 "no mechanism 'lah'; did you mean lha, lsh? There are" bench layer --attention 'local*5,lah*5'
+expect mechanism_unlike_all 2 "no mechanism 'transformer', there are: softmax" info --attention transformer
+expect task_before_the_rest 2 "no task 'txt'; did you mean text? There are: needle" train txt
+expect suggestions_are_near 2 "train has no option --dat; did you mean --data? (" train text --dat x
+expect nothing_is_near 2 "predict has no option --draw (" predict --draw
 
 for command in info attend data train eval predict generate embed fill-mask export inspect bench; do
     says "help_of_$command" "example:" "$command" --help
@@ -65,8 +108,8 @@ HASHATTN_ISA=nonsense expect unknown_cap 2 "HASHATTN_ISA" info
 holds help_of_a_value grep -qxF -- "  --split NAME                train, valid or test (default test)" out
 holds help_of_a_switch grep -qxF -- "  --quiet                     print only errors on stderr" out
 holds help_of_a_flag grep -qxE -- "  --recompute                 keep no hash codes .*" out
-holds help_of_a_number grep -qxF -- "                              1 / num_hashes (1 to 4096; default 32)" out
-holds help_is_no_wider awk '/^  [- ]/ && length($0) > 100 { exit 1 }' out
+holds help_of_a_number grep -qxE -- " {30}.*\(1 to 4096; default 32\)" out
+holds help_is_no_wider awk '/^  [- ]/ && length($0) > 80 { exit 1 }' out
 holds help_begins_with_the_usage sh -c 'head -n 1 out | grep -qxF "usage: hashattn eval RUN [options]"'
 [ "$(sed -n '/^options of every command:/,/^$/p' out | grep -oE '^  --[a-z]+' | tr -d '\n')" = "  --threads  --isa  --precision  --seed  --json  --quiet  --help" ] && passed help_of_common_options || failed help_of_common_options "$(sed -n '/^options of every/,$p' out)"
 

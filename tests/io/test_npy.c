@@ -91,7 +91,9 @@ static void headers_that_lie_are_refused(void **state)
     (void)state;
     check_refused(1, DICTIONARY("'<f4'", "True", "(2,)"), 8, "Fortran order");
     check_refused(1, DICTIONARY("'>f4'", "False", "(2,)"), 8, "'>f4' (big endian)");
-    check_refused(1, DICTIONARY("'<f2'", "False", "(2,)"), 4, "the type is '<f2', not one of '<f4'");
+    check_refused(1, DICTIONARY("'<f2'", "False", "(2,)"), 4,
+                  "the type is '<f2', not one of '<f4', '|b1', '|u1', '<u2', '<i4', '<i8', '<f8'; save "
+                  "array.astype('float32') instead");
     check_refused(1, DICTIONARY("'<f'", "False", "(2,)"), 8, "the type is '<f'");
     check_refused(1, DICTIONARY("'<f4 '", "False", "(2,)"), 8, "the type is '<f4 '");
     check_refused(1, DICTIONARY("[('x', '<f4')]", "False", "(2,)"), 8, "byte 20 of the header is 0x5b");

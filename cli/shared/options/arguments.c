@@ -36,6 +36,63 @@ static int fail_unknown(const struct options *options, const char *name)
     return options_fail(options, "%s has no option --%s%s", options->command->name, name, near);
 }
 
+enum { MOST_NAMES = 128 };
+
+/* The names, for a message. */
+static const char *list_names(const char *const *names, size_t count, char *text, size_t size)
+{
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; i < count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "" : ", ", names[i]);
+    return text;
+}
+
+static int check_name(const struct options *options, const char *what, const char *word,
+                      const char *const *names, size_t count)
+{
+    char near[200], all[1000];
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i], word) == 0)
+            return EXIT_GOOD;
+    suggest(word, names, count, "", near, sizeof near);
+    list_names(names, count, all, sizeof all);
+    return *near == '\0' ? options_fail(options, "no %s '%.60s', there are: %s", what, word, all)
+                         : options_fail(options, "no %s '%.60s'%s There are: %s", what, word, near, all);
+}
+
+int options_check_task(const struct options *options, const char *word)
+{
+    const char *names[MOST_NAMES];
+    size_t count = 0;
+    hashattn_task_info task = {.struct_size = sizeof task};
+    for (; count < MOST_NAMES && hashattn_task_get(count, &task); count++)
+        names[count] = task.name;
+    return check_name(options, "task", word, names, count);
+}
+
+int options_check_mechanism(const struct options *options, const char *word)
+{
+    const char *names[MOST_NAMES];
+    size_t count = 0;
+    hashattn_mechanism_info info = {.struct_size = sizeof info};
+    for (; count < MOST_NAMES && hashattn_mechanism_get(count, &info); count++)
+        names[count] = info.name;
+    for (;; word++) {
+        char part[64];
+        size_t size = strcspn(word, ",/*");
+        snprintf(part, sizeof part, "%.*s", (int)size, word);
+        int code = check_name(options, "mechanism", part, names, count);
+        if (code != EXIT_GOOD)
+            return code;
+        word += size;
+        if (*word == '*') /* and its number of heads */
+            word += strcspn(word, ",/");
+        if (*word == '\0')
+            return EXIT_GOOD;
+    }
+}
+
 static int set_count(const struct options *options, const struct option *row, const char *text)
 {
     char *end;
@@ -83,7 +140,7 @@ static int set_row(const struct options *options, const struct option *row, cons
         return add_to_list(options, row, text);
     case OPTION_TEXT:
         *(const char **)row->target = text;
-        return EXIT_GOOD;
+        return strcmp(row->name, "attention") == 0 ? options_check_mechanism(options, text) : EXIT_GOOD;
     case OPTION_SEED:
     case OPTION_COUNT:
         return set_count(options, row, text);
@@ -157,6 +214,20 @@ static int parse(struct options *options, int argc, char **argv)
     return EXIT_GOOD;
 }
 
+/* The value of --attention, for the help; NULL: none. */
+static const char *given_attention(int argc, char **argv)
+{
+    static const char option[] = "--attention";
+    for (int i = 1; i < argc; i++) {
+        size_t size = sizeof option - 1;
+        if (strncmp(argv[i], option, size) == 0 && argv[i][size] == '=')
+            return argv[i] + size + 1;
+        if (strcmp(argv[i], option) == 0 && i + 1 < argc && argv[i + 1][0] != '-')
+            return argv[i + 1];
+    }
+    return NULL;
+}
+
 bool options_parse(struct options *options, int argc, char **argv, int *code)
 {
     if (complete_wanted(argc, argv)) {
@@ -168,7 +239,7 @@ bool options_parse(struct options *options, int argc, char **argv, int *code)
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         struct page page = {.stream = stdout};
         if (page_wanted(argv[i], &page)) {
-            help_print(options, &page);
+            help_print(options, given_attention(argc, argv), &page);
             *code = tool_finish();
             return false;
         }

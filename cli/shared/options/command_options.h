@@ -110,6 +110,10 @@ const struct option *options_find(const struct options *options, const char *nam
 /* Length of the prefix "MECHANISM." of an option's name, or 0. */
 size_t options_scope(const char *name);
 
+/* Report a usage error, with similar names, if the word is no task, or if a part of it is no mechanism
+   ("local*5,lha*5/lha"). */
+int options_check_task(const struct options *options, const char *word);
+int options_check_mechanism(const struct options *options, const char *word);
 /* Reports a usage error that points to --help; returns EXIT_USAGE. */
 int options_fail(const struct options *options, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

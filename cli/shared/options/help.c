@@ -54,26 +54,46 @@ static void print_library(const struct options *options, const char *owner, cons
     }
 }
 
-/* The mechanisms that have exactly this option: "lha, lsh, random". */
-static void name_owners(const hashattn_option *option, char *text, size_t size)
+/* The word is a part of the plan, "local*5,lha*5". NULL: any is. */
+static bool is_named(const char *plan, const char *word)
 {
+    if (plan == NULL)
+        return true;
+    for (;; plan++) {
+        size_t size = strcspn(plan, ",/*");
+        if (size == strlen(word) && strncmp(plan, word, size) == 0)
+            return true;
+        plan += strcspn(plan, ",/");
+        if (*plan == '\0')
+            return false;
+    }
+}
+
+/* The mechanisms that have exactly this option: "lha, lsh, random"; "" if the plan names none of them. */
+static void name_owners(const hashattn_option *option, const char *plan, char *text, size_t size)
+{
+    bool named = false;
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     hashattn_option row = {.struct_size = sizeof row};
     size_t used = 0;
     *text = '\0';
     for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)
         for (size_t j = 0; hashattn_mechanism_option(i, j, &row) && used < size; j++)
-            if (options_same(&row, option))
+            if (options_same(&row, option)) {
+                named |= is_named(plan, mechanism.name);
                 used +=
                     (size_t)snprintf(text + used, size - used, "%s%s", used == 0 ? "" : ", ", mechanism.name);
+            }
+    if (!named)
+        *text = '\0';
 }
 
-/* Groups options by the set of mechanisms that have them. */
-static void print_mechanisms(const struct options *options, struct page *page)
+/* Groups options by the set of mechanisms that have them: of all mechanisms, or those of the plan. */
+static void print_mechanisms(const struct options *options, const char *plan, struct page *page)
 {
     char owners[MOST_LIBRARY][200];
     for (size_t i = 0; i < options->num_library; i++) /* "" for options of a task, a model or training */
-        name_owners(&options->library[i], owners[i], sizeof owners[i]);
+        name_owners(&options->library[i], plan, owners[i], sizeof owners[i]);
     for (size_t i = 0; i < options->num_library; i++) {
         bool titled = *owners[i] == '\0';
         for (size_t j = 0; j < i && !titled; j++)
@@ -115,7 +135,7 @@ static void print_kinds(const struct command *command, struct page *page)
     }
 }
 
-void help_print(const struct options *options, struct page *page)
+void help_print(const struct options *options, const char *plan, struct page *page)
 {
     const struct command *command = options->command;
     size_t num_common = 0;
@@ -127,15 +147,15 @@ void help_print(const struct options *options, struct page *page)
         page_section(page, "options");
         print_own(options, num_common + 1, options->num_rows, page);
     }
-    print_mechanisms(options, page);
-    if (options->task_sets != NULL && *options->task_sets != '\0')
-        print_task_sets(options->task_sets, page);
+    print_library(options, "training", "options of the training", page);
     print_library(options, "task", "options of the task", page);
     print_library(options, "data", "options of the data", page);
     print_library(options, "model", "options of the model", page);
-    print_library(options, "training", "options of the training", page);
     page_section(page, "options of every command");
     print_own(options, 0, num_common + 1, page);
+    print_mechanisms(options, plan, page);
+    if (options->task_sets != NULL && *options->task_sets != '\0')
+        print_task_sets(options->task_sets, page);
     page_section(page, "example");
     page_example(page, command->example);
     page_refer(page, "");

@@ -6,6 +6,7 @@
 #include "cli/shared/options/command_options.h"
 #include "cli/shared/options/page.h"
 
-void help_print(const struct options *options, struct page *page);
+/* plan: the value of --attention, whose mechanisms alone are described; NULL: all are. */
+void help_print(const struct options *options, const char *plan, struct page *page);
 
 #endif

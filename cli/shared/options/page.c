@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "hashattn/hashattn.h"
 
@@ -13,7 +14,15 @@
 #define HASHATTN_DATE ""
 #endif
 
-enum { WIDTH = 100 };
+enum { WIDTH = 80, LEAST_WIDTH = 60, MOST_WIDTH = 100 }; /* WIDTH: without a terminal */
+
+/* Columns of the terminal, within what reads well. */
+static int width_of(FILE *out)
+{
+    struct winsize window;
+    int columns = ioctl(fileno(out), TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : WIDTH;
+    return columns < LEAST_WIDTH ? LEAST_WIDTH : columns > MOST_WIDTH ? MOST_WIDTH : columns;
+}
 
 bool page_wanted(const char *word, struct page *page)
 {
@@ -62,9 +71,10 @@ static void put_name(FILE *out, const char *command, bool upper)
 /* Breaks text at spaces into lines that begin at `column`; `at` columns of the first are filled already. */
 static void put_wrapped(FILE *out, int at, int column, const char *text)
 {
+    int width = width_of(out);
     while (*text != '\0') {
         at += fprintf(out, "%*s", column - at, "");
-        size_t columns = (size_t)(WIDTH - at), length = strlen(text);
+        size_t columns = (size_t)(width - at), length = strlen(text);
         if (length > columns) {
             length = columns;
             while (length > 1 && text[length] != ' ')
