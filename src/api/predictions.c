@@ -188,7 +188,7 @@ hashattn_status hashattn_model_predict(hashattn_model *model, const char *const 
     FAIL_IF(paths == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             paths == NULL ? "paths" : "callback");
     if (options != NULL)
-        TRY(version_take(host, &own, sizeof own, options, offsetof(hashattn_predict_options, skip),
+        TRY(version_take(host, &own, sizeof own, options, first_sizes.predict_options,
                          "options of a prediction"));
     struct prediction prediction = {
         .model = model, .seed = own.seed, .callback = callback, .user = user, .skip = own.skip};

@@ -22,6 +22,7 @@ FILLED_BY_DEFAULT(text_options)
 FILLED_BY_DEFAULT(sources)
 FILLED_BY_DEFAULT(cache_options)
 FILLED_BY_DEFAULT(generate_options)
+FILLED_BY_DEFAULT(predict_options)
 FILLED_BY_DEFAULT(density_options)
 
 struct hashattn_context;

@@ -25,6 +25,7 @@ const struct first_sizes first_sizes = {
     .density_options = FIRST_SIZE(hashattn_density_options, seed),
     .cache_options = FIRST_SIZE(hashattn_cache_options, window_step),
     .generate_options = FIRST_SIZE(hashattn_generate_options, num_texts),
+    .predict_options = FIRST_SIZE(hashattn_predict_options, skip),
 };
 
 hashattn_status version_take(struct host *host, void *own, size_t known, const void *given, size_t least,

@@ -13,7 +13,7 @@
 struct first_sizes {
     size_t context_options, communicator, problem, stream_options, chunk, stream_source, encode_options,
         learn_options, text_options, sequences, sources, npy, density_options, cache_options,
-        generate_options;
+        generate_options, predict_options;
 };
 extern const struct first_sizes first_sizes;
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/densities.h"
+#include "api/density/densities.h"
 #include "api/floating.h"
 #include "base/memory.h"
 #include "base/random.h"

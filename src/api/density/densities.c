@@ -1,6 +1,6 @@
 /* Sketches of densities for the public header.
    SPDX-License-Identifier: Apache-2.0 */
-#include "api/densities.h"
+#include "api/density/densities.h"
 
 #include <string.h>
 
