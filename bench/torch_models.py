@@ -6,6 +6,7 @@
     PYTHONPATH=build/python env/bin/python bench/torch_models.py            # two hours on two cores; prints the tables
     ... bench/torch_models.py --docs                                        # puts its figures into docs/results too
     ... bench/torch_models.py --quick                                       # checks that everything runs
+    ... bench/torch_models.py --families                                    # which models work, in minutes; with --docs too
 
 Every figure is that of a process of its own: a model with random weights, a short run to warm up, then a forward pass
 in inference mode, or a training step (forward, backward, AdamW), of one sequence. Processes of all contenders run in
@@ -34,6 +35,7 @@ from pathlib import Path
 
 import machine
 import results as kept
+import torch_families
 from page import Table
 
 HERE = Path(__file__).resolve().parent
@@ -191,6 +193,23 @@ def describe(threads):
             "versions": versions, "commit": commit.stdout.strip() or "unknown", "date": time.strftime("%Y-%m-%d")}
 
 
+# ---- which models work -----------------------------------------------------------------------------------------------
+
+
+def families(asked):
+    """The table of bench/torch_families.py; with --docs it replaces the one in docs/results and python/MODELS.md."""
+    found = {}
+    for family in asked.only.split(",") if asked.only else torch_families.all_families():
+        found[family] = torch_families.row(family)
+        print(f"{family}: {found[family]}", file=sys.stderr)
+    table, here = torch_families.table(found), describe(1)
+    print(table.text())
+    if asked.docs:
+        kept.publish({"torch families": table}, here["kind"], here["commit"], here["date"])
+        versions = ", ".join(f"{name} {number}" for name, number in here["versions"].items())
+        torch_families.write_page(table, f"{versions}; hashattn commit {here['commit']}, {here['date']}")
+
+
 # ---- the tables ------------------------------------------------------------------------------------------------------
 
 
@@ -254,6 +273,8 @@ def main():
     parser.add_argument("--out", default="build/torch_models.json", help="all figures as JSON")
     parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/tables.jsonl")
     parser.add_argument("--quick", action="store_true", help="one layer, 256 tokens, one round")
+    parser.add_argument("--families", action="store_true", help="which families of models work with hashattn.torch")
+    parser.add_argument("--only", default="", help="with --families: these, separated by commas")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.cell:
@@ -262,6 +283,8 @@ def main():
         name, *words = json.loads(asked.cell)
         print(json.dumps({"cell": cell, "error": error}[name](*words)))
         return
+    if asked.families:
+        return families(asked)
     if asked.docs and asked.quick:
         parser.error("--quick measures nothing to publish")
     lengths = [256] if asked.quick else [int(n) for n in asked.lengths.split(",")]

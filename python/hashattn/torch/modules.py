@@ -42,6 +42,7 @@ class Learned(nn.ParameterDict):
                  seed: int = 0, device: Any = None, **options: Any) -> None:
         self._given = (mechanism, heads, head_dim, value_dim, max_len, seed, options)
         self.mechanism, self.max_len, self.options = mechanism, max_len, options
+        self.has_own_loss = mechanisms()[mechanism].has_own_loss
         self.loss: Tensor | None = None  # of layers whose classes are not of hashattn
         with Attention(mechanism, **options) as made:
             shapes = made.tensors(head_dim, value_dim, max_len)
@@ -83,7 +84,7 @@ def attention_with(own: Learned, training: bool, q: Tensor, k: Tensor, v: Tensor
         q, k, v = q.float(), k.float(), v.float()
     given |= {"mechanism": own.mechanism, "max_len": own.max_len or None, **own.options}
     loss: Tensor | None = None
-    if params is None or not (training and mechanisms()[own.mechanism].has_own_loss):
+    if params is None or not (training and own.has_own_loss):
         out = attention(q, k, v, params=params, **given)
     elif torch.is_grad_enabled():
         out, loss = attention_and_loss(q, k, v, params, **given)

@@ -1,0 +1,35 @@
+"""bench/torch_families.py: the columns of a family that works, of one with code of its own, and of one that is refused.
+
+Planted and caught: outputs compared with themselves; a refusal told as an error. SPDX-License-Identifier: Apache-2.0
+"""
+
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from conftest import ROOT  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "bench"))
+
+import torch_families  # noqa: E402
+
+
+def test_columns(monkeypatch):
+    if int(transformers.__version__.split(".")[0]) < 5:
+        pytest.skip("before 5.0 BERT has an attention of its own")
+    works = dict.fromkeys(torch_families.STEPS, "equal")
+    assert torch_families.row("llama") == works
+    assert torch_families.row("bert") == {**works, "generate": "-"}
+    assert set(torch_families.row("bloom").values()) == {"own code"}
+    assert torch_families.row("gemma2")["forward"].startswith("refused: Gemma2Attention passes softcap")
+    text = torch_families.table({"bert": works, "bloom": dict.fromkeys(works, "own code")}).text()
+    assert "| encoder | bert | equal |" in text and "| decoder | bloom | own code |" in text
+    import hashattn.torch
+
+    replace = hashattn.torch.replace_attention
+    monkeypatch.setattr(hashattn.torch, "replace_attention", lambda model, name: replace(model, "none"))
+    found = torch_families.row("bert")  # attention that is another
+    assert found["forward"].startswith("differs by ") and found["save and load"] == "equal"
