@@ -10,13 +10,15 @@ is compared with the model's own, because exact attention must not change it:
     save and load  outputs after save_pretrained and from_pretrained, which restores the mechanism
     train a step   gradients of all parameters
 
-"equal": to 1e-4 of the largest number (gradients: 1e-3). Otherwise the difference, or what was said. "own code": no layer
-asks the library for an attention function, so hashattn cannot change it (hashattn.torch.transformers.layers tells).
+"equal": to 1e-4 of the largest number (gradients: 1e-3). Otherwise the difference, or what was said. "refused: softcap":
+the model changes its scores in a way that hashattn does not have. "own code": no layer asks the library for an attention
+function, so hashattn cannot change it (hashattn.torch.transformers.layers tells).
 YosoModel is compared by `yoso-e`; its own code ignores padding.
 """
 
 import copy
 import logging
+import re
 import tempfile
 import warnings
 from pathlib import Path
@@ -173,7 +175,8 @@ def row(family):
         try:
             return "-" if function is None else function()
         except hashattn.Error as error:
-            return "refused: " + str(error).split("; ")[-1][:90]
+            passed = re.search(r"passes (\w+) to its attention", str(error))
+            return "refused: " + (passed[1] if passed else str(error).split("; ")[-1][:90])
         except Exception as error:
             return f"{type(error).__name__}: {str(error).splitlines()[0][:60] if str(error) else ''}"
 
@@ -183,7 +186,10 @@ def row(family):
         return {name: "own code" if "has no attention" in str(error) else str(error)[:60] for name in STEPS}
     except Exception as error:
         return {name: f"not built: {type(error).__name__}" for name in STEPS}
-    return {name: cell(function).replace("|", "/") for name, function in columns.items()}
+    found = {name: cell(function).replace("|", "/") for name, function in columns.items()}
+    first = found["forward"]
+    return {name: "refused" if name != "forward" and text == first and text.startswith("refused: ") else text
+            for name, text in found.items()}
 
 
 def table(columns_of):
@@ -199,5 +205,5 @@ def table(columns_of):
 def write_page(made_table, measured):
     """python/MODELS.md: the table, and what its columns are."""
     columns = __doc__.split("\n\n", 1)[1].strip()
-    PAGE.write_text(f"# Models of the transformers library with hashattn.torch\n\nMade by `bench/torch_models.py --families --docs` "
-                    f"({measured}).\n\n{columns}\n\n{made_table.text()}\n")
+    PAGE.write_text(f"# Models of the transformers library with hashattn.torch\n\nMade by `bench/torch_models.py --families "
+                    f"--docs`:\n{measured}.\n\n{columns}\n\n{made_table.text()}\n")

@@ -343,6 +343,8 @@ class Functions:
 @functools.lru_cache(maxsize=None)
 def functions() -> Functions:
     """Loads the library of this package on first use. OSError: it is missing or does not load."""
+    if not LIBRARY.exists() and any(parent.is_file() for parent in LIBRARY.parents):
+        raise OSError(f"{LIBRARY} is inside an archive, from which no library can be loaded; install hashattn in a directory")
     return Functions(ctypes.CDLL(str(LIBRARY)))
 
 

@@ -25,6 +25,9 @@ PACKED_SHAPE = "(rows, heads, d), because there are offsets"
 
 def take(name: str, given: Any) -> Numbers:
     """`given` as an array of float32 or bfloat16. InvalidTypeError: another dtype, or memory of another device."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise InvalidTypeError(f"{name} is a masked array; what its mask hides would take part. Give {name}.filled(0), and "
+                               "the keys that take part as key_mask")
     if not isinstance(given, np.ndarray):
         device = getattr(given, "device", None)
         kind = getattr(device, "type", "cuda" if hasattr(given, "__cuda_array_interface__") else "cpu")
@@ -46,6 +49,18 @@ def take_inputs(query: Any, key: Any, value: Any) -> tuple[list[Numbers], int]:
     if len(set(dtypes)) > 1:
         raise InvalidTypeError(f"q, k and v have dtypes {', '.join(map(str, dtypes))}; they must be equal")
     return arrays, _library.FLOAT32 if dtypes[0] == np.float32 else _library.BF16
+
+
+def mask_of_bytes(mask: Numbers) -> Numbers:
+    """A mask of bool or of whole numbers, 1 and 0, as bytes. InvalidTypeError: another dtype. InvalidError: another number."""
+    if isinstance(mask, np.ma.MaskedArray) or mask.dtype.kind not in "biu":
+        raise InvalidTypeError(f"key_mask has dtype {mask.dtype} and shape {mask.shape}; bool or whole numbers are needed, "
+                               "where True or 1 means that the key takes part")
+    if mask.dtype.kind != "b" and mask.size > 0 and not 0 <= mask.min() <= mask.max() <= 1:
+        index = int(np.flatnonzero((mask != 0) & (mask != 1))[0])
+        raise InvalidError(f"key_mask[{index}] is {mask.flat[index]}, allowed are 0 and 1")
+    found: Numbers = np.ascontiguousarray(mask, np.uint8)
+    return found
 
 
 def whole_number(name: str, value: Any, most: int) -> int:
@@ -245,10 +260,7 @@ class Call:
         if key_mask is None:
             return
         problem = self.problem
-        mask = np.asarray(key_mask)
-        if mask.dtype != np.bool_ and mask.dtype != np.uint8:
-            raise InvalidTypeError(f"key_mask has dtype {mask.dtype} and shape {mask.shape}; bool or uint8 is needed, "
-                                   "where True or 1 means that the key takes part")
+        mask = mask_of_bytes(np.asanyarray(key_mask))
         keys = self.inputs[1].shape[0 if self.packed else -2]
         shapes = [(keys,)] if self.packed else [(problem.num_sequences, keys), (keys,)]
         if mask.shape not in shapes:
@@ -258,7 +270,7 @@ class Call:
             mask = np.broadcast_to(mask, shapes[0])
         if self.key_lengths is not None:
             mask = mask[np.arange(keys) < self.key_lengths[:, np.newaxis].astype(np.int64)]
-        problem.key_mask = self._keep(np.ascontiguousarray(mask).view(np.uint8))
+        problem.key_mask = self._keep(np.ascontiguousarray(mask))
 
     def output(self, shape: tuple[int, ...]) -> Numbers:
         """An array for a result; rows beyond the lengths are 0."""

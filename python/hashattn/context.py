@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from contextlib import contextmanager
-from typing import Callable, Iterator, NamedTuple, TypeVar
+from typing import Any, Callable, Iterator, NamedTuple, TypeVar
 
 from . import _library, errors
 
@@ -124,7 +124,8 @@ class Description(NamedTuple):
 class Context:
     """Threads, instruction set and precision of the calls that use it.
 
-    threads: 1 to 1024; 0 = one for each processor this process may use.
+    threads: 1 to 1024; 0 = what the environment variable HASHATTN_THREADS or else OMP_NUM_THREADS says, and without them
+        one for each processor this process may use.
     isa: one of `instruction_sets()`; "auto" = the widest that runs here.
     precision: of products, "float32" or "bf16"; None = float32, and a trained run uses its own.
 
@@ -133,6 +134,8 @@ class Context:
     """
 
     def __init__(self, threads: int = 0, isa: str = "auto", precision: str | None = None) -> None:
+        if isinstance(threads, int) and threads == 0:
+            threads = _threads_of_environment()
         try:
             encoded = isa.encode(), None if precision is None else precision.encode()
             self._options = _library.ContextOptions(threads=threads, isa=encoded[0], precision=encoded[1])
@@ -209,11 +212,31 @@ class Context:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    def __reduce__(self) -> Any:
+        return refuse_copies(self)
+
     def __repr__(self) -> str:
         if self.closed:
             return "<hashattn.Context closed>"
         found = self.describe()
         return f"<hashattn.Context threads={found.threads} isa={found.isa!r} precision={found.precision!r}>"
+
+
+def _threads_of_environment() -> int:
+    """0: the environment does not say. OMP_NUM_THREADS may be a list by levels, "4,2"."""
+    for name in ("HASHATTN_THREADS", "OMP_NUM_THREADS"):
+        given = os.environ.get(name, "").split(",")[0].strip()
+        if given:
+            if name == "HASHATTN_THREADS" and not (given.isdecimal() and 1 <= int(given) <= 1024):
+                raise errors.InvalidError(f"{name} is {given!r}, allowed are 1 to 1024")
+            return min(int(given), 1024) if given.isdecimal() else 0
+    return 0
+
+
+def refuse_copies(made: object) -> Any:
+    """What stands behind an object of the library cannot be copied."""
+    raise errors.InvalidTypeError(f"a {type(made).__name__} holds memory of the C library and can be neither copied nor "
+                                  "pickled; make another with the same arguments, in each process")
 
 
 _Made = TypeVar("_Made", bound="ContextObject")
@@ -223,6 +246,9 @@ class ContextObject:
     """Base of what is made in a context and freed with it. `with` closes it."""
 
     _handle: ObjectHandle | None = None
+
+    def __reduce__(self) -> Any:
+        return refuse_copies(self)
 
     def __init__(self, context: Context | None) -> None:
         self._context = default_context() if context is None else context

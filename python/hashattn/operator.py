@@ -49,7 +49,7 @@ def attention(
         also lists where they depart from their papers: "reformer" takes q as its keys, so k is not read and has the
         gradient 0.
     causal: query i sees keys 0 .. i; n_q = n_k.
-    key_mask: (n_k) or (batch, n_k), bool or uint8; True means that the key takes part. Packed: (rows of k). False is as
+    key_mask: (n_k) or (batch, n_k), bool, or 1 and 0; True means that the key takes part. Packed: (rows of k). False is as
         if the key had been cut out: in the middle or in front it shifts the positions behind it, and with them the
         blocks, windows, segments and learned positions of "local", "longformer", "bigbird", "sparse", "sinkhorn",
         "nystrom", "linformer" and "synthesizer". Where queries have positions too, or compete for places, and n_q =
@@ -65,6 +65,7 @@ def attention(
     out: an array for the result, (..., n_q, d_v); it must not overlap an input.
     context: threads, instruction set and precision; None = one context for the process, on all processors.
     options: of the mechanism, such as num_hashes=64; `mechanisms()[name].options` lists them.
+        gradient="true" gives "yoso" and "yoso-e" the derivative; by default theirs is the paper's bound, "lower".
 
     Returns (..., n_q, d_v); empty if n_q is 0. A query without any key gets 0.
 
@@ -106,7 +107,7 @@ class Attention(ContextObject):
         assert made.value is not None
         handle = ObjectHandle(context, made.value, library.attention_free)
         for name, text in self._texts.items():
-            context.check(library.attention_set(handle.pointer, name.encode(), text.encode()))
+            self._set(handle, name, text)
         if self._learned is not None:
             function, *arguments = self._learned
             context.check(function(handle.pointer, *arguments))
@@ -136,13 +137,18 @@ class Attention(ContextObject):
     def set(self, **options: OptionValue) -> None:
         """Changes options; this drops the learned tensors. InvalidError: unknown option or value, with the allowed
         ones."""
-        library = _library.functions()
         with self._use() as handle:
             for name, value in options.items():
                 text = text_of(name, value)
-                handle.origin.check(library.attention_set(handle.pointer, name.encode(), text.encode()))
+                self._set(handle, name, text)
                 self._texts[name] = text
                 self._learned = self._saved = None
+
+    def _set(self, handle: ObjectHandle, name: str, text: str) -> None:
+        known = [option.name for option in names_of(self.mechanism)]
+        if name.removeprefix(self.mechanism + ".") not in known:
+            raise InvalidError(f"{self.mechanism} has no option {name!r}; it has {', '.join(known) or 'none'}")
+        handle.origin.check(_library.functions().attention_set(handle.pointer, name.encode(), text.encode()))
 
     # ---- learned tensors ---------------------------------------------------------------------------------------------
 

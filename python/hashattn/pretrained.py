@@ -18,7 +18,7 @@ import numpy.typing as npt
 from . import _library
 from .arrays import seed_of, whole_number
 from .context import Context, ContextObject, ObjectHandle
-from .errors import InvalidError, InvalidTypeError
+from .errors import BadFileError, InvalidError, InvalidTypeError
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher
 
@@ -56,6 +56,9 @@ class Pretrained(ContextObject):
         super().__init__(context)
         encoded, texts = path_of("path", path), {name: text_of(name, value) for name, value in options.items()}
         name = None if mechanism is None else text_of("mechanism", mechanism).encode()
+        if not os.path.isdir(encoded):
+            raise BadFileError(f"{os.fsdecode(encoded)} is no directory; one with config.json, model.safetensors and the "
+                               "tokenizer's files is needed (nothing is downloaded)")
         library, made, info = _library.functions(), ctypes.c_void_p(), _library.PretrainedInfo()
         self.path: str = os.fsdecode(encoded)
         with self._context._use() as origin:

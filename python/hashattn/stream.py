@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library
-from .arrays import Layout, Numbers, check_output, seed_of, take, whole_number
+from .arrays import Layout, Numbers, check_output, mask_of_bytes, seed_of, take, whole_number
 from .context import Context, ContextObject, ObjectHandle
 from .errors import InvalidError, InvalidTypeError
 from .operator import Attention
@@ -81,7 +81,7 @@ class Stream(ContextObject):
     def absorb(self, k: npt.ArrayLike, v: npt.ArrayLike, key_mask: npt.ArrayLike | None = None) -> None:
         """Adds keys and values to the state.
 
-        k, v: (rows, d) for one head, else (heads, rows, d), float32. key_mask: (rows), bool or uint8; True means that
+        k, v: (rows, d) for one head, else (heads, rows, d), float32. key_mask: (rows), bool, or 1 and 0; True means that
         the key takes part. InvalidError: a causal stream, whose keys go to `read`; NaN or infinity; shapes that do not
         fit. The chunks before the one with the error stay absorbed.
         """
@@ -132,12 +132,10 @@ class Stream(ContextObject):
             raise InvalidError(f"the numbers of rows differ: {shapes}")
         if key_mask is None:
             return None
-        mask = np.asarray(key_mask)
-        if mask.dtype != np.bool_ and mask.dtype != np.uint8:
-            raise InvalidTypeError(f"key_mask has dtype {mask.dtype}; bool or uint8 is needed")
+        mask = mask_of_bytes(np.asanyarray(key_mask))
         if mask.shape != (*rows,):
             raise InvalidError(f"key_mask has shape {mask.shape}; {(*rows,)} is needed")
-        return np.ascontiguousarray(mask).view(np.uint8)
+        return mask
 
     def _chunks(self, arrays: dict[str, Numbers], mask: Numbers | None,
                 out: Numbers | None = None) -> Iterator[_library.Chunk]:

@@ -22,4 +22,11 @@ from .functions import attention_and_loss as attention_and_loss
 from .positions import extend_positions as extend_positions
 from .replace import replace_attention as replace_attention
 
+__all__ = ["Learned", "LHAAttention", "MultiheadAttention", "SelfAttention", "YosoAttention", "attention",
+           "attention_and_loss", "extend_positions", "replace_attention"]
+
 _needs.restore_with_transformers()
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "transformers"]

@@ -1,0 +1,75 @@
+"""What a user of the package tries first: threads by the environment, whole numbers as a mask, copies, a name where a
+directory is needed, a package inside an archive.
+
+Planted and caught: HASHATTN_THREADS read after OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its
+memory. SPDX-License-Identifier: Apache-2.0
+"""
+
+import copy
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+import hashattn
+from conftest import numbers, same_bits
+from hashattn import _library
+
+
+@pytest.mark.parametrize("variables, threads", [({"HASHATTN_THREADS": "3", "OMP_NUM_THREADS": "2"}, 3),
+                                                ({"OMP_NUM_THREADS": "2"}, 2), ({"OMP_NUM_THREADS": "5,2"}, 5)])
+def test_threads_by_the_environment(monkeypatch, variables, threads):
+    monkeypatch.delenv("HASHATTN_THREADS", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with hashattn.Context() as context, hashattn.Context(threads=1) as given:
+        assert context.describe().threads == threads and given.describe().threads == 1
+    monkeypatch.setenv("HASHATTN_THREADS", "many")
+    with pytest.raises(ValueError, match="HASHATTN_THREADS is 'many', allowed are 1 to 1024"):
+        hashattn.Context()
+
+
+def test_masks_of_whole_numbers():
+    q, k, v = numbers(3, 2, 12, 8)
+    taking = np.arange(12) < 7
+    expected = hashattn.attention(q, k, v, mechanism="softmax", key_mask=taking)
+    for dtype in (np.uint8, np.int8, np.int32, np.int64):
+        assert same_bits(hashattn.attention(q, k, v, mechanism="softmax", key_mask=taking.astype(dtype)), expected)
+    streams = [hashattn.Stream(2, 8) for _ in range(2)]
+    for stream, mask in zip(streams, (taking, taking.astype(np.int64))):
+        stream.absorb(k, v, mask)
+    assert same_bits(streams[0].read(q), streams[1].read(q))
+
+
+def test_copies_are_refused():
+    with hashattn.Context(threads=1) as context:
+        for made in (context, hashattn.Attention("yoso", context=context), hashattn.Stream(1, 8, context=context)):
+            for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match=f"a {type(made).__name__} holds memory of the C library and can be neither"):
+                    copied(made)
+
+
+def test_a_name_where_a_directory_is_needed():
+    with pytest.raises(OSError, match="roberta-base is no directory; one with config.json, .* .nothing is downloaded"):
+        hashattn.Pretrained("roberta-base")
+
+
+def test_inside_an_archive(tmp_path):
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        for path in _library.FOLDER.glob("*.py"):
+            archive.write(path, f"hashattn/{path.name}")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'app.zip')!r}); import hashattn; hashattn.mechanisms()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path,
+                          env={"PATH": "", "PYTHONPATH": ":".join(each for each in sys.path if "site-packages" in each)})
+    assert "is inside an archive, from which no library can be loaded" in done.stderr
+
+
+def test_names_of_the_module_for_torch():
+    pytest.importorskip("torch")
+    import hashattn.torch
+
+    assert {"attention", "MultiheadAttention", "replace_attention", "extend_positions"} <= set(dir(hashattn.torch))
+    assert not [name for name in dir(hashattn.torch) if name.startswith("_")]
