@@ -12,7 +12,11 @@ extern "C" {
 
 typedef struct hashattn_cache_options {
     size_t struct_size;
-    const char *mechanism; /* "softmax": exact attention over all rows */
+    /* "softmax": exact attention over all rows. "hashed": few rows are read exactly, a sample by importance
+       from codes of the keys. For comparison: "top" takes the rows with the best scores by codes,
+       "top-uniform" half of them, and half by chance; "hamming" those with the most signs equal to the
+       query's, "lsh" those that collide with it in a table; "window" only the first and the last rows. */
+    const char *mechanism;
     size_t num_sequences;
     /* Query heads and key-value heads. kv_heads divides num_heads: query head h reads key-value head
        h / (num_heads / kv_heads). */
@@ -21,14 +25,28 @@ typedef struct hashattn_cache_options {
     /* Type of the stored rows. In a BF16 cache, keys, values, queries and the weights of the values are
        rounded to bfloat16; sums are float32. */
     hashattn_element element;
-    double scale; /* of the scores; 0: 1 / sqrt(head_dim) */
+    double scale; /* of the scores, at most 1000; 0: 1 / sqrt(head_dim) */
     /* 0: a query sees all rows up to its own. Otherwise the query at position p sees the rows from
        (p / window_step + 1) * window_step - window on: with window_step 1 the last `window` rows, its own
        among them; with window 3 s and window_step s what causal `local` of block_size s sees. */
     size_t window, window_step;
+    /* The rest is for mechanisms other than softmax. */
+    /* Rows that a query row reads exactly: a share of the rows that it sees if below 1, otherwise their
+       number. First and last rows, and those of the last block of 64 until it is full, are included; at least
+       16 others are read. A query that sees no more rows than that reads all. */
+    double budget;
+    /* hashed, above 0: the relative error of the output to aim at, in place of a budget. Each row and head
+       reads more rows until the error that its sample shows is not larger, five times at most. */
+    double tolerance;
+    size_t bits;                  /* of a key's code: a multiple of 16, 16 to 256 */
+    size_t first_rows, last_rows; /* always read */
+    /* t: hashed takes row j with a probability that grows as exp(t score), up to 1. 0.05 to 2 */
+    double sharpness;
+    uint64_t seed; /* determines the codes and the samples */
 } hashattn_cache_options;
 
-/* softmax, 1 sequence, 1 head, 1 key-value head, FLOAT32, no window, window_step 1; head_dim 0. */
+/* softmax, 1 sequence, 1 head, 1 key-value head, FLOAT32, no window, window_step 1; budget 0.02, 128 bits, 4
+   first and 32 last rows, sharpness 0.8; head_dim 0. */
 HASHATTN_API void hashattn_cache_options_default_sized(hashattn_cache_options *options, size_t struct_size);
 HASHATTN_INLINE void hashattn_cache_options_default(hashattn_cache_options *options)
 {
@@ -46,7 +64,7 @@ HASHATTN_API void hashattn_cache_free(hashattn_cache *cache);
    data[s * sequence_stride + r * row_stride + h * head_stride + c], of type `element`, which may differ from
    that of the cache; there are kv_heads heads. key_mask: (num_sequences, rows), 1 = the row is appended, 0 =
    it does not exist, and its key and value may hold anything; NULL = all are appended. Sequences of a padded
-   batch thus have different lengths. INVALID: NaN or infinity, a key above 1e18 or a value above 1e30 in
+   batch thus have different lengths. INVALID: NaN or infinity, a key above 1e15 or a value above 1e30 in
    size, with the place. NO_MEMORY. An error leaves the cache as it was. */
 HASHATTN_API hashattn_status hashattn_cache_append(hashattn_cache *cache, size_t rows,
                                                    hashattn_element element, const hashattn_array *key,
@@ -59,6 +77,15 @@ HASHATTN_API hashattn_status hashattn_cache_append(hashattn_cache *cache, size_t
 HASHATTN_API hashattn_status hashattn_cache_attend(hashattn_cache *cache, size_t rows,
                                                    hashattn_element element, const hashattn_array *query,
                                                    const hashattn_array *out);
+
+/* Of the last attention, the mean over query rows and heads. */
+typedef struct hashattn_cache_report {
+    size_t struct_size;
+    double
+        rows_read; /* rows whose keys and values were read exactly; a row that is read twice counts twice */
+    double error;  /* relative error of the output, as the sample itself shows it; 0 without a sample */
+} hashattn_cache_report;
+HASHATTN_API void hashattn_cache_describe(const hashattn_cache *cache, hashattn_cache_report *report);
 
 /* Rows of a sequence, and the number of sequences. */
 HASHATTN_API size_t hashattn_cache_length(const hashattn_cache *cache, size_t sequence);

@@ -3,10 +3,11 @@
     import hashattn
     out = hashattn.attention(q, k, v)  # (n, d), (heads, n, d) or (batch, heads, n, d), float32
 
-`attention` computes in one call, `Attention` also gradients, `Stream` in chunks. `train`, `evaluate` and `predict` work
-on runs, as the tool does; `Tokenizer` and `Pretrained` read vocabularies and checkpoints of the transformers library;
-`Density` tells how dense rows are around a point. `python -m hashattn` is the tool. A `Context` sets threads,
-instruction set and precision. The library loads on first use; NumPy too, so importing takes a few milliseconds.
+`attention` computes in one call, `Attention` also gradients, `Stream` in chunks, `Cache` over the keys and values of a
+decoder. `train`, `evaluate` and `predict` work on runs, as the tool does; `Tokenizer` and `Pretrained` read vocabularies and
+checkpoints of the transformers library; `Density` tells how dense rows are around a point. `python -m hashattn` is the tool.
+A `Context` sets threads, instruction set and precision. The library loads on first use; NumPy too, so importing takes a few
+milliseconds.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -16,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cache import Cache as Cache
     from .context import Context as Context
     from .context import Description as Description
     from .density import Density as Density
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from .training import train as train
 
 _NAMES = {
+    "cache": ("Cache",),
     "context": ("Context", "Description"),
     "density": ("Density",),
     "errors": ("Error", "InvalidError", "InvalidTypeError", "RefusedError", "FailedError", "BadFileError",

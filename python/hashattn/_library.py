@@ -89,6 +89,18 @@ class DensityInfo(Sized):
                 ("map", c_char_p), ("seed", c_uint64), ("rows", c_uint64)]
 
 
+class CacheOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("mechanism", c_char_p), ("num_sequences", c_size_t), ("num_heads", c_size_t),
+                ("kv_heads", c_size_t), ("head_dim", c_size_t), ("element", c_int), ("scale", c_double),
+                ("window", c_size_t), ("window_step", c_size_t), ("budget", c_double), ("tolerance", c_double),
+                ("bits", c_size_t), ("first_rows", c_size_t), ("last_rows", c_size_t), ("sharpness", c_double),
+                ("seed", c_uint64)]
+
+
+class CacheReport(Sized):
+    _fields_ = [("struct_size", c_size_t), ("rows_read", c_double), ("error", c_double)]
+
+
 class Metric(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("value", c_double), ("more_is_better", c_int), ("selects", c_int)]
 
@@ -278,6 +290,18 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "density_load": (c_int, [_HANDLE, c_char_p, _NEW]),
     "density_gradient": (c_int, [_HANDLE, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p, c_int] + [c_void_p] * 3),
     "density_shift": (c_int, [_HANDLE, c_void_p, c_size_t, c_void_p, c_size_t, c_uint64]),
+    "cache_options_default_sized": (None, [POINTER(CacheOptions), c_size_t]),
+    "cache_new": (c_int, [_HANDLE, POINTER(CacheOptions), _NEW]),
+    "cache_free": (None, [_HANDLE]),
+    "cache_append": (c_int, [_HANDLE, c_size_t, c_int, _ARRAY, _ARRAY, c_void_p]),
+    "cache_attend": (c_int, [_HANDLE, c_size_t, c_int, _ARRAY, _ARRAY]),
+    "cache_describe": (None, [_HANDLE, POINTER(CacheReport)]),
+    "cache_num_sequences": (c_size_t, [_HANDLE]),
+    "cache_length": (c_size_t, [_HANDLE, c_size_t]),
+    "cache_truncate": (c_int, [_HANDLE, POINTER(c_size_t)]),
+    "cache_reorder": (c_int, [_HANDLE, POINTER(c_size_t), c_size_t]),
+    "cache_clear": (None, [_HANDLE]),
+    "cache_nbytes": (c_size_t, [_HANDLE]),
     "task_get": (c_int, [c_size_t, POINTER(TaskInfo)]),
     "task_preset": (c_char_p, [c_size_t, c_size_t]),
     "task_option": (c_int, [c_size_t, c_size_t, POINTER(Option)]),

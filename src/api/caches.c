@@ -25,8 +25,16 @@ static struct host *host_of(const hashattn_cache *cache)
 
 void hashattn_cache_options_default_sized(hashattn_cache_options *options, size_t struct_size)
 {
-    const hashattn_cache_options own = {
-        .mechanism = "softmax", .num_sequences = 1, .num_heads = 1, .kv_heads = 1, .window_step = 1};
+    const hashattn_cache_options own = {.mechanism = "softmax",
+                                        .num_sequences = 1,
+                                        .num_heads = 1,
+                                        .kv_heads = 1,
+                                        .window_step = 1,
+                                        .budget = 0.02,
+                                        .bits = 128,
+                                        .first_rows = 4,
+                                        .last_rows = 32,
+                                        .sharpness = 0.8};
     version_fill_options(options, struct_size, &own, sizeof own);
 }
 
@@ -44,11 +52,28 @@ static hashattn_status check_sizes(struct host *host, const hashattn_cache_optio
             "head_dim is %zu, allowed are 1 to %d", given->head_dim, KV_WIDEST);
     FAIL_IF(given->element != HASHATTN_FLOAT32 && given->element != HASHATTN_BF16, host, HASHATTN_INVALID,
             "element is %d, allowed are HASHATTN_FLOAT32 and HASHATTN_BF16", (int)given->element);
-    FAIL_IF(!(given->scale >= 0 && given->scale <= 1e18), host, HASHATTN_INVALID,
-            "scale is %g, allowed are 0 to 1e18", given->scale);
+    FAIL_IF(!(given->scale >= 0 && given->scale <= 1000), host, HASHATTN_INVALID,
+            "scale is %g, allowed are 0 to 1000", given->scale);
     FAIL_IF(given->window_step == 0 || (given->window > 0 && given->window < given->window_step), host,
             HASHATTN_INVALID, "window_step is %zu, allowed are 1 to window, which is %zu", given->window_step,
             given->window);
+    return HASHATTN_OK;
+}
+
+static hashattn_status check_choice(struct host *host, const hashattn_cache_options *given)
+{
+    FAIL_IF(!(given->budget > 0 && given->budget <= 1e12), host, HASHATTN_INVALID,
+            "budget is %g; a share below 1 or a number of rows is needed", given->budget);
+    FAIL_IF(!(given->tolerance >= 0 && given->tolerance < 1), host, HASHATTN_INVALID,
+            "tolerance is %g, allowed are 0 (none) to 1", given->tolerance);
+    FAIL_IF(given->tolerance > 0 && strcmp(given->mechanism, "hashed") != 0, host, HASHATTN_INVALID,
+            "%s knows no error of its own, so it has no tolerance", given->mechanism);
+    FAIL_IF(given->bits < 16 || given->bits > 256 || given->bits % 16 != 0, host, HASHATTN_INVALID,
+            "bits is %zu; a multiple of 16 from 16 to 256 is needed", given->bits);
+    FAIL_IF(given->first_rows > operand_most || given->last_rows > operand_most, host, HASHATTN_INVALID,
+            "first_rows is %zu and last_rows %zu, which is too large", given->first_rows, given->last_rows);
+    FAIL_IF(!(given->sharpness >= 0.05 && given->sharpness <= 2), host, HASHATTN_INVALID,
+            "sharpness is %g, allowed are 0.05 to 2", given->sharpness);
     return HASHATTN_OK;
 }
 
@@ -64,6 +89,13 @@ static struct kv_options options_of(const hashattn_cache_options *given)
         .scale = (float)scale,
         .window = given->window,
         .window_step = given->window_step,
+        .bits = given->bits,
+        .budget = given->budget,
+        .tolerance = given->tolerance,
+        .first_rows = given->first_rows,
+        .last_rows = given->last_rows,
+        .sharpness = (float)given->sharpness,
+        .seed = given->seed,
     };
 }
 
@@ -97,6 +129,7 @@ hashattn_status hashattn_cache_new(hashattn_context *context, const hashattn_cac
     TRY(check_sizes(host, &given));
     const struct kv_mechanism *mechanism;
     TRY(find_mechanism(host, given.mechanism, &mechanism));
+    TRY(check_choice(host, &given));
     void *block;
     TRY(memory_new(host, 1, sizeof(struct hashattn_cache), "a cache", &block));
     hashattn_cache *made = block;
@@ -225,6 +258,13 @@ hashattn_status hashattn_cache_attend(hashattn_cache *cache, size_t rows, hashat
     FAIL_IF(spread_overlap(bytes_of(cache, &outs), bytes_of(cache, &queries)), host_of(cache),
             HASHATTN_INVALID, "out overlaps query: an output must not share memory with another array");
     return kv_cache_attend(&cache->cache, rows, rows_of(&queries), rows_of(&outs));
+}
+
+void hashattn_cache_describe(const hashattn_cache *cache, hashattn_cache_report *report)
+{
+    const struct kv_report *last = &cache->cache.report;
+    const hashattn_cache_report own = {.rows_read = last->rows_read, .error = last->error};
+    version_give(report, &own, sizeof own);
 }
 
 /* ---- the rows held ------------------------------------------------------------------------------------- */

@@ -8,9 +8,12 @@
 #include "decoding/kv_cache_mechanism.h"
 #include "parts/rows/elements.h"
 
-static const struct kv_mechanism *const mechanisms[] = {&kv_mechanism_softmax};
+static const struct kv_mechanism *const mechanisms[] = {
+    &kv_mechanism_softmax, &kv_mechanism_hashed, &kv_mechanism_top,   &kv_mechanism_top_uniform,
+    &kv_mechanism_hamming, &kv_mechanism_lsh,    &kv_mechanism_window};
 
-const char *const kv_mechanism_names[] = {"softmax", NULL};
+const char *const kv_mechanism_names[] = {"softmax", "hashed", "top",    "top-uniform",
+                                          "hamming", "lsh",    "window", NULL};
 
 const struct kv_mechanism *kv_mechanism_find(const char *name)
 {
@@ -30,15 +33,21 @@ hashattn_status kv_cache_new(struct host *host, const struct kernels *kernels, s
                                .mechanism = mechanism,
                                .options = *options,
                                .head_bytes = mechanism->head_bytes(options)};
-    return kv_pages_new(host, options->num_sequences, size_product(options->kv_heads, cache->head_bytes),
-                        &cache->pages);
+    TRY(kv_pages_new(host, options->num_sequences, size_product(options->kv_heads, cache->head_bytes),
+                     &cache->pages));
+    hashattn_status status = mechanism->prepare == NULL ? HASHATTN_OK : mechanism->prepare(cache);
+    if (status != HASHATTN_OK)
+        kv_cache_free(cache);
+    return status;
 }
 
 void kv_cache_free(struct kv_cache *cache)
 {
     kv_pages_free(&cache->pages);
     memory_free(cache->host, cache->scratch);
+    memory_free(cache->host, cache->planes);
     cache->scratch = NULL;
+    cache->planes = NULL;
 }
 
 size_t kv_first_seen(const struct kv_options *options, size_t position)
@@ -179,7 +188,7 @@ hashattn_status kv_cache_attend(struct kv_cache *cache, size_t rows, struct kv_r
 {
     TRY(check_numbers(cache, "query", query, rows, cache->options.num_heads, NULL, KV_LARGEST_KEY));
     TRY(grow_scratch(cache, cache->mechanism->scratch_bytes(cache, rows)));
-    const struct kv_attend call = {cache, rows, query, out, cache->scratch};
+    const struct kv_attend call = {cache, rows, query, out, cache->scratch, &cache->report};
     cache->mechanism->attend(&call);
     return HASHATTN_OK;
 }
@@ -198,5 +207,5 @@ hashattn_status kv_cache_reorder(struct kv_cache *cache, const size_t *from, siz
 
 size_t kv_cache_nbytes(const struct kv_cache *cache)
 {
-    return kv_pages_nbytes(&cache->pages) + cache->scratch_bytes;
+    return kv_pages_nbytes(&cache->pages) + cache->scratch_bytes + cache->planes_bytes;
 }

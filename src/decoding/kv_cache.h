@@ -18,7 +18,7 @@
 enum { KV_WIDEST = 256 }; /* largest head_dim */
 
 /* The largest sizes of numbers: products of keys and queries, and sums of values, stay finite. */
-#define KV_LARGEST_KEY   1e18f
+#define KV_LARGEST_KEY   1e15f
 #define KV_LARGEST_VALUE 1e30f
 
 struct kv_options {
@@ -28,6 +28,19 @@ struct kv_options {
     /* The query at position p sees rows from (p / window_step + 1) * window_step - window on; window 0: from
        0 on. window_step 1: a window of that many rows that ends at p. */
     size_t window, window_step;
+    /* Of mechanisms that read a choice of rows (kv_choice.h): */
+    size_t bits;      /* of a key's code, a multiple of 16 from 16 to 256 */
+    double budget;    /* rows to read: a share of those a query sees if below 1, else their number */
+    double tolerance; /* above 0: the relative error to aim at, in place of a budget */
+    size_t first_rows, last_rows; /* always read */
+    float sharpness;              /* t: row j is taken with a probability that grows as exp(t score) */
+    uint64_t seed;
+};
+
+/* Of the last attention, the mean over query rows and heads. */
+struct kv_report {
+    double rows_read; /* rows whose keys and values were read exactly; a row read again counts again */
+    double error;     /* the relative error of the output, as the mechanism estimates it itself */
 };
 
 /* Rows of the caller, for each sequence and head. Element (s, r, h, c) is data[s * sequence_stride + r *
@@ -45,7 +58,10 @@ struct kv_cache {
     const struct kv_mechanism *mechanism;
     struct kv_options options;
     struct kv_pages pages;
-    size_t head_bytes;      /* of a page, for one key-value head */
+    size_t head_bytes; /* of a page, for one key-value head */
+    float *planes;     /* that codes are made with; NULL: none */
+    size_t planes_bytes;
+    struct kv_report report;
     unsigned char *scratch; /* of attention; grows */
     size_t scratch_bytes;
 };

@@ -13,10 +13,13 @@ struct kv_attend {
     size_t rows;
     struct kv_rows query, out;
     unsigned char *scratch;
+    struct kv_report *report; /* written */
 };
 
 struct kv_mechanism {
     const char *name;
+    /* Makes what all pages share; NULL: nothing. */
+    hashattn_status (*prepare)(struct kv_cache *cache);
     /* Bytes of a page for one key-value head, a multiple of 64. */
     size_t (*head_bytes)(const struct kv_options *options);
     /* Writes the row at `position` of a sequence, of one key-value head: head_dim floats each. Rows arrive in
@@ -45,6 +48,7 @@ void kv_load_row(const struct kv_cache *cache, float *to, struct kv_rows from, s
 void kv_store_row(const struct kv_cache *cache, struct kv_rows to, size_t sequence, size_t row, size_t head,
                   const float *from);
 
-extern const struct kv_mechanism kv_mechanism_softmax;
+extern const struct kv_mechanism kv_mechanism_softmax, kv_mechanism_hashed, kv_mechanism_top,
+    kv_mechanism_top_uniform, kv_mechanism_hamming, kv_mechanism_lsh, kv_mechanism_window;
 
 #endif

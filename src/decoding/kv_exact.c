@@ -308,6 +308,20 @@ static void merge_head(void *argument, size_t unit, int worker)
     }
 }
 
+/* Rows that a query row sees, on average. */
+static double mean_seen(const struct kv_attend *call)
+{
+    const struct kv_cache *cache = call->cache;
+    double seen = 0;
+    for (size_t s = 0; s < cache->pages.num_sequences; s++)
+        for (size_t r = 0, length = cache->pages.sequences[s].length; r < call->rows; r++)
+            if (length + r >= call->rows) {
+                size_t position = length + r - call->rows;
+                seen += (double)(position + 1 - kv_first_seen(&cache->options, position));
+            }
+    return seen / (double)(call->rows * cache->pages.num_sequences);
+}
+
 static void exact_attend(const struct kv_attend *call)
 {
     const struct kv_cache *cache = call->cache;
@@ -320,10 +334,12 @@ static void exact_attend(const struct kv_attend *call)
         pool_run(cache->pool, attend_span, &pass, heads * pass.layout.spans);
         pool_run(cache->pool, merge_head, &pass, heads);
     }
+    *call->report = (struct kv_report){.rows_read = mean_seen(call)};
 }
 
 const struct kv_mechanism kv_mechanism_softmax = {
     .name = "softmax",
+    .prepare = NULL,
     .head_bytes = exact_head_bytes,
     .write = exact_write,
     .scratch_bytes = exact_scratch_bytes,

@@ -17,6 +17,7 @@
 #include "kernels/dtype.h"
 #include "kernels/slots_bf16.h"
 #include "kernels/slots_chance.h"
+#include "kernels/slots_decode.h"
 #include "kernels/slots_features.h"
 #include "kernels/slots_hash.h"
 #include "kernels/slots_layers.h"
@@ -38,6 +39,7 @@ struct kernels {
     struct softmax_slots softmax;
     struct rows_slots rows;
     struct features_slots features;
+    struct decode_slots decode;
     struct layers_slots layers;
     struct peak_slots peak;
 };

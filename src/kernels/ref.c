@@ -7,6 +7,7 @@
 
 #include "kernels/ref_bf16.h"
 #include "kernels/ref_chance.h"
+#include "kernels/ref_decode.h"
 #include "kernels/ref_features.h"
 #include "kernels/ref_hadamard.h"
 #include "kernels/ref_hash.h"
@@ -26,6 +27,7 @@ const struct isa isa_ref = {
             .name = "ref",
             REF_BF16,
             REF_CHANCE,
+            REF_DECODE,
             REF_FEATURES,
             REF_HADAMARD,
             REF_HASH,

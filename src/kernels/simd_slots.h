@@ -9,6 +9,7 @@
 #include "kernels/simd_bf16.h"
 #include "kernels/simd_bucket_sums.h"
 #include "kernels/simd_collision.h"
+#include "kernels/simd_decode.h"
 #include "kernels/simd_dropout.h"
 #include "kernels/simd_equal_codes.h"
 #include "kernels/simd_features.h"
@@ -30,9 +31,10 @@
 #include "kernels/simd_tiles.h"
 
 #define SIMD_SLOTS                                                                                           \
-    SIMD_BALANCE, SIMD_BF16, SIMD_BUCKET_SUMS, SIMD_COLLISION, SIMD_DROPOUT, SIMD_FEATURES, SIMD_FIXED,      \
-        SIMD_FRAME, SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_EQUAL_CODES, SIMD_PACK, SIMD_PAIRS,          \
-        SIMD_PEAK, SIMD_RANDOM, SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES, SIMD_TILES
+    SIMD_BALANCE, SIMD_BF16, SIMD_BUCKET_SUMS, SIMD_COLLISION, SIMD_DECODE, SIMD_DROPOUT, SIMD_FEATURES,     \
+        SIMD_FIXED, SIMD_FRAME, SIMD_HADAMARD, SIMD_HASH, SIMD_LAYERS, SIMD_EQUAL_CODES, SIMD_PACK,          \
+        SIMD_PAIRS, SIMD_PEAK, SIMD_RANDOM, SIMD_ROWS, SIMD_SCAN, SIMD_SELECT, SIMD_SOFTMAX, SIMD_TABLES,    \
+        SIMD_TILES
 
 /* The products of 16-bit numbers and bytes, of every table without tiles. */
 #define SIMD_SHORT_PRODUCTS                                                                                  \

@@ -298,6 +298,13 @@ static inline vf v_rounded(vd low, vd high)
 }
 
 WORD(vf, v_from, (vu a), _mm256_castsi256_ps(a))
+WORD(vu, u_lookup16, (vu table, vu index), _mm256_shuffle_epi8(table, index))
+
+static inline vu u_table16(const uint8_t *p)
+{
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+
 WORD(vu, u_add, (vu a, vu b), _mm256_add_epi32(a, b))
 WORD(vu, u_sub, (vu a, vu b), _mm256_sub_epi32(a, b))
 WORD(vu, u_and, (vu a, vu b), _mm256_and_si256(a, b))

@@ -311,6 +311,10 @@ static inline vf v_rounded(vd low, vd high)
 WORD(vf, v_from, (vu a), _mm512_castsi512_ps(a))
 WORD(vu, u_add, (vu a, vu b), _mm512_add_epi32(a, b))
 WORD(vu, u_sub, (vu a, vu b), _mm512_sub_epi32(a, b))
+/* Byte i is byte index[i] of the 16 that u_table16 repeats; index[i] < 16. */
+WORD(vu, u_lookup16, (vu table, vu index), _mm512_shuffle_epi8(table, index))
+WORD(vu, u_table16, (const uint8_t *p),
+     _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p)))
 WORD(vu, u_and, (vu a, vu b), _mm512_and_si512(a, b))
 WORD(vu, u_or, (vu a, vu b), _mm512_or_si512(a, b))
 WORD(vu, u_xor, (vu a, vu b), _mm512_xor_si512(a, b))

@@ -315,6 +315,19 @@ WORD(vu, u_xor3, (vu a, vu b, vu c), u_xor(u_xor(a, b), c))
 WORD(vu, u_left, (vu a, unsigned bits), (vu){a.lo << bits, a.hi << bits})
 WORD(vu, u_right, (vu a, unsigned bits), (vu){a.lo >> bits, a.hi >> bits})
 
+static inline vu u_lookup16(vu table, vu index)
+{
+    uint8x16_t bytes = vreinterpretq_u8_u32(table.lo);
+    return (vu){vreinterpretq_u32_u8(vqtbl1q_u8(bytes, vreinterpretq_u8_u32(index.lo))),
+                vreinterpretq_u32_u8(vqtbl1q_u8(bytes, vreinterpretq_u8_u32(index.hi)))};
+}
+
+static inline vu u_table16(const uint8_t *p)
+{
+    uint32x4_t table = vreinterpretq_u32_u8(vld1q_u8(p));
+    return (vu){table, table};
+}
+
 static inline uint32x4_t two_products(uint32x4_t a, uint32x4_t b)
 {
     uint32x2_t left = vmovn_u64(vreinterpretq_u64_u32(a)), right = vmovn_u64(vreinterpretq_u64_u32(b));

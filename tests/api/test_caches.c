@@ -1,7 +1,6 @@
 /* Public caches: what is refused, with the place; an error changes nothing; types and strides of arrays;
-   failing allocations. Bugs tried and caught: out over the query; its type or its layout not
-   checked; more rows kept than there are; rows counted by an append that fails; a cache that leaks when it
-   cannot be made.
+   failing allocations. Bugs tried and caught: out over the query; its type or its layout not checked; more
+   rows kept than there are; rows counted by an append that fails; a cache that leaks when it cannot be made.
    Covers: caches.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -44,7 +43,7 @@ static void options_are_checked(void **state)
                                            "element is 1",
                                            "scale is -1",
                                            "window_step is 9, allowed are 1 to window, which is 8",
-                                           "a cache has no mechanism \"sotfmax\"; there are: softmax",
+                                           "a cache has no mechanism \"sotfmax\"; there are: softmax hashed",
                                            "struct_size is 8"};
     for (size_t i = 0; i < 11; i++)
         bad[i] = options_of();

@@ -197,9 +197,9 @@ static void large_numbers(void **state)
     options.num_heads = options.kv_heads = 1;
     options.scale = 1;
     cache_case_new(&c, "auto", 1, "softmax", &options);
-    float key[5000 * 4] = {0}, value[5000 * 4], query[4] = {1e18f, 0, 0, 0};
+    float key[5000 * 4] = {0}, value[5000 * 4], query[4] = {1e15f, 0, 0, 0};
     for (size_t j = 0; j < 5000; j++) {
-        key[4 * j] = j == 4321 ? 1e18f : -1e18f;
+        key[4 * j] = j == 4321 ? 1e15f : -1e15f;
         for (size_t k = 0; k < 4; k++)
             value[4 * j + k] = j == 4321 ? 1e30f : -1e30f;
     }

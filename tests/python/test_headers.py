@@ -26,6 +26,7 @@ STRUCTS = {
     "generate_options": _library.GenerateOptions, "generated": _library.Generated,
     "encode_options": _library.EncodeOptions, "encoding": _library.Encoding, "learn_options": _library.LearnOptions,
     "sources": _library.Sources, "prepared": _library.Prepared,
+    "cache_options": _library.CacheOptions, "cache_report": _library.CacheReport,
     "pretrained_info": _library.PretrainedInfo, "sequences": _library.Sequences,
     "text_options": _library.TextOptions, "embedding": _library.Embedding, "guess": _library.Guess,
     "density_options": _library.DensityOptions, "density_info": _library.DensityInfo,

@@ -17,7 +17,12 @@ struct kv_options cache_case_options(void)
                                .head_dim = 64,
                                .dtype = DTYPE_FLOAT32,
                                .scale = 0.125f,
-                               .window_step = 1};
+                               .window_step = 1,
+                               .bits = 128,
+                               .budget = 0.05,
+                               .first_rows = 4,
+                               .last_rows = 32,
+                               .sharpness = 0.8f};
 }
 
 static size_t row_size(const struct cache_case *c)

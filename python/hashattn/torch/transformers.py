@@ -21,6 +21,8 @@ from torch import Tensor
 from ..errors import InvalidError
 from ..options import OptionValue, mechanisms
 from . import learned, names, stored
+from .cached import Cache as Cache
+from .cached import CachedRows
 from .callers import adds_masks, attends_to_itself
 from .functions import Seed, attention, seed_of
 from .layers import LEFT, is_left
@@ -48,6 +50,8 @@ def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options
 
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
                scaling: float | None = None, is_causal: bool | None = None, **more: Any) -> tuple[Tensor, None]:
+        if isinstance(key, CachedRows):
+            return key.layer.attend(module, query, attention_mask, scaling, more, mechanism).transpose(1, 2), None
         if is_left(module):
             return _as_the_library(module, query, key, value, attention_mask, scaling, is_causal, more)
         given = {"seed": seed_of(getattr(module, "training", False), seed), "scale": scaling}

@@ -23,7 +23,7 @@ const struct first_sizes first_sizes = {
     .sources = FIRST_SIZE(hashattn_sources, user),
     .npy = FIRST_SIZE(hashattn_npy, data),
     .density_options = FIRST_SIZE(hashattn_density_options, seed),
-    .cache_options = FIRST_SIZE(hashattn_cache_options, window_step),
+    .cache_options = FIRST_SIZE(hashattn_cache_options, seed),
     .generate_options = FIRST_SIZE(hashattn_generate_options, num_texts),
     .predict_options = FIRST_SIZE(hashattn_predict_options, skip),
 };

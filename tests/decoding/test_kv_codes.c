@@ -1,0 +1,151 @@
+/* Scores from codes against the estimate by its definition in double precision, for every instruction set
+   and number of bits; the estimate is right for a query in the key's direction and close for others; Hamming
+   codes count equal signs.
+   Covers: kv_codes.c.
+   SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/random.h"
+#include "decoding/kv_codes.h"
+#include "support/cache_case.h"
+
+enum { D = 48, QUERIES = 3 };
+
+struct coded {
+    struct cache_case c;
+    float key[KV_BLOCK * D], query[QUERIES * D], turned[QUERIES * KV_MOST_BITS];
+    uint8_t codes[2 * KV_BLOCK * DECODE_MOST_BYTES], tables[QUERIES * KV_MOST_BITS / 4 * 16];
+    float scale[2 * KV_BLOCK], mean[2 * D], base[QUERIES], scores[QUERIES * KV_BLOCK];
+    struct decode_query known[QUERIES];
+};
+
+static const float *row_of(const void *rows, size_t r, float *room)
+{
+    (void)room;
+    return (const float *)rows + r * D;
+}
+
+/* Codes normal keys with a large mean as block 1, and scores queries; the first one is along key 5. */
+static void code(struct coded *t, const char *isa, size_t bits, bool centred)
+{
+    struct kv_options options = cache_case_options();
+    options.head_dim = D;
+    options.bits = bits;
+    cache_case_new(&t->c, isa, 1, "hashed", &options);
+    random_normals(random_key(1, RANDOM_BENCH, 0), 0, t->key, KV_BLOCK * D);
+    random_normals(random_key(1, RANDOM_BENCH, 1), 0, t->query, QUERIES * D);
+    for (size_t i = 0; i < KV_BLOCK * D; i++)
+        t->key[i] += centred ? (float)(i % D) / 4 : 0;
+    const struct kv_codes codes = {t->codes, t->scale, t->mean};
+    kv_codes_write(&t->c.cache, &codes, 1, centred, row_of, t->key);
+    for (size_t k = 0; k < D && centred; k++)
+        t->query[k] = t->key[5 * D + k] - t->mean[D + k];
+    const struct kv_code_queries queries = {QUERIES, t->query, t->turned, t->tables, t->known, t->base};
+    kv_codes_query(&t->c.cache, &queries, !centred);
+    kv_codes_scores(&t->c.cache, &queries, &codes, 1, t->scores, KV_BLOCK);
+}
+
+/* <plane b, x> */
+static double turned_by(const struct coded *t, size_t b, const double *x)
+{
+    double sum = 0;
+    for (size_t k = 0; k < D; k++)
+        sum += x[k] * (double)t->c.cache.planes[(b / 16 * D + k) * 16 + b % 16];
+    return sum;
+}
+
+static void scores_are_the_estimate(void **state)
+{
+    (void)state;
+    static const size_t all_bits[] = {16, 64, 128, 256};
+    static struct coded t;
+    for (const struct kernels *const *table = kernels_all(); *table != NULL; table++)
+        for (size_t n = 0; n < 4; n++) {
+            size_t bits = all_bits[n];
+            double wrong = 0, size = 0;
+            code(&t, (*table)->name, bits, true);
+            for (size_t i = 0; i < QUERIES; i++)
+                for (size_t r = 0; r < KV_BLOCK; r++) {
+                    double x[D], q[D], length = 0, sum = 0, signs = 0, base = 0, exact = 0, widest = 0;
+                    for (size_t k = 0; k < D; k++) {
+                        double mean = 0;
+                        for (size_t j = 0; j < KV_BLOCK; j++)
+                            mean += (double)t.key[j * D + k] / KV_BLOCK;
+                        x[k] = (double)t.key[r * D + k] - mean;
+                        q[k] = t.query[i * D + k];
+                        length += x[k] * x[k];
+                        base += q[k] * mean;
+                        exact += q[k] * (double)t.key[r * D + k];
+                    }
+                    for (size_t b = 0; b < bits; b++) {
+                        double of_x = turned_by(&t, b, x), of_q = turned_by(&t, b, q);
+                        sum += fabs(of_x);
+                        signs += of_x > 0 ? of_q : -of_q;
+                        widest = fmax(widest, fabs(of_q));
+                    }
+                    double want = base + length / sum * signs;
+                    /* A table entry is off by half a step, at most 8 / 127 of the largest number. */
+                    double bound = length / sum * (double)bits / 4 * widest * 4 / 127 + 1e-3;
+                    check_near((double)t.scores[i * KV_BLOCK + r], want, bound, "a score");
+                    if (i == 0 && r == 5)
+                        check_near(want, exact, 1e-3, "the key's own direction");
+                    wrong += (want - exact) * (want - exact);
+                    size += (exact - base) * (exact - base);
+                }
+            /* The relative error of the estimate falls as 1 / sqrt(bits). */
+            assert_true(sqrt(wrong / size) < 8 / sqrt((double)bits));
+            cache_case_free(&t.c);
+        }
+}
+
+static void hamming_codes_count_equal_signs(void **state)
+{
+    (void)state;
+    static struct coded t;
+    code(&t, "auto", 128, false);
+    for (size_t i = 0; i < QUERIES; i++)
+        for (size_t r = 0; r < KV_BLOCK; r++) {
+            double x[D], q[D];
+            int equal = 0;
+            for (size_t k = 0; k < D; k++) {
+                x[k] = t.key[r * D + k];
+                q[k] = t.query[i * D + k];
+            }
+            for (size_t b = 0; b < 128; b++)
+                equal += (turned_by(&t, b, x) > 0) == (turned_by(&t, b, q) > 0);
+            check_near((double)t.scores[i * KV_BLOCK + r], 2 * equal - 128, 2.1, "equal signs");
+        }
+    cache_case_free(&t.c);
+}
+
+/* A block of equal keys has no directions, and its scores are exact. */
+static void equal_keys(void **state)
+{
+    (void)state;
+    static struct coded t;
+    code(&t, "auto", 64, true);
+    const struct kv_codes codes = {t.codes, t.scale, t.mean};
+    const struct kv_code_queries queries = {QUERIES, t.query, t.turned, t.tables, t.known, t.base};
+    for (size_t i = 0; i < KV_BLOCK * D; i++)
+        t.key[i] = 2;
+    kv_codes_write(&t.c.cache, &codes, 0, true, row_of, t.key);
+    kv_codes_scores(&t.c.cache, &queries, &codes, 0, t.scores, KV_BLOCK);
+    double want = 0;
+    for (size_t k = 0; k < D; k++)
+        want += 2 * (double)t.query[D + k];
+    for (size_t r = 0; r < KV_BLOCK; r++)
+        check_near((double)t.scores[KV_BLOCK + r], want, 1e-4, "equal keys");
+    cache_case_free(&t.c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_the_estimate),
+        cmocka_unit_test(hamming_codes_count_equal_signs),
+        cmocka_unit_test(equal_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,110 @@
+"""Cache for `generate`: logits and texts as of the library's own attention and cache, for families with groups, windows,
+left padding, batches, beams, continued prompts; other implementations and models are refused.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import hashattn.torch.transformers as ours  # noqa: E402
+
+SIZES = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
+             num_key_value_heads=2, head_dim=16, max_position_embeddings=512, pad_token_id=0, bos_token_id=1,
+             eos_token_id=None)
+FAMILIES = {
+    "Llama": {}, "SmolLM3": {}, "Qwen2": {}, "Qwen3": {}, "Mistral": dict(sliding_window=9),
+    "Gemma": {}, "Gemma3Text": dict(sliding_window=7, layer_types=["sliding_attention", "full_attention"] * 2),
+}
+
+
+def pair(family, dtype=torch.float32, **more):
+    """A model with the library's attention, and the same with hashattn's."""
+    config_type = getattr(transformers, family + "Config", None)
+    model_type = getattr(transformers, family.replace("Text", "") + "ForCausalLM", None)
+    if config_type is None or model_type is None:
+        pytest.skip(f"transformers {transformers.__version__} has no {family}")
+    sizes = {**SIZES, **FAMILIES[family], **more}
+    if "layer_types" in sizes:
+        sizes["num_hidden_layers"] = len(sizes["layer_types"])
+    torch.manual_seed(0)
+    theirs = model_type._from_config(config_type(**sizes), attn_implementation="eager").to(dtype).eval()
+    mine = model_type._from_config(config_type(**sizes), attn_implementation="hashattn-softmax").to(dtype).eval()
+    mine.load_state_dict(theirs.state_dict())
+    return theirs, mine
+
+
+def prompts():
+    """Two prompts, the second with left padding."""
+    ids = torch.randint(2, 97, (2, 21), generator=torch.Generator().manual_seed(3))
+    mask = torch.ones_like(ids)
+    mask[1, :8] = 0
+    return dict(input_ids=ids * mask, attention_mask=mask)
+
+
+@pytest.mark.parametrize("family, beams", [*((family, 1) for family in FAMILIES), ("Qwen2", 3), ("Gemma3Text", 3)])
+def test_generate_is_that_of_the_library(family, beams):
+    theirs, mine = pair(family)
+    kept = dict(max_new_tokens=12, return_dict_in_generate=True, output_scores=True, num_beams=beams, do_sample=False)
+    expected = theirs.generate(**prompts(), **kept)
+    for options in (dict(), dict(mechanism="hashed", budget=1000)):
+        found = mine.generate(**prompts(), past_key_values=ours.Cache(mine.config, **options), **kept)
+        assert torch.equal(found.sequences, expected.sequences)
+        for one, other in zip(found.scores, expected.scores):
+            assert torch.allclose(one, other, atol=1e-4)
+
+
+def test_a_conversation_goes_on():
+    theirs, mine = pair("Llama")
+    cache = ours.Cache(mine.config, mechanism="hashed", budget=1000)
+    with torch.no_grad():
+        ids = prompts()["input_ids"]
+        whole = theirs(ids).logits
+        first = mine(ids[:, :10], past_key_values=cache).logits
+        second = mine(ids[:, 10:], past_key_values=cache).logits
+        assert torch.allclose(torch.cat([first, second], 1), whole, atol=1e-4)
+        assert cache.get_seq_length() == 21 and cache.nbytes > 0
+        cache.crop(6) if ours.Cache.crop.__code__.co_varnames[1] == "tokens_to_remove" else cache.crop(15)
+        assert cache.get_seq_length() == 15
+        assert torch.allclose(mine(ids[:, 15:], past_key_values=cache).logits, whole[:, 15:], atol=1e-4)
+        cache.reset()
+        assert torch.allclose(mine(ids, past_key_values=cache).logits, whole, atol=1e-4)
+
+
+def test_few_rows_are_read():
+    _, mine = pair("Llama")
+    cache = ours.Cache(mine.config, mechanism="hashed", budget=0.25)
+    ids = torch.randint(2, 97, (1, 400), generator=torch.Generator().manual_seed(3))
+    mine.generate(input_ids=ids, past_key_values=cache, max_new_tokens=5, do_sample=False)
+    assert all(90 < layer.cache.rows_read < 110 for layer in cache.layers)
+
+
+def test_bfloat16():
+    theirs, mine = pair("Llama", torch.bfloat16)
+    with torch.no_grad():
+        ids = prompts()["input_ids"]
+        cache = ours.Cache(mine.config)
+        found = torch.cat([mine(ids[:, :20], past_key_values=cache).logits, mine(ids[:, 20:], past_key_values=cache).logits], 1)
+        assert torch.allclose(found.float(), theirs(ids).logits.float(), atol=0.1)
+        assert cache.layers[0].cache.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("name", ["eager", "sdpa", "hashattn-yoso"])
+def test_another_implementation_is_refused_by_name(name):
+    _, mine = pair("Llama")
+    mine.set_attn_implementation(name)
+    with pytest.raises(ValueError, match='attn_implementation="hashattn-softmax"'):
+        mine.generate(**prompts(), past_key_values=ours.Cache(mine.config), max_new_tokens=2)
+
+
+def test_models_that_cannot_be_served():
+    with pytest.raises(ValueError, match="has an encoder"):
+        ours.Cache(transformers.T5Config())
+    with pytest.raises(ValueError, match="linear_attention|mamba|kind"):
+        ours.Cache(transformers.LlamaConfig(**{**SIZES, "layer_types": ["linear_attention"] * 3}))
+    with pytest.raises(ValueError, match="sotfmax"):
+        ours.Cache(transformers.LlamaConfig(**SIZES), mechanism="sotfmax")
+    with pytest.raises(TypeError, match="configuration of a model"):
+        ours.Cache("llama")
