@@ -14,7 +14,8 @@ static hashattn_status describe(struct host *host, const char *path, const struc
                                 hashattn_npy *array)
 {
     FAIL_IF(file->type != NPY_FLOAT32 && file->type != NPY_BOOL && file->type != NPY_UINT8, host,
-            HASHATTN_BAD_FILE, "%s: holds %s, float32 (or uint8 or bool) is needed", path,
+            HASHATTN_BAD_FILE,
+            "%s: holds %s, float32 (or uint8 or bool) is needed: save array.astype('float32')", path,
             npy_type_name(file->type));
     array->element = file->type == NPY_FLOAT32 ? HASHATTN_FLOAT32 : HASHATTN_BYTE;
     array->rank = file->rank;

@@ -21,7 +21,7 @@
 #include "models/pretrained_config.h"
 #include "support/doubling.h"
 #include "tasks/documents/documents.h"
-#include "tasks/forecast/series.h"
+#include "tasks/forecast/series_read.h"
 #include "text/files/tokenizer_files.h"
 #include "text/files/tokenizer_json.h"
 #include "text/learning/learn_bpe.h"
@@ -338,7 +338,7 @@ static void read_series(struct work *work)
     char path[DOUBLING_PATH];
     struct series series;
     path_of(work, "t.csv", path);
-    good(work, series_read(work->host, path, FILE_FOUND,
+    good(work, series_read(work->host, &(struct series_file){.path = path}, 1, FILE_FOUND,
                            &(struct series_choice){.date = "date", .target = ""}, &series));
     series_free(work->host, &series);
 }
@@ -352,7 +352,7 @@ static void make_labels(struct work *work, size_t n)
 
 static void read_labels(struct work *work)
 {
-    static const struct split_files files = {{"train", "valid", "test"}, document_endings, false, false};
+    static const struct split_files files = {{"train", "valid", "test"}, document_endings, .pairs = false};
     const struct document_source source = {.files = &files, .rules = {.texts = {"text"}, .label = "label"}};
     const struct token_choice choice = {TOKENS_BYTES, 0, NULL};
     struct task_facts facts;

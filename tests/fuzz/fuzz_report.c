@@ -59,7 +59,7 @@ static void read_run(const uint8_t *data, size_t size)
     FUZZ_CHECK(report_group_runs(context, &run, 1, &groups));
     FUZZ_CHECK(groups.num_tasks == 1 && groups.num_models == 1 && groups.tasks[0].runs == 1);
     FUZZ_CHECK(report_write_models(page, &run, 1, &groups));
-    report_write_summary(page, &run, 1);
+    report_write_summary(page, &run, 1, &groups);
     FUZZ_CHECK(report_write_curves(page, &run, 1, &groups, &figures));
     report_groups_free(&groups);
     report_write_confusion(page, run.name, &run.confusion,

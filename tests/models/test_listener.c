@@ -51,7 +51,10 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
     options_preset(mechanism->options, options);
     const struct model_config config = {.vocab_size = 9,
                                         .num_objectives = 1,
-                                        .objectives = {{objective_find("classify"), 1, 3, 0, ""}},
+                                        .objectives = {{.objective = objective_find("classify"),
+                                                        .weight = 1,
+                                                        .num_outputs = 3,
+                                                        .first_output = 0}},
                                         .max_len = 700,
                                         .layers = LAYERS,
                                         .decoder_layers = 1,

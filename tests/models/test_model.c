@@ -56,7 +56,10 @@ static struct model_config config_of(struct model_test *t, const struct mechanis
     options_preset(mechanism->options, t->options);
     return (struct model_config){.vocab_size = VOCAB,
                                  .num_objectives = 1,
-                                 .objectives = {{objective_find("classify"), 1, CLASSES, 0, ""}},
+                                 .objectives = {{.objective = objective_find("classify"),
+                                                 .weight = 1,
+                                                 .num_outputs = CLASSES,
+                                                 .first_output = 0}},
                                  .max_len = (int64_t)max_len,
                                  .layers = 2,
                                  .dim = DIM,

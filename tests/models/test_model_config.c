@@ -17,7 +17,8 @@ static struct model_config lra(int64_t vocab, int64_t max_len, int64_t classes, 
     config.vocab_size = vocab;
     config.max_len = max_len;
     config.num_objectives = 1;
-    config.objectives[0] = (struct model_objective){objective_find("classify"), 1, classes, 0, ""};
+    config.objectives[0] = (struct model_objective){
+        .objective = objective_find("classify"), .weight = 1, .num_outputs = classes, .first_output = 0};
     config.conv_window = taps;
     return config;
 }
@@ -131,8 +132,8 @@ static void bad_configs_are_refused_with_numbers(void **state)
     check_refused(config, HASHATTN_INVALID, "objective classify is listed twice");
     config = good;
     config.num_objectives = 3;
-    config.objectives[1] = config.objectives[2] =
-        (struct model_objective){objective_find("next_token"), 1, 31, 1, ""};
+    config.objectives[1] = config.objectives[2] = (struct model_objective){
+        .objective = objective_find("next_token"), .weight = 1, .num_outputs = 31, .first_output = 1};
     check_refused(config, HASHATTN_INVALID, "objective next_token is listed twice");
     config = good;
     config.causal = 1;
@@ -215,7 +216,8 @@ static void limits_are_allowed(void **state)
     LIMITS(row_width, 1, 0, 65536, 65537, "row_width ");
     good.row_width = 1;
     good.num_objectives = 2;
-    good.objectives[1] = (struct model_objective){objective_find("next_token"), 1, 1, 0, ""};
+    good.objectives[1] = (struct model_objective){
+        .objective = objective_find("next_token"), .weight = 1, .num_outputs = 1, .first_output = 0};
     check_status(&host, model_config_check(&host, &good), HASHATTN_OK, NULL);
 #undef LIMITS
 }

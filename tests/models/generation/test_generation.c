@@ -35,7 +35,10 @@ static struct model_config usual(void)
 {
     return (struct model_config){.vocab_size = VOCAB,
                                  .num_objectives = 1,
-                                 .objectives = {{objective_find("next_token"), 1, VOCAB - FIRST, FIRST, ""}},
+                                 .objectives = {{.objective = objective_find("next_token"),
+                                                 .weight = 1,
+                                                 .num_outputs = VOCAB - FIRST,
+                                                 .first_output = FIRST}},
                                  .max_len = TOTAL,
                                  .layers = 2,
                                  .dim = DIM,
@@ -346,7 +349,8 @@ static void what_is_refused(void **state)
                  "token 3 is id 23, ids are 0 to 22");
     generation_free(host, g);
     grown_close(&t);
-    config.objectives[0] = (struct model_objective){objective_find("classify"), 1, 3, 0, ""};
+    config.objectives[0] = (struct model_objective){
+        .objective = objective_find("classify"), .weight = 1, .num_outputs = 3, .first_output = 0};
     assert_true(grown_open(&t, &config, "softmax", NULL, 1));
     check_status(host, generation_new(host, &t.inference, 1, TOTAL, &g), HASHATTN_REFUSED,
                  "does not predict the next token");

@@ -30,20 +30,22 @@ static void open_case(struct grow_case *c, int positions, int threads)
     layer_test_open(&c->base, threads);
     c->config.task = task_find("lm");
     c->config.facts = (struct task_facts){.vocab_size = RUNNING_BYTES_VOCAB, .max_len = 16, .bytes = true};
-    c->config.model =
-        (struct model_config){.vocab_size = RUNNING_BYTES_VOCAB,
-                              .num_objectives = 1,
-                              .objectives = {{objective_find("next_token"), 1, 256, RUNNING_FIRST_ID, ""}},
-                              .max_len = 16,
-                              .layers = 1,
-                              .dim = 16,
-                              .heads = 2,
-                              .decoder_layers = 1,
-                              .div_value = 2,
-                              .norm_epsilon = 1e-5,
-                              .ffn = 16,
-                              .causal = 1,
-                              .positions = positions};
+    c->config.model = (struct model_config){.vocab_size = RUNNING_BYTES_VOCAB,
+                                            .num_objectives = 1,
+                                            .objectives = {{.objective = objective_find("next_token"),
+                                                            .weight = 1,
+                                                            .num_outputs = 256,
+                                                            .first_output = RUNNING_FIRST_ID}},
+                                            .max_len = 16,
+                                            .layers = 1,
+                                            .dim = 16,
+                                            .heads = 2,
+                                            .decoder_layers = 1,
+                                            .div_value = 2,
+                                            .norm_epsilon = 1e-5,
+                                            .ffn = 16,
+                                            .causal = 1,
+                                            .positions = positions};
     struct host *host = &c->base.host;
     check_status(host, head_plan_new(host, "softmax", &c->config.model.plan), HASHATTN_OK, NULL);
     check_status(host, model_new(host, &c->config.model, &c->model), HASHATTN_OK, NULL);
