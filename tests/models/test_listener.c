@@ -49,25 +49,23 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
     uint32_t tokens[ROWS], labels[] = {0, 2, 1};
     uint64_t samples[] = {5, 6, 7};
     options_preset(mechanism->options, options);
-    const struct model_config config = {.vocab_size = 9,
-                                        .num_objectives = 1,
-                                        .objectives = {{.objective = objective_find("classify"),
-                                                        .weight = 1,
-                                                        .num_outputs = 3,
-                                                        .first_output = 0}},
-                                        .max_len = 700,
-                                        .layers = LAYERS,
-                                        .decoder_layers = 1,
-                                        .div_value = 4,
-                                        .dim = 16,
-                                        .heads = 2,
-                                        .attention_biases = 1,
-                                        .norm_epsilon = 1e-5,
-                                        .conv_window = 5,
-                                        .dropout = 0.2,
-                                        .norm = norm,
-                                        .ffn = 20,
-                                        .plan = single_plan(mechanism, options)};
+    const struct model_config config = {
+        .vocab_size = 9,
+        .num_objectives = 1,
+        .objectives = {{.objective = objective_find("classify"), .weight = 1, .num_outputs = 3}},
+        .max_len = 700,
+        .layers = LAYERS,
+        .decoder_layers = 1,
+        .div_value = 4,
+        .dim = 16,
+        .heads = 2,
+        .attention_biases = 1,
+        .norm_epsilon = 1e-5,
+        .conv_window = 5,
+        .dropout = 0.2,
+        .norm = norm,
+        .ffn = 20,
+        .plan = single_plan(mechanism, options)};
     struct random random = random_open(3);
     for (size_t i = 0; i < ROWS; i++)
         tokens[i] = (uint32_t)random_below(&random, 9);

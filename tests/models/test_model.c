@@ -54,22 +54,20 @@ static struct model_config config_of(struct model_test *t, const struct mechanis
 {
     assert_true(mechanism->options_size <= sizeof t->options);
     options_preset(mechanism->options, t->options);
-    return (struct model_config){.vocab_size = VOCAB,
-                                 .num_objectives = 1,
-                                 .objectives = {{.objective = objective_find("classify"),
-                                                 .weight = 1,
-                                                 .num_outputs = CLASSES,
-                                                 .first_output = 0}},
-                                 .max_len = (int64_t)max_len,
-                                 .layers = 2,
-                                 .dim = DIM,
-                                 .heads = HEADS,
-                                 .attention_biases = 1,
-                                 .decoder_layers = 1,
-                                 .div_value = 4,
-                                 .norm_epsilon = 1e-5,
-                                 .ffn = WIDE,
-                                 .plan = single_plan(mechanism, t->options)};
+    return (struct model_config){
+        .vocab_size = VOCAB,
+        .num_objectives = 1,
+        .objectives = {{.objective = objective_find("classify"), .weight = 1, .num_outputs = CLASSES}},
+        .max_len = (int64_t)max_len,
+        .layers = 2,
+        .dim = DIM,
+        .heads = HEADS,
+        .attention_biases = 1,
+        .decoder_layers = 1,
+        .div_value = 4,
+        .norm_epsilon = 1e-5,
+        .ffn = WIDE,
+        .plan = single_plan(mechanism, t->options)};
 }
 
 static void open_model(struct model_test *t, const struct model_config *config, int threads)

@@ -18,7 +18,7 @@ static struct model_config lra(int64_t vocab, int64_t max_len, int64_t classes, 
     config.max_len = max_len;
     config.num_objectives = 1;
     config.objectives[0] = (struct model_objective){
-        .objective = objective_find("classify"), .weight = 1, .num_outputs = classes, .first_output = 0};
+        .objective = objective_find("classify"), .weight = 1, .num_outputs = classes};
     config.conv_window = taps;
     return config;
 }
@@ -216,8 +216,8 @@ static void limits_are_allowed(void **state)
     LIMITS(row_width, 1, 0, 65536, 65537, "row_width ");
     good.row_width = 1;
     good.num_objectives = 2;
-    good.objectives[1] = (struct model_objective){
-        .objective = objective_find("next_token"), .weight = 1, .num_outputs = 1, .first_output = 0};
+    good.objectives[1] =
+        (struct model_objective){.objective = objective_find("next_token"), .weight = 1, .num_outputs = 1};
     check_status(&host, model_config_check(&host, &good), HASHATTN_OK, NULL);
 #undef LIMITS
 }

@@ -39,8 +39,8 @@ static struct model_config config_of(const struct mechanism *mechanism, int64_t 
     config.decoder_rows = DECODED;
     config.decoded_rows = 2;
     config.num_objectives = 1;
-    config.objectives[0] = (struct model_objective){
-        .objective = objective_find("decoded"), .weight = 1, .num_outputs = OUTPUTS, .first_output = 0};
+    config.objectives[0] =
+        (struct model_objective){.objective = objective_find("decoded"), .weight = 1, .num_outputs = OUTPUTS};
     config.layers = layers;
     config.decoder_layers = decoders;
     config.distil = distil;

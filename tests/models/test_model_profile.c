@@ -27,8 +27,7 @@ static void check_parts(int norm, bool training, const double want[PROFILE_PARTS
         .vocab_size = VOCAB,
         .max_len = TOKENS,
         .num_objectives = 1,
-        .objectives =
-            {{.objective = objective_find("classify"), .weight = 1, .num_outputs = 3, .first_output = 0}},
+        .objectives = {{.objective = objective_find("classify"), .weight = 1, .num_outputs = 3}},
         .layers = 2,
         .dim = 8,
         .attention_biases = 1,

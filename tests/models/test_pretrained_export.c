@@ -35,7 +35,7 @@ static struct model_config config_of(struct host *host, const char *attention)
     config.pairs = config.bytes = false;
     config.num_objectives = 1;
     config.objectives[0] = (struct model_objective){
-        .objective = objective_find("masked_tokens"), .weight = 1, .num_outputs = VOCAB, .first_output = 0};
+        .objective = objective_find("masked_tokens"), .weight = 1, .num_outputs = VOCAB};
     config.layers = 2;
     config.dim = DIM;
     config.heads = 2;
@@ -164,7 +164,7 @@ static void outputs_are_the_same(void **state)
             check_status(host, head_plan_set(host, &config.plan, "planes", "gaussian"), HASHATTN_OK, NULL);
         if (cases[i].classifies)
             config.objectives[config.num_objectives++] = (struct model_objective){
-                .objective = objective_find("classify"), .weight = 1, .num_outputs = 3, .first_output = 0};
+                .objective = objective_find("classify"), .weight = 1, .num_outputs = 3};
         compute_own(host, pool, &config, &own);
         check_status(host, export(host, &config, path, cases[i].padding), HASHATTN_OK, NULL);
         compute_stored(host, pool, path, cases[i].segments > 0, &files, &stored);
@@ -198,8 +198,8 @@ static void a_bare_encoder_is_exported(void **state)
     struct pool *pool;
     char path[100];
     snprintf(path, sizeof path, "%s/out", folder->path);
-    config.objectives[0] = (struct model_objective){
-        .objective = objective_find("classify"), .weight = 1, .num_outputs = 3, .first_output = 0};
+    config.objectives[0] =
+        (struct model_objective){.objective = objective_find("classify"), .weight = 1, .num_outputs = 3};
     check_status(host, pool_new(host, 1, &pool), HASHATTN_OK, NULL);
     compute_own(host, pool, &config, &own);
     check_status(host, export(host, &config, path, 1), HASHATTN_OK, NULL);

@@ -50,8 +50,8 @@ static struct model_config config_of(const struct head_plan *plan)
     config.decoder_rows = 400;
     config.decoded_rows = DECODED;
     config.num_objectives = 1;
-    config.objectives[0] = (struct model_objective){
-        .objective = objective_find("decoded"), .weight = 1, .num_outputs = OUTPUTS, .first_output = 0};
+    config.objectives[0] =
+        (struct model_objective){.objective = objective_find("decoded"), .weight = 1, .num_outputs = OUTPUTS};
     config.layers = 1;
     config.decoder_layers = 2;
     config.dim = DIM;

@@ -349,8 +349,8 @@ static void what_is_refused(void **state)
                  "token 3 is id 23, ids are 0 to 22");
     generation_free(host, g);
     grown_close(&t);
-    config.objectives[0] = (struct model_objective){
-        .objective = objective_find("classify"), .weight = 1, .num_outputs = 3, .first_output = 0};
+    config.objectives[0] =
+        (struct model_objective){.objective = objective_find("classify"), .weight = 1, .num_outputs = 3};
     assert_true(grown_open(&t, &config, "softmax", NULL, 1));
     check_status(host, generation_new(host, &t.inference, 1, TOTAL, &g), HASHATTN_REFUSED,
                  "does not predict the next token");
