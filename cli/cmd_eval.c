@@ -68,7 +68,7 @@ static void report(const char *split, const hashattn_model *model, const hashatt
 struct wanted {
     const char *run, *against; /* against: the other run, or NULL */
     const char *data, *split;
-    const char *draw; /* the picture of a forecast, or NULL */
+    const char *draw, *column; /* the picture of a forecast, or NULL; its column, or NULL */
 };
 
 /* What is made of the windows of a forecast. */
@@ -136,7 +136,9 @@ static void report_differences(const struct wanted *wanted, const hashattn_model
 static int evaluate_alone(const struct common *common, hashattn_context *context, const struct wanted *wanted,
                           hashattn_model *model, const hashattn_model_info *info, uint64_t seed)
 {
-    struct windows_seen seen = {.wanted = wanted, .result.struct_size = sizeof seen.result};
+    struct windows_seen seen = {.wanted = wanted,
+                                .picture = {.path = wanted->draw, .column = wanted->column},
+                                .result.struct_size = sizeof seen.result};
     hashattn_status status =
         info->forecasts || wanted->draw != NULL
             ? hashattn_model_forecast(model, wanted->data, wanted->split, seed, see_window, &seen)
@@ -145,7 +147,7 @@ static int evaluate_alone(const struct common *common, hashattn_context *context
                : status != HASHATTN_OK ? tool_fail_status(context, status)
                                        : EXIT_GOOD;
     if (code == EXIT_GOOD && wanted->draw != NULL)
-        code = forecast_picture_save(&seen.picture, context, wanted->draw);
+        code = forecast_picture_save(&seen.picture, context);
     if (code == EXIT_GOOD)
         report(wanted->split, model, info, &seen.result, &seen.errors, common->json);
     forecast_picture_free(&seen.picture);
@@ -203,8 +205,12 @@ static int run(const struct command *self, int argc, char **argv)
         &options, "against", &wanted.against, "RUN",
         "another run of the task: reports the difference of each metric on the same examples, its "
         "standard error and a one-tail test; options of mechanisms are those of the first run");
-    options_add_text(&options, "draw", &wanted.draw, "FILE.svg",
-                     "for a forecast: draw truth and forecast of the last window, of its last column");
+    options_add_text(
+        &options, "draw", &wanted.draw, "FILE",
+        "for a forecast: draw truth and forecast of the last window, as PNG if FILE ends in .png, "
+        "otherwise as SVG");
+    options_add_text(&options, "column", &wanted.column, "NAME",
+                     "the column to draw (default: the last one)");
     options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
@@ -212,6 +218,8 @@ static int run(const struct command *self, int argc, char **argv)
         return code;
     if (options.num_operands != 1)
         return options_fail(&options, "eval needs one operand, the run; got %zu", options.num_operands);
+    if (wanted.column != NULL && wanted.draw == NULL)
+        return options_fail(&options, "--column says what --draw draws");
     if (wanted.draw != NULL && wanted.against != NULL)
         return options_fail(&options, "--draw applies to one run, --against compares two");
     wanted.run = options.operands[0];

@@ -9,6 +9,7 @@
 #include "cli/shared/output/csv_out.h"
 #include "cli/shared/output/forecast_out.h"
 #include "cli/shared/output/json_out.h"
+#include "cli/shared/pictures/forecast_picture.h"
 #include "cli/shared/tool/run_open.h"
 #include "cli/shared/tool/tool.h"
 
@@ -16,8 +17,9 @@ struct predict {
     hashattn_model *model;
     size_t num_classes, documents;
     hashattn_file *out;
+    struct forecast_picture picture; /* path NULL: none */
     int lines, skip_bad, csv;
-    bool label_sets;
+    bool json, label_sets;
     bool no_memory; /* memory ran out for a line */
     bool quiet;
 };
@@ -135,7 +137,12 @@ static int write_table(void *user, const hashattn_forecast *forecast)
     struct written written;
     if (!begin(predict, &written))
         return 1;
-    forecast_csv(written.stream, forecast);
+    if (predict->json)
+        forecast_json(written.stream, forecast);
+    else
+        forecast_csv(written.stream, forecast);
+    if (predict->picture.path != NULL)
+        forecast_picture_keep(&predict->picture, forecast);
     predict->documents += forecast->horizon;
     return pass_on(predict, &written);
 }
@@ -149,6 +156,9 @@ static int predict_table(const struct options *options, hashattn_context *contex
         return tool_fail(EXIT_RESOURCE, "no memory for the rows of the forecast");
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
+    int code = predict->picture.path == NULL ? EXIT_GOOD : forecast_picture_save(&predict->picture, context);
+    if (code != EXIT_GOOD)
+        return code;
     forecast_say_repairs(context, options->common.quiet);
     if (!options->common.quiet)
         fprintf(stderr, "%zu rows\n", predict->documents);
@@ -168,6 +178,8 @@ static int predict_file(const struct options *options, hashattn_context *context
     if (info.forecasts && options->num_operands != 2)
         return options_fail(options, "a forecast continues one table; got %zu files",
                             options->num_operands - 1);
+    if (predict->picture.path != NULL && !info.forecasts)
+        return tool_fail(EXIT_USAGE, "--draw draws forecasts, %s makes none", options->operands[0]);
     if (info.forecasts)
         return predict_table(options, context, predict, seed);
     predict->num_classes = info.num_classes;
@@ -203,6 +215,7 @@ static int work(const struct options *options, hashattn_context *context, struct
         return tool_fail_status(context, status);
     int code = predict_file(options, context, predict);
     hashattn_model_free(predict->model);
+    forecast_picture_free(&predict->picture);
     if (code != EXIT_GOOD) {
         hashattn_file_drop(predict->out);
         return code;
@@ -218,6 +231,11 @@ static int run(const struct command *self, int argc, char **argv)
     struct predict predict = {.model = NULL};
     options_begin(&options, self);
     options_add_text(&options, "out", &out, "FILE", "file to write (default: stdout)");
+    options_add_text(
+        &options, "draw", &predict.picture.path, "FILE",
+        "for a forecast: draw it after the rows before, as PNG if FILE ends in .png, otherwise as SVG");
+    options_add_text(&options, "column", &predict.picture.column, "NAME",
+                     "the column to draw (default: the last one)");
     options_add_switch(&options, "lines", &predict.lines,
                        "a line of a .txt file, or of standard input, is a document (default: a .txt file is "
                        "one, standard input is JSONL)");
@@ -235,6 +253,9 @@ static int run(const struct command *self, int argc, char **argv)
                             options.num_operands, options.num_operands == 1 ? "" : "s");
     if (predict.csv && options.common.json)
         return options_fail(&options, "--json and --csv exclude each other");
+    if (predict.picture.column != NULL && predict.picture.path == NULL)
+        return options_fail(&options, "--column says what --draw draws");
+    predict.json = options.common.json;
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     hashattn_description is = {.struct_size = sizeof is};

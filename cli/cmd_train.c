@@ -137,7 +137,7 @@ static int show_data(void *user, const hashattn_data_part *part)
 
 struct train {
     struct data_read read;
-    const char *data, *preset, *from, *mechanism, *freeze, *out, *resume, *draw;
+    const char *data, *preset, *from, *mechanism, *freeze, *out, *resume, *draw, *column;
     int profile, live;
     int rank;
     struct watched watched;
@@ -224,7 +224,7 @@ static int finish(const struct train *train, const struct options *options, hash
     if (train->profile && !options->common.quiet)
         profile_words(context, "ms per step", (size_t)watched.steps_here);
     if (train->draw != NULL && (status == HASHATTN_OK || by_wish)) {
-        int code = forecast_picture_of_run(context, run, train->draw);
+        int code = forecast_picture_of_run(context, run, train->draw, train->column);
         if (code != EXIT_GOOD)
             return code;
     }
@@ -308,6 +308,8 @@ static int check_usage(const struct train *train, const struct options *options)
         return EXIT_USAGE;
     if (train->draw != NULL && draws_nothing(options->operands[0]))
         return options_fail(options, "--draw draws forecasts, %s makes none", options->operands[0]);
+    if (train->column != NULL && train->draw == NULL)
+        return options_fail(options, "--column says what --draw draws");
     if (train->data == NULL)
         return options_fail(options, "train needs --data DIR");
     if (train->out == NULL)
@@ -360,8 +362,11 @@ static int run(const struct command *self, int argc, char **argv)
                        "save and stop after this time", 0, 1e9);
     options_add_switch(&options, "live", &train.live,
                        "show the loss as a curve beside the progress bar, and at the end in one line");
-    options_add_text(&options, "draw", &train.draw, "FILE.svg",
-                     "for a forecast: at the end, draw truth and forecast of the last validation window");
+    options_add_text(
+        &options, "draw", &train.draw, "FILE",
+        "for a forecast: at the end, draw truth and forecast of the last validation window, as PNG if "
+        "FILE ends in .png, otherwise as SVG");
+    options_add_text(&options, "column", &train.column, "NAME", "the column to draw (default: the last one)");
     options_add_switch(&options, "profile", &train.profile,
                        "print where the time of the steps went and how busy the threads were");
     options_add_ranks(&options);

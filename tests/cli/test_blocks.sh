@@ -80,7 +80,7 @@ blocks eval_of_nothing 2 0 eval run --split tset
 blocks predict 0 0 predict filter new.txt --out made
 blocks predict_nothing 3 0 predict filter nowhere --out made
 blocks predict_rows 0 0 predict table table.csv --out made
-blocks eval_in_units 0 4 eval table --units --draw made
+blocks eval_in_units 0 4 eval table --draw made
 blocks train_and_draw 0 1 train forecast --data table.csv --model last --seq-len 3 --horizon 2 --train-share 0.6 --out made --steps 1 \
     --eval-every 1 --draw step --quiet
 blocks inspect 0 4 inspect run --examples 12 --plots made

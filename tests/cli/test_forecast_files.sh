@@ -2,8 +2,9 @@
 # The files that forecasters have: five public kinds of table are made, trained on, compared with the mean of the season and
 # forecast with at most one option; then what else tables may have, what is told of repairs, and what another file must have.
 # Planted and caught: repairs told only in training; a file of another period accepted; the format of the dates found anew in
-# every file; the header of every series; quantiles that are not put in order; the lowest quantile as the forecast; MASE of a season of 1; a gap that predict refuses although the run fills gaps.
-# Covers: series_read.c grid.c raw_rows.c dates.c calendar.c forecast_out.c
+# every file; the header of every series; quantiles that are not put in order; the lowest quantile as the forecast; the length
+# of a chunk of PNG with its type; rows of PNG that are filtered.
+# Covers: png.c letters.c plot_png.c plot_axis.c forecast_picture.c series_read.c grid.c raw_rows.c dates.c calendar.c forecast_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --steps 20 --eval-every 20 --threads 1"
 
@@ -77,6 +78,17 @@ head -n 1 sales.csv >few.csv
 python3 -c '
 for t in range(96): print(f"{1 + t % 12:02}.{1 + t // 12:02}.2020;1.000,5;7") if t < 12 else None' >>few.csv
 expect too_short_but_read 3 "few.csv: 12 rows, a forecast reads seq_len 96" predict sales few.csv
+python3 -c '
+import datetime
+days = [datetime.date(2020, 1, 1) + datetime.timedelta(t) for t in range(100)]
+row = lambda d, t: f"{d.day}/{d.month}/{d.year},{t}\n"
+open("clear.csv", "w").write("date,x\n" + "".join(row(d, t) for t, d in enumerate(days)))
+open("unclear.csv", "w").write("date,x\n" + "".join(row(d, t) for t, d in enumerate(days[:12])))'
+run train forecast --data clear.csv --seq-len 10 --horizon 3 --model last --out clear --threads 1
+run predict clear unclear.csv --quiet
+holds dates_of_the_run sh -c 'sed -n 2p out | grep -q "^13/1/2020,"'
+expect unclear_dates 3 "'1/1/2020' and all other dates can be read with the day or the month first; set date_format" \
+    train forecast --data unclear.csv --seq-len 4 --horizon 1 --model last --out no
 awk 'NR == 1 || NR % 2 == 0' power.csv >coarse.csv
 expect another_period 3 "coarse.csv: the rows are one period of 2h apart, the run was trained on h" predict power coarse.csv
 expect another_period_of_eval 3 "the rows are one period of 2h apart, the run was trained on h" eval power --data coarse.csv
@@ -107,6 +119,45 @@ expect quantiles_are_numbers 2 "quantiles is '0.1;0.9'; 1 to 16 levels are neede
 run train forecast --data power.csv --model informer --norm post --positions sinusoidal --label-len 24 --quantiles 0.2,0.8 --out decoded $tiny
 run predict decoded power.csv --quiet
 holds quantiles_of_a_decoder sh -c 'head -n 1 out | grep -q "load_q0.2,load_q0.8" && [ "$(wc -l <out)" = 25 ]'
+
+# Pictures of any column and of the future, SVG or PNG by the ending; --json of a forecast.
+cat >png.py <<'P'
+import struct, sys, zlib
+data, at, chunks = open(sys.argv[1], "rb").read(), 8, {}
+assert data[:8] == b"\x89PNG\r\n\x1a\n"
+while at < len(data):
+    size, kind = struct.unpack(">I4s", data[at:at + 8])
+    body = data[at + 8:at + 8 + size]
+    assert struct.unpack(">I", data[at + 8 + size:at + 12 + size])[0] == zlib.crc32(kind + body), kind
+    chunks[kind] = body
+    at += 12 + size
+width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
+rows = zlib.decompress(chunks[b"IDAT"])
+assert list(chunks) == [b"IHDR", b"PLTE", b"IDAT", b"IEND"] and len(rows) == height * (width + 1) and width == 880, chunks.keys()
+assert all(rows[y * (width + 1)] == 0 for y in range(height))  # no row is filtered
+colours = [chunks[b"PLTE"][3 * i:3 * i + 3].hex() for i in range(256)]
+used = [colours[b] for y in range(height) for b in rows[y * (width + 1) + 1:(y + 1) * (width + 1)]]
+# The middle of a line of each series, text, and mostly white.
+for colour in sys.argv[2:]:
+    assert used.count(colour) > 100, (colour, used.count(colour))
+assert used.count("ffffff") > .8 * len(used)
+P
+run predict quantiles power.csv --draw future.png --column wind --quiet
+holds future_as_png python3 png.py future.png 1f6fb4 c4500a 1d7f4c 5a6472 1f2933
+run predict quantiles power.csv --draw future.svg --column load --json --quiet
+holds future_as_svg sh -c 'grep -q "<title>load: forecast of 24 rows from 2018-03-02T00:00:00Z on</title>" future.svg && grep -q "quantile 0.9" future.svg'
+holds forecast_as_json python3 -c '
+import json
+rows = [json.loads(line) for line in open("out")]
+assert len(rows) == 24 and rows[0]["timestamp"] == "2018-03-02T00:00:00Z" and rows[3]["load_q0.1"] <= rows[3]["load"] == rows[3]["load_q0.5"], rows[0]'
+run eval power --draw test.png --column load --threads 1
+holds test_part_as_png python3 png.py test.png c4500a 5a6472
+expect unknown_column 2 "--column: no column 'sun' is forecast; there are: load, wind" eval power --draw test.png --column sun
+expect column_without_draw 2 "--column says what --draw draws" predict power power.csv --column load
+run train forecast --data power.csv --model last --out drawn --draw valid.svg --column load --threads 1
+holds column_of_train grep -q "<title>load: forecast" valid.svg
+run predict sales sales.csv --draw nowhere/x.png --quiet
+holds picture_not_writable test "$code" = 4
 
 # Several series: a column names them, or each file is one. predict forecasts all of them.
 python3 - <<'P'

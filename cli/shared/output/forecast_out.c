@@ -26,12 +26,17 @@ static void quantile_name(const hashattn_forecast *forecast, size_t column, size
     snprintf(name, NAME, "%.360s_q%g", forecast->columns[column], forecast->quantiles[quantile]);
 }
 
+static const char *date_name(const hashattn_forecast *forecast)
+{
+    return strcmp(forecast->date_column, "none") == 0 ? "row" : forecast->date_column;
+}
+
 static void csv_header(FILE *to, const hashattn_forecast *forecast)
 {
     char name[NAME];
     if (forecast->series != NULL)
         fputs("series,", to);
-    csv_out_field(to, strcmp(forecast->date_column, "none") == 0 ? "row" : forecast->date_column);
+    csv_out_field(to, date_name(forecast));
     for (size_t c = 0; c < forecast->num_columns; c++) {
         putc(',', to);
         csv_out_field(to, forecast->columns[c]);
@@ -74,6 +79,28 @@ static double symmetric(double forecast, double truth)
 {
     double sizes = fabs(forecast) + fabs(truth);
     return sizes > 0 ? 200 * fabs(forecast - truth) / sizes : 0;
+}
+
+void forecast_json(FILE *to, const hashattn_forecast *forecast)
+{
+    char date[HASHATTN_DATE_TEXT], name[NAME];
+    for (size_t h = 0; h < forecast->horizon; h++) {
+        struct json_out json = json_out_to(to);
+        json_out_object(&json, NULL);
+        if (forecast->series != NULL)
+            json_out_text(&json, "series", forecast->series);
+        hashattn_forecast_date(forecast, forecast->num_read + h, date);
+        json_out_text(&json, date_name(forecast), date);
+        for (size_t c = 0; c < forecast->num_columns; c++) {
+            size_t place = h * forecast->num_columns + c;
+            json_out_number(&json, forecast->columns[c], forecast->values[place]);
+            for (size_t q = 0; q < forecast->num_quantiles; q++) {
+                quantile_name(forecast, c, q, name);
+                json_out_number(&json, name, forecast->quantile_values[place * forecast->num_quantiles + q]);
+            }
+        }
+        json_out_end_object(&json);
+    }
 }
 
 static bool errors_begin(struct forecast_errors *errors, const hashattn_forecast *forecast)

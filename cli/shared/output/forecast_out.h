@@ -13,6 +13,9 @@
    of every row of the forecast, with the series in front if there are several. */
 void forecast_csv(FILE *to, const hashattn_forecast *forecast);
 
+/* One line of JSON per row, with the names of the CSV. */
+void forecast_json(FILE *to, const hashattn_forecast *forecast);
+
 /* Errors per column in the units of the file, over windows and horizon: mean squared and mean absolute error;
    sMAPE, the mean of 200 |forecast - truth| / (|forecast| + |truth|) per cent, 0 where both are 0; MASE, the
    mean absolute error divided by the mean size of differences over a season in the training part (Hyndman and

@@ -1,5 +1,4 @@
-/* Coordinates are those of a picture of 440 x 300, which fits a phone and, side by side, a wide page. The
-   text of axes is in the picture; title, legend and table are HTML around it.
+/* The text of axes is in the picture; title, legend and table are HTML around it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/pictures/plot.h"
 
@@ -9,13 +8,10 @@
 #include <string.h>
 
 #include "cli/shared/pictures/html.h"
+#include "cli/shared/pictures/plot_axis.h"
 #include "cli/shared/tool/grow.h"
 
-enum { WIDTH = 440, HEIGHT = 300, LEFT = 80, RIGHT = 416, TOP = 12, BOTTOM = 250 };
-enum { MOST_TICKS = 12, MARKED = 40 /* lines of at most as many points have markers */ };
-
-/* Larger values are not drawn, so that ranges are finite. */
-static const double LARGEST = 1e100;
+enum { MARKED = 40 /* lines of at most as many points have markers */ };
 
 /* ---- building ------------------------------------------------------------------------------------------ */
 
@@ -70,7 +66,7 @@ size_t plot_series_named(struct plot *plot, const char *name, size_t look)
 
 void plot_add(struct plot *plot, size_t series, double x, double y)
 {
-    if (series == SIZE_MAX || !(fabs(x) < LARGEST))
+    if (series == SIZE_MAX || !(fabs(x) < PLOT_LARGEST))
         return;
     struct plot_series *to = &plot->series[series];
     void *points = to->points;
@@ -79,7 +75,7 @@ void plot_add(struct plot *plot, size_t series, double x, double y)
         return;
     }
     to->points = points;
-    to->points[to->count++] = (struct plot_point){x, fabs(y) < LARGEST ? y : NAN};
+    to->points[to->count++] = (struct plot_point){x, fabs(y) < PLOT_LARGEST ? y : NAN};
 }
 
 static int by_x(const void *a, const void *b)
@@ -143,161 +139,14 @@ static void thin(struct plot_series *series, size_t most)
     series->count = kept;
 }
 
-/* ---- axes ---------------------------------------------------------------------------------------------- */
-
-struct axis_range {
-    double low, high;
-    enum plot_scale scale;
-    double from, to; /* coordinates of low and high */
-    double ticks[MOST_TICKS];
-    size_t num_ticks;
-};
-
-static double scaled(enum plot_scale scale, double value)
-{
-    return scale == PLOT_LINEAR ? value : scale == PLOT_LOG2 ? log2(value) : log10(value);
-}
-
-static double place(const struct axis_range *range, double value)
-{
-    double low = scaled(range->scale, range->low), high = scaled(range->scale, range->high);
-    return range->from + (scaled(range->scale, value) - low) / (high - low) * (range->to - range->from);
-}
-
-static bool shows(const struct plot *plot, const struct plot_point *point)
-{
-    return !isnan(point->y) && (plot->x.scale == PLOT_LINEAR || point->x > 0) &&
-           (plot->y.scale == PLOT_LINEAR || point->y > 0);
-}
-
-/* 1, 2 or 5 times a power of ten that cuts `width` into at most `parts`. */
-static double nice_step(double width, double parts)
-{
-    double power = pow(10, floor(log10(width / parts))), rest = width / parts / power;
-    return power * (rest <= 1 ? 1 : rest <= 2 ? 2 : rest <= 5 ? 5 : 10);
-}
-
-static void add_tick(struct axis_range *range, double value)
-{
-    if (range->num_ticks < MOST_TICKS)
-        range->ticks[range->num_ticks++] = value;
-}
-
-/* from_zero: the axis begins at 0. tight: it ends with the values, not at ticks. */
-static void settle_linear(struct axis_range *range, bool from_zero, bool tight)
-{
-    if (from_zero)
-        range->low = 0;
-    double width = range->high - range->low;
-    if (!(width > fmax(1 / LARGEST, 1e-9 * fmax(fabs(range->low), fabs(range->high))))) {
-        double more = fmax(fabs(range->high) * 0.1, 1e-6);
-        range->low -= from_zero ? 0 : more;
-        range->high += more;
-        width = range->high - range->low;
-    }
-    double step = nice_step(width, 5), first = floor(range->low / step + 1e-9) * step,
-           last = ceil(range->high / step - 1e-9) * step;
-    if (!tight) {
-        range->low = first;
-        range->high = last;
-    }
-    for (double i = 0; first + i * step <= last + step / 2; i++) {
-        double tick = first + i * step;
-        if (tick >= range->low - step / 2 * 1e-6 && tick <= range->high + step / 2 * 1e-6)
-            add_tick(range, fabs(tick) < step / 2 ? 0 : tick);
-    }
-}
-
-/* The largest of 1, 2 and 5 times a power of ten that is at most `value`. */
-static double nice_below(double value)
-{
-    double power = pow(10, floor(log10(value) + 1e-9)), rest = value / power * (1 + 1e-9);
-    return power * (rest >= 5 ? 5 : rest >= 2 ? 2 : 1);
-}
-
-/* Less than two decades: from one to another of 1, 2 and 5 times a power of ten, all of them ticks. */
-static void settle_decade(struct axis_range *range)
-{
-    double at = nice_below(range->low), high = range->high * (1 - 1e-9);
-    range->low = at;
-    add_tick(range, at);
-    while (at < high || range->num_ticks < 2) {
-        double power = pow(10, floor(log10(at) + 1e-9)), digit = round(at / power);
-        at = power * (digit < 2 ? 2 : digit < 5 ? 5 : 10);
-        add_tick(range, at);
-    }
-    range->high = at;
-}
-
-static void settle_log(struct axis_range *range)
-{
-    double base = range->scale == PLOT_LOG2 ? 2 : 10, low = floor(scaled(range->scale, range->low) + 1e-9),
-           high = ceil(scaled(range->scale, range->high) - 1e-9);
-    if (base == 10 && range->high < 100 * range->low) {
-        settle_decade(range);
-        return;
-    }
-    if (low == high) {
-        low -= 1;
-        high += 1;
-    }
-    double stride = ceil((high - low) / 7);
-    range->low = pow(base, low);
-    range->high = pow(base, high);
-    for (double power = low; power <= high; power += stride)
-        add_tick(range, pow(base, power));
-}
-
-/* Highest stack of bars at each x, or the largest value. */
-static double top_of(const struct plot *plot)
-{
-    double top = -INFINITY;
-    for (size_t i = 0; i < plot->count; i++)
-        for (size_t k = 0; k < plot->series[i].count; k++) {
-            double sum = plot->series[i].points[k].y;
-            for (size_t j = 0; plot->kind == PLOT_BARS && j < i; j++)
-                sum += k < plot->series[j].count ? plot->series[j].points[k].y : 0;
-            top = shows(plot, &plot->series[i].points[k]) && sum > top ? sum : top;
-        }
-    return top;
-}
-
-static void settle(const struct plot *plot, struct axis_range *x, struct axis_range *y)
-{
-    *x = (struct axis_range){
-        .low = INFINITY, .high = -INFINITY, .scale = plot->x.scale, .from = LEFT, .to = RIGHT};
-    *y = (struct axis_range){
-        .low = INFINITY, .high = top_of(plot), .scale = plot->y.scale, .from = BOTTOM, .to = TOP};
-    for (size_t i = 0; i < plot->count; i++)
-        for (size_t k = 0; k < plot->series[i].count; k++) {
-            const struct plot_point *point = &plot->series[i].points[k];
-            if (!shows(plot, point))
-                continue;
-            x->low = fmin(x->low, point->x);
-            x->high = fmax(x->high, point->x);
-            y->low = fmin(y->low, point->y);
-        }
-    if (plot->kind == PLOT_BARS) {
-        x->low -= 0.5;
-        x->high += 0.5;
-    }
-    for (int i = 0; i < 2; i++) {
-        struct axis_range *range = i == 0 ? x : y;
-        if (range->scale == PLOT_LINEAR)
-            settle_linear(range, i == 1 && plot->kind == PLOT_BARS, i == 0 && plot->kind == PLOT_BARS);
-        else
-            settle_log(range);
-    }
-}
-
 /* ---- the picture --------------------------------------------------------------------------------------- */
 
 static void write_axis_names(FILE *page, const struct plot *plot)
 {
-    fprintf(page, "<text class=\"axis\" x=\"%d\" y=\"%d\">", (LEFT + RIGHT) / 2, HEIGHT - 8);
+    fprintf(page, "<text class=\"axis\" x=\"%d\" y=\"%d\">", (PLOT_LEFT + PLOT_RIGHT) / 2, PLOT_HEIGHT - 8);
     html_axis(page, plot->x.name, plot->x.unit);
     fprintf(page, "</text><text class=\"axis\" transform=\"translate(13 %d) rotate(-90)\">",
-            (TOP + BOTTOM) / 2);
+            (PLOT_TOP + PLOT_BOTTOM) / 2);
     html_axis(page, plot->y.name, plot->y.unit);
     fputs("</text>\n", page);
 }
@@ -306,21 +155,23 @@ static void write_axes(FILE *page, const struct plot *plot, const struct axis_ra
                        const struct axis_range *y)
 {
     for (size_t i = 0; i < y->num_ticks; i++) {
-        double at = place(y, y->ticks[i]), tick = y->ticks[i];
+        double at = axis_place(y, y->ticks[i]), tick = y->ticks[i];
         bool large = fabs(tick) >= 1e4 && fabs(tick) < 1e6; /* five digits would reach the name of the axis */
         fprintf(page,
                 "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"tick y\" x=\"%d\" "
                 "y=\"%.1f\">%g%s</text>\n",
-                LEFT, at, RIGHT, LEFT - 6, at + 4, large ? tick / 1000 : tick, large ? "k" : "");
+                PLOT_LEFT, at, PLOT_RIGHT, PLOT_LEFT - 6, at + 4, large ? tick / 1000 : tick,
+                large ? "k" : "");
     }
     for (size_t i = 0; i < x->num_ticks; i++) {
-        double at = place(x, x->ticks[i]);
+        double at = axis_place(x, x->ticks[i]);
         fprintf(
             page,
             "<path class=\"line\" d=\"M%.1f %dv5\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\">%.6g</text>\n",
-            at, BOTTOM, at, BOTTOM + 22, x->ticks[i]);
+            at, PLOT_BOTTOM, at, PLOT_BOTTOM + 22, x->ticks[i]);
     }
-    fprintf(page, "<path class=\"line\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, BOTTOM, RIGHT);
+    fprintf(page, "<path class=\"line\" d=\"M%d %dV%dH%d\"/>\n", PLOT_LEFT, PLOT_TOP, PLOT_BOTTOM,
+            PLOT_RIGHT);
     write_axis_names(page, plot);
 }
 
@@ -338,17 +189,18 @@ static void write_line(FILE *page, const struct plot *plot, const struct plot_se
         fputs("<path d=\"", page);
         for (size_t k = 0; k < series->count; k++) {
             const struct plot_point *point = &series->points[k];
-            bool drawn = shows(plot, point);
+            bool drawn = axis_shows(plot, point);
             if (drawn)
-                fprintf(page, "%c%.1f %.1f", pen ? 'L' : 'M', place(x, point->x), place(y, point->y));
+                fprintf(page, "%c%.1f %.1f", pen ? 'L' : 'M', axis_place(x, point->x),
+                        axis_place(y, point->y));
             pen = drawn;
         }
         fputs("\"/>", page);
     }
     for (size_t k = 0; marked && k < series->count; k++)
-        if (shows(plot, &series->points[k]))
-            fprintf(page, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", place(x, series->points[k].x),
-                    place(y, series->points[k].y));
+        if (axis_shows(plot, &series->points[k]))
+            fprintf(page, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\"/>", axis_place(x, series->points[k].x),
+                    axis_place(y, series->points[k].y));
     fputs("</g>\n", page);
 }
 
@@ -356,16 +208,16 @@ static void write_bars(FILE *page, const struct plot *plot, size_t index, const 
                        const struct axis_range *y)
 {
     const struct plot_series *series = &plot->series[index];
-    double width = fmax(0.5, 0.8 * (RIGHT - LEFT) / fmax(1, x->high - x->low));
+    double width = fmax(0.5, 0.8 * (PLOT_RIGHT - PLOT_LEFT) / fmax(1, x->high - x->low));
     fprintf(page, "<g class=\"bars s%zu\">", series->look % HTML_COLOURS);
     for (size_t k = 0; k < series->count; k++) {
         double below = 0;
         for (size_t j = 0; j < index; j++)
             below += k < plot->series[j].count ? plot->series[j].points[k].y : 0;
-        double top = place(y, below + series->points[k].y), bottom = place(y, below);
-        if (shows(plot, &series->points[k]))
+        double top = axis_place(y, below + series->points[k].y), bottom = axis_place(y, below);
+        if (axis_shows(plot, &series->points[k]))
             fprintf(page, "<path d=\"M%.1f %.1fh%.1fv%.1fh-%.1fz\"/>",
-                    place(x, series->points[k].x) - width / 2, top, width, bottom - top, width);
+                    axis_place(x, series->points[k].x) - width / 2, top, width, bottom - top, width);
     }
     fputs("</g>\n", page);
 }
@@ -384,16 +236,16 @@ static void write_series(FILE *page, const struct plot *plot, const struct axis_
 static void write_picture(FILE *page, const struct plot *plot)
 {
     struct axis_range x, y;
-    settle(plot, &x, &y);
+    axis_settle(plot, &x, &y);
     fprintf(page,
             "<div class=\"frame\"><svg viewBox=\"0 0 %d %d\" role=\"img\" data-x=\"%.9g %.9g %d %d %d\" "
             "aria-label=\"",
-            WIDTH, HEIGHT, x.low, x.high, x.scale != PLOT_LINEAR, LEFT, RIGHT);
+            PLOT_WIDTH, PLOT_HEIGHT, x.low, x.high, x.scale != PLOT_LINEAR, PLOT_LEFT, PLOT_RIGHT);
     html_text(page, plot->title);
     fprintf(page, ". Series: %zu. The table below has the values.\">\n", plot->count);
     write_series(page, plot, &x, &y);
-    fprintf(page, "<path class=\"rule\" d=\"M0 %dV%d\"/></svg><div class=\"tip\" hidden></div></div>\n", TOP,
-            BOTTOM);
+    fprintf(page, "<path class=\"rule\" d=\"M0 %dV%d\"/></svg><div class=\"tip\" hidden></div></div>\n",
+            PLOT_TOP, PLOT_BOTTOM);
 }
 
 void plot_write_legend(FILE *page, const struct plot *plot, bool marks)
@@ -442,22 +294,21 @@ static void write_table(FILE *page, const struct plot *plot)
     fputs("</table></div></details>", page);
 }
 
-/* Returns the number of points that are drawn. */
-static size_t thin_all(struct plot *plot, size_t most)
+size_t plot_thin(struct plot *plot, size_t most)
 {
     size_t drawn = 0;
     for (size_t i = 0; i < plot->count; i++) {
         if (plot->kind == PLOT_LINES)
             thin(&plot->series[i], most);
         for (size_t k = 0; k < plot->series[i].count; k++)
-            drawn += shows(plot, &plot->series[i].points[k]);
+            drawn += axis_shows(plot, &plot->series[i].points[k]);
     }
     return drawn;
 }
 
 void plot_write(FILE *page, struct plot *plot, size_t most, size_t number)
 {
-    if (thin_all(plot, most) == 0)
+    if (plot_thin(plot, most) == 0)
         return;
     fprintf(page, "<figure id=\"figure%zu\" class=\"plot\"><figcaption>", number);
     html_text(page, plot->title);
@@ -477,7 +328,7 @@ enum { TITLE_SPACE = 26, LEGEND_LINE = 18, LEGEND_WIDTH = 200 };
 static void write_svg_legend(FILE *file, const struct plot *plot)
 {
     for (size_t i = 0; i < plot->count; i++) {
-        int left = 20 + LEGEND_WIDTH * (int)(i % 2), at = HEIGHT + 8 + LEGEND_LINE * (int)(i / 2);
+        int left = 20 + LEGEND_WIDTH * (int)(i % 2), at = PLOT_HEIGHT + 8 + LEGEND_LINE * (int)(i / 2);
         size_t look = plot->series[i].look;
         fprintf(file,
                 "<g class=\"s%zu d%zu\"><path d=\"M%d %dh22\"/></g><text class=\"name\" x=\"%d\" y=\"%d\">",
@@ -490,21 +341,21 @@ static void write_svg_legend(FILE *file, const struct plot *plot)
 bool plot_write_svg(FILE *file, struct plot *plot, size_t most)
 {
     struct axis_range x, y;
-    if (thin_all(plot, most) == 0)
+    if (plot_thin(plot, most) == 0)
         return false;
-    int height = TITLE_SPACE + HEIGHT + LEGEND_LINE * (int)((plot->count + 1) / 2);
-    settle(plot, &x, &y);
+    int height = TITLE_SPACE + PLOT_HEIGHT + LEGEND_LINE * (int)((plot->count + 1) / 2);
+    axis_settle(plot, &x, &y);
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\">\n"
             "<title>",
-            WIDTH, height, 2 * WIDTH, 2 * height);
+            PLOT_WIDTH, height, 2 * PLOT_WIDTH, 2 * height);
     html_text(file, plot->title);
     fputs("</title>\n<style>\n", file);
     html_plot_style(file);
     fprintf(file,
             "</style>\n<rect width=\"%d\" height=\"%d\" fill=\"#fff\"/>\n<text class=\"axis\" x=\"%d\" "
             "y=\"18\">",
-            WIDTH, height, WIDTH / 2);
+            PLOT_WIDTH, height, PLOT_WIDTH / 2);
     html_text(file, plot->title);
     fprintf(file, "</text>\n<g transform=\"translate(0 %d)\">\n", TITLE_SPACE);
     write_series(file, plot, &x, &y);

@@ -48,6 +48,9 @@ void plot_add(struct plot *plot, size_t series, double x, double y);
 void plot_sort(struct plot *plot);
 /* The number of finite points. */
 size_t plot_points(const struct plot *plot);
+/* Thins every line of more than `most` points to the largest and smallest value of each stretch. Returns the
+   number of points that are drawn. */
+size_t plot_thin(struct plot *plot, size_t most);
 /* Writes the figure. A series of more than `most` points is thinned to the largest and smallest value of each
    stretch. number: of the figure, for references within the page. Writes nothing if there is no point. */
 void plot_write(FILE *page, struct plot *plot, size_t most, size_t number);

@@ -1,9 +1,8 @@
 /* Periods found in dates and taken by name, rows of times and times of rows, business days, and what follows
    from a period. Days themselves are tested in test_dates.c.
-   Bugs planted and caught: the last days of months as a period of days; the first two dates decide against
-   all others; a year after 9999; a weekend inside a week of business days; Saturday taken for Monday; a
-   period of weeks without a season; the row of a time rounded up; a period of months that begins with the
-   first date though dates differ.
+   Bugs planted and caught: the last days of months as their days; the first two dates decide against all
+   others; a year after 9999; a weekend inside a week of business days; any skipped weekend as business days;
+   a period of weeks without a season; the row of a time in the next month.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/dates/calendar.h"
 
@@ -100,6 +99,8 @@ static void gaps_are_seen(void **state)
     calendar = find(DATES("2016-01-01", "2016-02-01", "2016-06-01"));
     check_row(&calendar, "2016-06-01", 5, true);
     check_row(&calendar, "2016-05-31", 4, false);
+    calendar = find(DATES("2016-01-15", "2016-02-15", "2016-03-15"));
+    check_row(&calendar, "2016-05-10", 3, false);
     calendar = find(DATES("2016-01-01", "2016-02-01", "2016-03-02"));
     check_row(&calendar, "2016-03-02", 2, false);
     calendar =

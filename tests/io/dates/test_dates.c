@@ -1,6 +1,6 @@
 /* Dates as text: days against timegm of the C library, every format with its styles read and written again,
    zones against fixed instants, and what is no date.
-   Bugs planted and caught: centuries as leap years; 2000 not one; a month too far; an hour of 24; the time of
+   Bugs planted and caught: centuries as leap years; 2000 not one; an hour of 24; the time of
    a day before 1970; day and month exchanged; an offset added instead of subtracted; 12 AM as noon;
    milliseconds taken for seconds; a fraction of two digits read as microseconds; a date beside a time that
    decides the style alone; an epoch of 8 digits.

@@ -5,7 +5,8 @@
    divided by 0; validation without the rows before it; one window too many, or too few; months of 31 days; a
    share rounded down by floating point;
    the window after the end one row early; MS with the targets of all columns; patches for a baseline; the
-   season of a day for daily dates.
+   season of a day for daily dates; the statistics of the first series for all; the next series as the truth
+   after the end of one.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -299,6 +300,8 @@ static void files_are_series_of_their_own(void **state)
     check_near(l.facts.columns[1].mean, 34.5, 1e-9, "the mean of the first 70 rows of table");
     assert_int_equal(l.data.windows.count, (35 - 6) + (70 - 6));
     float target[3], rows[4];
+    windows_read(&l.data.windows, 35 - 6, rows); /* the first of table */
+    check_near((double)rows[0], -34.5 / l.facts.columns[1].deviation, 1e-6, "standardised by its own series");
     for (size_t w = 0; w < l.data.windows.count; w++) {
         windows_ask(&l.data.windows, w, target);
         windows_read(&l.data.windows, w, rows);

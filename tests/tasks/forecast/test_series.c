@@ -4,7 +4,9 @@
    irregular dates, business days, several series.
    Bugs planted and caught: the target left at its place; the column of dates read as numbers; columns of a
    trained model in the order of the file; the value of the neighbour; `nan`, `inf`, 0x10 or an empty cell
-   read as numbers; a blank line counted as a row; a row with fewer fields; two columns of one name.
+   read as numbers; a blank line counted as a row; a row with fewer fields; two columns of one name;
+   an interpolation one row late; the mean of repeated rows divided by one more; values of missing rows
+   counted twice; a decimal comma read as a group of digits.
    Covers: series_read.c grid.c raw_rows.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/forecast/series_read.h"
