@@ -14,7 +14,7 @@ MPI_PACKAGES = $(if $(shell printf '\043include <mpi.h>' | mpicc -fsyntax-only -
 GPU ?=
 GPU_BUILD = -DHASHATTN_GPU=$(if $(filter 1,$(GPU)),ON,OFF) $(if $(filter 1,$(GPU)),-DPython3_EXECUTABLE=$(abspath $(BUILD))/gpu-env/bin/python)
 
-.PHONY: all tests demo test test-aarch64 test-python test-python-asan wheel deb install help clean format check fuzz \
+.PHONY: all tests demo test test-aarch64 test-python test-python-asan wheel sdist deb install help clean format check fuzz \
         bench valgrind mutants docs musl
 
 all:
@@ -36,10 +36,18 @@ test: tests
 	@tools/check.sh
 	@tools/run_tests.sh $(BUILD)
 
-# The Python package as a wheel, which needs neither a compiler nor libraries of the system: BUILD/wheel/hashattn-*.whl.
+# The Python package as a wheel for glibc 2.28 and later, which needs neither a compiler nor libraries of the system:
+# BUILD/wheel/hashattn-*.whl. ARCH=aarch64 builds that of another architecture with Debian's cross compiler.
+ARCH ?= $(shell uname -m)
+CROSS_PACKAGES = $(if $(filter-out $(shell uname -m),$(ARCH)),gcc-$(ARCH)-linux-gnu libc6-dev-arm64-cross)
 wheel:
+	@tools/setup.sh $(CROSS_PACKAGES)
+	@tools/wheel.sh $(BUILD) $(ARCH)
+
+# The source distribution of the Python package, BUILD/sdist/hashattn-*.tar.gz, and a wheel that is built from it.
+sdist:
 	@tools/setup.sh
-	@tools/wheel.sh $(BUILD)
+	@tools/sdist.sh $(BUILD)
 
 # The Debian packages, BUILD/deb/*.deb. Their build runs no tests, because `make test` does.
 deb:
@@ -123,7 +131,8 @@ help:
 	@echo '              GPU=1: with kernels for NVIDIA GPUs, compiled without one'
 	@echo 'make demo     build, then measure and train yoso beside softmax (two to four minutes)'
 	@echo 'make test     run the structure checks and all tests (ten minutes)'
-	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside'
+	@echo 'make wheel    build the Python package, build/wheel/hashattn-*.whl, with everything it needs inside; ARCH=aarch64'
+	@echo 'make sdist    build its source distribution, build/sdist/hashattn-*.tar.gz, and try it'
 	@echo 'make deb      build the Debian packages, build/deb/*.deb'
 	@echo 'make test-python  build the wheel and test it in a clean environment of each of PYTHONS=python3'
 	@echo 'make test-python-asan  run the Python tests on a library built with ASan and UBSan, in PYTHON=python3'

@@ -10,11 +10,11 @@ case ${TORCH:-} in
     newest) TORCH="torch transformers" ;;
 esac
 for python in ${PYTHONS:-python3}; do
-    env=$build/test-env
+    env=$build/test-env wheel=$(ls "$build"/wheel/*"$(uname -m)".whl)
     rm -rf "$env"
     "$python" -m venv "$env"
-    echo "$("$env/bin/python" --version), $(ls "$build"/wheel)"
-    "$env/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$build"/wheel/*.whl
+    echo "$("$env/bin/python" --version), ${wheel##*/}"
+    "$env/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$wheel"
     env -u LD_LIBRARY_PATH "$env/bin/hashattn" info --json >/dev/null
     "$env/bin/python" -m pip install --quiet --disable-pip-version-check numpy pytest ml_dtypes tqdm mypy ${TORCH:-}
     tools/run_python_tests.sh "$build" "$env/bin/python"

@@ -78,6 +78,14 @@ def test_the_blocks_of_the_packages_readme(tmp_path, monkeypatch):
     assert names["run"].log
 
 
+def test_the_block_of_the_page_for_pypi(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_lines((ROOT / "python" / "PYPI.md").read_text())
+    names = {}
+    exec(block.replace("(3, 2, 12, 4096, 64)", "(3, 2, 12, 128, 64)").replace("[4096, 1000]", "[128, 100]"), names)
+    assert names["exact"].shape == names["out"].shape == (2, 12, 128, 64)
+
+
 def test_everything_public_is_documented_and_typed():
     for name in hashattn.__all__:
         item = getattr(hashattn, name)
