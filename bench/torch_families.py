@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Families of models of the transformers library with hashattn's attention: what works, for bench/torch_models.py --families.
 
-Each family is a tiny model with random weights. `softmax` of hashattn takes the place of its attention, and every result
-is compared with the model's own, because exact attention must not change it:
+Each family is a tiny model with random weights. `softmax` of hashattn takes the place of its attention, and every
+result is compared with the model's own, because exact attention must not change it:
 
     forward        outputs of two sequences of 12 tokens
-    padded         the same with 4 tokens of padding in one of them, at the end and in front; outputs of the other tokens
+    padded         the same with 4 tokens of padding in one of them, at the end and in front; the other tokens
     generate       8 greedy tokens after a padded batch
     save and load  outputs after save_pretrained and from_pretrained, which restores the mechanism
     train a step   gradients of all parameters
 
-"equal": to 1e-4 of the largest number (gradients: 1e-3). Otherwise the difference, or what was said. "refused: softcap":
-the model changes its scores in a way that hashattn does not have. "own code": no layer asks the library for an attention
-function, so hashattn cannot change it (hashattn.torch.transformers.layers tells).
+"equal": to 1e-4 of the largest number (gradients: 1e-3). Otherwise the difference, or what was said. "refused:
+softcap": the model changes its scores in a way that hashattn does not have. "own code": no layer asks the library for
+an attention function, so hashattn cannot change it (hashattn.torch.transformers.layers tells).
 YosoModel is compared by `yoso-e`; its own code ignores padding.
 """
 
@@ -99,7 +99,7 @@ def inputs(family, model):
     if family in BOTH:
         given = {"input_ids": ids, "decoder_input_ids": ids.flip(1)}
         return given, [({**given, "attention_mask": mask}, everything) for mask in padding], {
-            "input_ids": ids, "attention_mask": end, "max_new_tokens": 8}
+            "input_ids": ids, "attention_mask": end, "max_new_tokens": 8, "decoder_start_token_id": 1}
     masks = [({"input_ids": ids, "attention_mask": mask}, mask.bool()) for mask in padding]
     return {"input_ids": ids}, masks, {**masks[1][0], "max_new_tokens": 8} if family in DECODERS else None
 

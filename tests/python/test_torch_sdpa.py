@@ -33,12 +33,12 @@ def exact(*inputs, **given):
 @pytest.mark.parametrize("heads", [6, 3, 2, 1])
 def test_scale_and_shared_heads(scale, heads):
     (q,), (k, v) = tensors(2, 6, 20, 8, count=1, gradient=True), tensors(2, heads, 20, 8, count=2, gradient=True)
-    found, expected = exact(q, k, v, scale=scale, enable_gqa=True), sdpa(q, k, v, scale=scale, enable_gqa=True)
+    repeated = [each.repeat_interleave(6 // heads, 1) for each in (k, v)]
+    found, expected = exact(q, k, v, scale=scale, enable_gqa=True), sdpa(q, *repeated, scale=scale)
     assert near(found, expected) and torch.equal(found, exact(q, k, v, scale=scale))
     weights = torch.randn_like(found)
     for a, b in zip(*(torch.autograd.grad((out * weights).sum(), (q, k, v)) for out in (found, expected))):
         assert near(a, b, 1e-4)
-    repeated = [each.repeat_interleave(6 // heads, 1) for each in (k, v)]
     assert torch.equal(hashattn.torch.attention(q, k, v, seed=1), hashattn.torch.attention(q, *repeated, seed=1))
     rows = [each[0].transpose(0, 1) for each in (q, k, v)]
     packed = exact(*rows, offsets=[0, 12, 20], scale=scale)

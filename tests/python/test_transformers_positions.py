@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import hashattn.torch  # noqa: E402
+from hashattn.torch.transformers import layers  # noqa: E402
 
 ENCODER = dict(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=48, pad_token_id=1)
 SEQ2SEQ = dict(vocab_size=60, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, pad_token_id=1,
@@ -58,7 +59,7 @@ def test_longer_sequences(kind, tmp_path):
         model.save_pretrained(tmp_path)
         again = type(model).from_pretrained(tmp_path).eval()
         assert torch.equal(again(ids)[0], model(ids)[0])
-        if kind != "Yoso":
+        if {each.runs for each in layers(again)} != {"its own code"}:
             hashattn.torch.replace_attention(again, "softmax")
             assert torch.allclose(again(ids)[0], model(ids)[0], rtol=0, atol=1e-4)
     with pytest.raises(ValueError, match=r"has 50 positions already; 30 would drop some"):

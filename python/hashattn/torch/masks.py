@@ -140,6 +140,8 @@ def read(mask: Tensor | None, queries: int, keys: int, causal: bool) -> Reading:
         if (mask.shape[2], mask.shape[3]) != (queries, keys):
             raise _refuse(mask, f"is not (batch, 1, {queries}, {keys})")
         return Reading(mask.key_mask, mask.lengths, mask.causal, mask.first, mask.reach, mask.sequences)
+    if mask.ndim == 4 and mask.shape[-1] > keys:  # as the library's own functions; GPT-2 before 5.0 has one more
+        mask = mask[..., :keys]
     if mask.ndim not in (2, 4) or mask.shape[-1] != keys:
         raise _refuse(mask, f"is not (batch, {keys}) or (batch, 1, 1 or queries, {keys})")
     taking = _taking_part(mask)

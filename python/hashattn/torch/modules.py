@@ -82,7 +82,7 @@ def attention_with(own: Learned, training: bool, q: Tensor, k: Tensor, v: Tensor
     dtype, params = q.dtype, own.joined()
     if dtype == torch.float64:
         q, k, v = q.float(), k.float(), v.float()
-    given |= {"mechanism": own.mechanism, "max_len": own.max_len or None, **own.options}
+    given = {**given, "mechanism": own.mechanism, "max_len": own.max_len or None, **own.options}
     loss: Tensor | None = None
     if params is None or not (training and own.has_own_loss):
         out = attention(q, k, v, params=params, **given)

@@ -190,7 +190,8 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
     if wanted is None:  # in full; a layer that runs on hashattn reads its values
         dense: Any = AttentionMaskInterface()["sdpa"]  # type: ignore[no-untyped-call,unused-ignore]
         return cast(Tensor, dense(
-            batch_size=batch_size, kv_length=kv_length, q_length=q_length, q_offset=q_offset, kv_offset=kv_offset,
+            batch_size=batch_size, kv_length=kv_length, kv_offset=kv_offset,
+            **({"q_length": q_length, "q_offset": q_offset} if cache_position is None else {"cache_position": cache_position}),
             mask_function=mask_function, attention_mask=attention_mask, allow_is_causal_skip=False, **more))
     key_mask = None
     if attention_mask is not None:
