@@ -6,10 +6,10 @@
 #include "cli/shared/options/suggest.h"
 #include "cli/shared/output/json_out.h"
 
-static const struct command *const kinds[] = {&density_fit, &density_score, &density_merge, &density_remove,
-                                              NULL};
+static const struct command *const kinds[] = {&density_fit,    &density_score, &density_merge,
+                                              &density_remove, &density_modes, NULL};
 enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] - 1 };
-#define KINDS "fit, score, merge, remove"
+#define KINDS "fit, score, merge, remove, modes"
 
 int density_code(const hashattn_context *context, hashattn_status status)
 {
@@ -45,6 +45,38 @@ int density_read(const struct density_reader *reader, const char *path)
     int code = read_blocks(reader, path, rows, dim);
     hashattn_rows_close(rows);
     return code;
+}
+
+void density_model_options(struct options *options, struct density_model *model)
+{
+    static const char *const maps[] = {"none", "euclidean", NULL};
+    *model = (struct density_model){.map = NULL};
+    options_add_count(options, "num-hashes", &model->hashes, "M",
+                      "hash tables; the squared error of a density is proportional to 1 / M (default: 32)", 1,
+                      4096);
+    options_add_count(
+        options, "hash-bits", &model->bits, "T",
+        "rows at angle a count (1 - a/pi)^T: more bits see less of the surroundings of a point, "
+        "and need more rows and hashes (default: 9)",
+        1, 24);
+    options_add_text(
+        options, "map", &model->map, "MAP",
+        "none: rows are directions, such as vectors of texts, and their length does not matter; no "
+        "statistics are used, so the sketches of any files can be merged. euclidean: rows are "
+        "points, such as measurements; they are centred, each column is scaled by its deviation, "
+        "and one more coordinate keeps the length. The first 4,096 rows determine centre and "
+        "scale, and sketches with equal ones can be merged: see --like (default: none)");
+    options_offer(options, maps);
+}
+
+void density_model_take(const struct options *options, struct density_model *model)
+{
+    hashattn_density_options *made = &model->options;
+    hashattn_density_options_default(made);
+    made->num_hashes = model->hashes > 0 ? model->hashes : made->num_hashes;
+    made->hash_bits = model->bits > 0 ? model->bits : made->hash_bits;
+    made->map = model->map != NULL ? model->map : made->map;
+    made->seed = options->common.seed;
 }
 
 int density_finish(const struct options *options, hashattn_context *context, const hashattn_density *density,

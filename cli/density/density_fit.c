@@ -42,30 +42,12 @@ static int work(const struct options *options, struct fit *fit, const char *like
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    static const char *const maps[] = {"none", "euclidean", NULL};
     struct options options;
-    hashattn_density_options given;
-    size_t hashes = 0, bits = 0;
-    const char *map = NULL, *like = NULL, *out = NULL;
-    hashattn_density_options_default(&given);
+    struct density_model model;
+    const char *like = NULL, *out = NULL;
     options_begin(&options, self);
     options_add_text(&options, "out", &out, "S", "file for the sketch");
-    options_add_count(&options, "num-hashes", &hashes, "M",
-                      "hash tables; the squared error of a density is proportional to 1 / M (default: 32)", 1,
-                      4096);
-    options_add_count(
-        &options, "hash-bits", &bits, "T",
-        "rows at angle a count (1 - a/pi)^T: more bits see less of the surroundings of a point, "
-        "and need more rows and hashes (default: 9)",
-        1, 24);
-    options_add_text(
-        &options, "map", &map, "MAP",
-        "none: rows are directions, such as vectors of texts, and their length does not matter; no "
-        "statistics are used, so the sketches of any files can be merged. euclidean: rows are "
-        "points, such as measurements; they are centred, each column is scaled by its deviation, "
-        "and one more coordinate keeps the length. The first 4,096 rows determine centre and "
-        "scale, and sketches with equal ones can be merged: see --like (default: none)");
-    options_offer(&options, maps);
+    density_model_options(&options, &model);
     options_add_text(
         &options, "like", &like, "S",
         "a sketch whose options, seed and Euclidean map are used, so that the two can be merged");
@@ -76,13 +58,11 @@ static int run(const struct command *self, int argc, char **argv)
         return options_fail(&options, "density fit needs one FILE of rows, .npy or CSV");
     if (out == NULL)
         return options_fail(&options, "density fit needs --out S");
-    if (like != NULL && (hashes > 0 || bits > 0 || map != NULL || options.common.seed_given))
+    if (like != NULL &&
+        (model.hashes > 0 || model.bits > 0 || model.map != NULL || options.common.seed_given))
         return options_fail(&options, "--like determines --num-hashes, --hash-bits, --map and --seed");
-    given.num_hashes = hashes > 0 ? hashes : given.num_hashes;
-    given.hash_bits = bits > 0 ? bits : given.hash_bits;
-    given.map = map != NULL ? map : given.map;
-    given.seed = options.common.seed;
-    struct fit fit = {.given = &given};
+    density_model_take(&options, &model);
+    struct fit fit = {.given = &model.options};
     code = tool_open(&options.common, &fit.context);
     if (code == EXIT_GOOD)
         code = outputs_check_file(out);

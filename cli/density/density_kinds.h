@@ -6,7 +6,7 @@
 
 #include "cli/shared/options/arguments.h"
 
-extern const struct command density_fit, density_score, density_merge, density_remove;
+extern const struct command density_fit, density_score, density_merge, density_remove, density_modes;
 
 /* Calls take(user, rows, count) with each block of rows of a file, until it returns another code than
    EXIT_GOOD. density: whose columns the rows must have; NULL: it is made by make(user, dim) once the columns
@@ -21,6 +21,16 @@ struct density_reader {
 int density_read(const struct density_reader *reader, const char *path);
 /* The exit code of a status, whose message is printed. */
 int density_code(const hashattn_context *context, hashattn_status status);
+
+/* The options of a new sketch: --num-hashes, --hash-bits and --map, and the seed. Fields are 0 or NULL until
+   they are given; density_model_take then makes the options. */
+struct density_model {
+    size_t hashes, bits;
+    const char *map;
+    hashattn_density_options options;
+};
+void density_model_options(struct options *options, struct density_model *model);
+void density_model_take(const struct options *options, struct density_model *model);
 
 /* Saves a sketch and reports what is in it. */
 int density_finish(const struct options *options, hashattn_context *context, const hashattn_density *density,

@@ -96,6 +96,13 @@ HASHATTN_API hashattn_status hashattn_density_gradient(hashattn_density *density
 HASHATTN_API hashattn_status hashattn_density_shift(hashattn_density *density, float *points,
                                                     size_t num_points, const float *rows, size_t num_rows,
                                                     uint64_t step);
+/* Modes by mean shift: every row (num_rows, dim) makes `steps` steps, and rows that end at less than
+   90 / hash_bits degrees from the first row of a mode belong to it. WRITES to modes (num_rows, dim) the first
+   *num_modes rows, where the rows of each mode ended, and to labels (num_rows) the mode of each row; the mode
+   of most rows is 0. Errors as above. */
+HASHATTN_API hashattn_status hashattn_density_modes(hashattn_density *density, const float *rows,
+                                                    size_t num_rows, size_t steps, float *modes,
+                                                    size_t *labels, size_t *num_modes);
 
 #ifdef __cplusplus
 }

@@ -302,6 +302,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "cache_reorder": (c_int, [_HANDLE, POINTER(c_size_t), c_size_t]),
     "cache_clear": (None, [_HANDLE]),
     "cache_nbytes": (c_size_t, [_HANDLE]),
+    "density_modes": (c_int, [_HANDLE, c_void_p, c_size_t, c_size_t, c_void_p, c_void_p, POINTER(c_size_t)]),
     "task_get": (c_int, [c_size_t, POINTER(TaskInfo)]),
     "task_preset": (c_char_p, [c_size_t, c_size_t]),
     "task_option": (c_int, [c_size_t, c_size_t, POINTER(Option)]),

@@ -213,6 +213,20 @@ class Density(ContextObject):
                     handle.pointer, moved.ctypes.data, len(moved), among.ctypes.data, len(among), step + 1))
         return moved
 
+    def modes(self, rows: Any, *, steps: int = 30) -> tuple[Floats, npt.NDArray[np.intp]]:
+        """The modes (k, d) that mean shift from every row leads to, most rows first, and the mode (n,) of each row.
+
+        Rows that end at less than 90 / hash_bits degrees from the first row of a mode belong to it.
+        """
+        self._check_filled()
+        among = _points("rows", rows, self._width)
+        found, labels, count = np.empty_like(among), np.empty(len(among), np.uintp), ctypes.c_size_t()
+        with self._use() as handle:
+            handle.origin.check(_library.functions().density_modes(
+                handle.pointer, among.ctypes.data, len(among), whole_number("steps", steps, 10**9), found.ctypes.data,
+                labels.ctypes.data, byref(count)))
+        return found[:count.value].copy(), labels.astype(np.intp)
+
     def save(self, path: Any) -> None:
         """Writes the sketch to a file, which is replaced atomically; the tool reads it too."""
         self._check_filled()

@@ -31,7 +31,7 @@ offers tasks "$(list "$tasks")|" train ""
 offers tasks_that_data_makes "needle|listops|mlm|pathfinder|" data ""
 offers kinds "attention|error|suggest|layer|step|stream|peak|cluster|" bench ""
 offers kinds_of_tokenizer "train|encode|decode|" tokenizer ""
-offers kinds_of_density "fit|score|merge|remove|" density ""
+offers kinds_of_density "fit|score|merge|remove|modes|" density ""
 offers files_one_after_another ":files|" tokenizer train a ""
 offers a_kind_after_an_option "peak|" bench --json p
 offers a_whole_kind "peak|" bench peak

@@ -70,6 +70,27 @@ run density fit new.csv --out b.sketch --map euclidean --num-hashes 16 --seed 5 
 expect other_maps_are_refused 2 "centre and scale of their Euclidean maps" density merge a.sketch b.sketch --out no
 expect like_determines 2 "--like determines --num-hashes" density fit new.csv --out no --like a.sketch --seed 5
 
+# Modes: two clusters of points.
+python3 - <<'P'
+import random
+random.seed(4)
+rows = [[random.gauss(3 if i % 3 else 0, 0.2), random.gauss(0 if i % 3 else -2, 0.2)] for i in range(600)]
+open("two.csv", "w").write("".join("%f,%f\n" % tuple(row) for row in rows))
+P
+run density modes two.csv --map euclidean --num-hashes 64 --out m.npy --labels l.npy --json
+holds modes_are_the_centres python3 - <<'P'
+import json
+from npy import read
+said, m = json.load(open("out")), read("m.npy")
+assert said == {"rows": 600, "modes": [400, 200]}, said
+near = lambda a, b: max(abs(x - y) for x, y in zip(a, b)) < 0.3
+assert near(m[0], [3, 0]) and near(m[1], [0, -2]), m
+labels = open("l.npy", "rb").read()[-600 * 8:]
+assert [int.from_bytes(labels[8 * i:8 * i + 8], "little") for i in range(600)] == [0 if i % 3 else 1 for i in range(600)]
+P
+expect modes_need_out 2 "density modes needs --out M.npy" density modes two.csv
+expect modes_of_text 3 "text.csv: cannot open" density modes text.csv --out no
+
 # Bad input: named, and nothing is written.
 run density fit old.csv --out other.sketch --seed 2 --quiet
 expect seeds 2 "old.sketch and other.sketch: the sketches differ: seed is 1 in one and 2 in the other" \
@@ -94,8 +115,8 @@ expect no_sketch 3 "x.npy: not a sketch of a density" density score x.npy x.npy 
 expect no_file 3 "none.npy: cannot open" density fit none.npy --out no
 expect no_folder 4 "no/such" density fit x.npy --out no/such
 holds no_file_is_left test ! -e no -a ! -e no2
-expect no_kind 2 "density needs one of fit, score, merge, remove" density
-expect wrong_kind 2 "density has no kind 'fot', there are fit, score, merge, remove" density fot
+expect no_kind 2 "density needs one of fit, score, merge, remove, modes" density
+expect wrong_kind 2 "density has no kind 'fot', there are fit, score, merge, remove, modes" density fot
 expect fit_needs_out 2 "density fit needs --out S" density fit x.npy
 expect fit_needs_a_file 2 "density fit needs one FILE of rows" density fit --out no
 expect score_needs_out 2 "density score needs --out D.npy or --outliers X" density score all.sketch x.npy
@@ -109,7 +130,7 @@ for i in range(300000): print("%d,%d,%d,%d" % (i % 7, i % 11, i % 13, i % 17))' 
 holds fit_streams sh -c "$limit; '$tool' density fit long.csv --out long.sketch --quiet --threads 1"
 
 # The help of every kind ends with an example that works.
-for kind in fit score merge remove; do
+for kind in fit score merge remove modes; do
     mkdir "example-$kind" && cd "example-$kind" || exit 1
     "$tool" density $kind --help | sed '1,/^example:$/d' >example.sh
     if grep -q "hashattn density $kind" example.sh && PATH=$build:$PATH sh -e ./example.sh >said 2>&1; then

@@ -90,6 +90,9 @@ def test_mean_shift_finds_modes():
     rows = np.concatenate([numbers(200, 4, seed=5) * 0.2 + [3, 0, 0, 0], numbers(200, 4, seed=6) * 0.2 - [0, 2, 0, 0]])
     moved = Density(map="euclidean", num_hashes=64).fit(rows).shift(rows, rows, steps=15)
     assert np.allclose(moved[:200], [3, 0, 0, 0], atol=0.4) and np.allclose(moved[200:], [0, -2, 0, 0], atol=0.4)
+    modes, labels = Density(map="euclidean", num_hashes=64).fit(rows).modes(rows)
+    assert len(modes) == 2 and np.allclose(modes, [[3, 0, 0, 0], [0, -2, 0, 0]], atol=0.3)
+    assert (labels == np.repeat([0, 1], 200)).all()
 
 
 def test_bad_input_is_named():

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "density/density_map.h"
+#include "density/modes.h"
 #include "parts/hashing/unit.h"
 
 /* Points and rows as the operator sees them, and its outputs. */
@@ -32,8 +33,8 @@ static void lay_out(struct call *call, void *block, bool backward)
     bool maps = call->sketch->options.map == DENSITY_MAP_EUCLIDEAN;
     size_t row = size_product(call->width, sizeof(float)),
            value = size_product(call->value_dim, sizeof(float));
-    size_t points = maps ? call->points : 0, rows = maps ? call->rows : 0;
-    call->mapped_query = arena_take(&arena, points, row);
+    size_t rows = maps ? call->rows : 0;
+    call->mapped_query = arena_take(&arena, maps || !backward ? call->points : 0, row);
     call->mapped_key = arena_take(&arena, rows, row);
     call->query_norm = arena_take(&arena, size_max(call->points, 1), sizeof(float));
     call->key_norm = arena_take(&arena, size_max(call->rows, 1), sizeof(float));
@@ -207,39 +208,93 @@ hashattn_status hashattn_density_gradient(hashattn_density *density, const float
 
 /* ---- mean shift ---------------------------------------------------------------------------------------- */
 
+/* One step: call->query, unit rows or raw ones, moves to call->out, unit rows. */
+static hashattn_status shift(const hashattn_density *density, struct call *call, uint64_t step)
+{
+    const struct sketch *sketch = call->sketch;
+    size_t width = call->width;
+    TRY(run(density, call, "l2", random_key(sketch->options.seed, RANDOM_STEP, step), NULL, NULL));
+    for (size_t i = 0; i < call->points; i++) {
+        float *to = call->out + i * width;
+        double square = 0;
+        for (size_t c = 0; c < width; c++)
+            square += (double)to[c] * (double)to[c];
+        if (square < 0.5) /* it collides with nothing */
+            unit_take(sketch->kernels, to, width, call->query_norm, call->query + i * width, width, 1, width);
+    }
+    return HASHATTN_OK;
+}
+
+/* Begins a call whose values are the unit rows. */
+static hashattn_status begin_shift(const hashattn_density *density, const float *points, size_t num_points,
+                                   const float *rows, size_t num_rows, struct call *call, void **block)
+{
+    TRY(check_arrays(density, points, num_points, rows, num_rows));
+    TRY(begin(density, points, num_points, rows, num_rows, false, call, block));
+    unit_take(call->sketch->kernels, call->value, call->width, call->key_norm, call->key, call->width,
+              num_rows, call->width);
+    return HASHATTN_OK;
+}
+
+/* Writes the points of unit row `from` of call->out. */
+static void give_point(const struct call *call, float *to, size_t from)
+{
+    const struct sketch *sketch = call->sketch;
+    const float *row = call->out + from * call->width;
+    if (sketch->options.map == DENSITY_MAP_EUCLIDEAN)
+        density_map_invert(to, row, 1, sketch->dim, sketch->centre, sketch->scale);
+    else
+        memcpy(to, row, call->width * sizeof *to);
+}
+
 hashattn_status hashattn_density_shift(hashattn_density *density, float *points, size_t num_points,
                                        const float *rows, size_t num_rows, uint64_t step)
 {
     FLOATING_DEFAULT;
     struct call call;
     void *block;
-    TRY(check_arrays(density, points, num_points, rows, num_rows));
-    TRY(begin(density, points, num_points, rows, num_rows, false, &call, &block));
-    const struct sketch *sketch = call.sketch;
-    size_t width = call.width;
-    bool maps = sketch->options.map == DENSITY_MAP_EUCLIDEAN;
-    if (maps)
-        memcpy(call.value, call.key, num_rows * width * sizeof *call.value);
-    else
-        unit_take(sketch->kernels, call.value, width, call.key_norm, rows, width, num_rows, width);
-    hashattn_status status =
-        run(density, &call, "l2", random_key(sketch->options.seed, RANDOM_STEP, step), NULL, NULL);
-    for (size_t i = 0; i < num_points && status == HASHATTN_OK; i++) {
-        float *to = call.out + i * width;
-        double square = 0;
-        for (size_t c = 0; c < width; c++)
-            square += (double)to[c] * (double)to[c];
-        if (square < 0.5) { /* it collides with nothing */
-            if (maps)
-                memcpy(to, call.query + i * width, width * sizeof *to);
-            else
-                unit_take(sketch->kernels, to, width, call.query_norm, points + i * width, width, 1, width);
-        }
-    }
-    if (status == HASHATTN_OK && maps)
-        density_map_invert(points, call.out, num_points, sketch->dim, sketch->centre, sketch->scale);
-    else if (status == HASHATTN_OK && num_points > 0)
-        memcpy(points, call.out, num_points * width * sizeof *points);
+    TRY(begin_shift(density, points, num_points, rows, num_rows, &call, &block));
+    hashattn_status status = shift(density, &call, step);
+    for (size_t i = 0; i < num_points && status == HASHATTN_OK; i++)
+        give_point(&call, points + i * call.sketch->dim, i);
     memory_free(call.host, block);
+    return status;
+}
+
+hashattn_status hashattn_density_modes(hashattn_density *density, const float *rows, size_t num_rows,
+                                       size_t steps, float *modes, size_t *labels, size_t *num_modes)
+{
+    FLOATING_DEFAULT;
+    struct call call;
+    void *block, *work;
+    TRY(check_arrays(density, rows, num_rows, rows, num_rows));
+    struct host *host = &density->context->host;
+    FAIL_IF(modes == NULL || labels == NULL || num_modes == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            modes == NULL    ? "modes"
+            : labels == NULL ? "labels"
+                             : "num_modes");
+    TRY(memory_new(host, size_product(num_rows, 3), sizeof *labels, "modes", &work));
+    hashattn_status status = begin_shift(density, rows, num_rows, rows, num_rows, &call, &block);
+    if (status != HASHATTN_OK) {
+        memory_free(host, work);
+        return status;
+    }
+    float *moved = call.mapped_query;
+    unit_take(call.sketch->kernels, call.out, call.width, call.query_norm, call.query, call.width, num_rows,
+              call.width);
+    call.query = moved;
+    for (size_t step = 1; step <= steps && status == HASHATTN_OK; step++) {
+        memcpy(moved, call.out, num_rows * call.width * sizeof *moved);
+        status = shift(density, &call, step);
+    }
+    if (status == HASHATTN_OK) {
+        size_t *first = work;
+        *num_modes = modes_group(call.out, num_rows, call.width, call.sketch->options.hash_bits, labels,
+                                 first, first + num_rows, first + 2 * num_rows);
+        for (size_t k = 0; k < *num_modes; k++)
+            give_point(&call, modes + k * call.sketch->dim, first[k]);
+    }
+    memory_free(call.host, block);
+    memory_free(host, work);
     return status;
 }

@@ -145,7 +145,7 @@ static void bad_arguments_are_refused(void **state)
 static hashattn_status use(hashattn_context *context, void *user)
 {
     const struct folder *folder = user;
-    static float x[ROWS * DIM], scores[ROWS];
+    static float x[ROWS * DIM], scores[ROWS * DIM];
     hashattn_density *density = NULL, *loaded = NULL, *like = NULL;
     hashattn_rows *rows = NULL;
     hashattn_density_options options;
@@ -178,6 +178,9 @@ static hashattn_status use(hashattn_context *context, void *user)
         status = hashattn_density_gradient(like, x, 9, x, ROWS, NULL, 1, scores, scores + 9, NULL);
     if (status == HASHATTN_OK)
         status = hashattn_density_shift(like, x, 9, x + 60, 100, 1);
+    size_t labels[100], num_modes;
+    if (status == HASHATTN_OK)
+        status = hashattn_density_modes(like, x, 100, 1, scores, labels, &num_modes);
     hashattn_rows_close(rows);
     hashattn_density_free(density);
     hashattn_density_free(loaded);

@@ -136,6 +136,35 @@ static void logarithms_are_divided_by_the_density(void **state)
     hashattn_context_free(context);
 }
 
+/* Two clusters, and rows of another width of the kernel than the default. */
+static void modes_are_counted(void **state)
+{
+    (void)state;
+    enum { N = 300, WIDE = 4 };
+    hashattn_context *context = context_with(2, NULL);
+    float rows[N * WIDE], modes[N * WIDE];
+    size_t labels[N], count;
+    hashattn_density *sketch;
+    hashattn_fill_normal(6, 0, rows, N * WIDE);
+    for (size_t i = 0; i < N; i++)
+        rows[i * WIDE + (i < 200 ? 0 : 1)] += 12;
+    check_ok(context, hashattn_density_new(context, WIDE, NULL, &sketch));
+    check_ok(context, hashattn_density_modes(sketch, rows, N, 20, modes, labels, &count));
+    assert_int_equal(count, 2);
+    for (size_t i = 0; i < N; i++)
+        assert_int_equal(labels[i], i < 200 ? 0 : 1);
+    check_near((double)modes[0], 1, 0.02, "the first mode");
+    check_near((double)modes[WIDE + 1], 1, 0.02, "the second mode");
+    check_ok(context, hashattn_density_modes(sketch, rows, N, 0, modes, labels, &count));
+    assert_true(count > 2); /* without a step, modes are groups of rows */
+    check_call(context, hashattn_density_modes(sketch, rows, N, 1, NULL, labels, &count), HASHATTN_INVALID,
+               "modes is NULL");
+    check_call(context, hashattn_density_modes(sketch, rows, 0, 1, modes, labels, &count), HASHATTN_INVALID,
+               "there are no rows");
+    hashattn_density_free(sketch);
+    hashattn_context_free(context);
+}
+
 /* Two clusters of 200 rows with deviation 0.3 around (4, 0, ..) and (0, -3, ..). */
 static void mean_shift_finds_the_centres(void **state)
 {
@@ -212,6 +241,7 @@ int main(void)
         cmocka_unit_test(gradients_are_unbiased),
         cmocka_unit_test(logarithms_are_divided_by_the_density),
         cmocka_unit_test(mean_shift_finds_the_centres),
+        cmocka_unit_test(modes_are_counted),
         cmocka_unit_test(bad_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
