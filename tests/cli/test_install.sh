@@ -30,13 +30,14 @@ flags=$(pkg-config --cflags --libs hashattn)
 case $("$tool" --version >/dev/null 2>&1; nm -D "$LD_LIBRARY_PATH/libhashattn.so" | grep -E '__(asan|tsan)_init') in
 *_init) echo "SKIPPED: programs against an installed library that is sanitized"; finish ;;
 esac
-for example in 01_attention 02_train_needle 03_predict_text 04_stream; do
+for example in 01_attention 02_train_needle 03_predict_text 04_stream 05_density; do
     # shellcheck disable=SC2086
     holds "compiles_$example" cc -std=c11 -Wall -Wextra -Wpedantic -Werror -D_ISOC11_SOURCE "$source_dir/examples/$example.c" $flags -o "$example"
 done
 ./01_attention >out 2>err && grep -q "an n x n matrix would be 16384.0 KiB" out && passed runs_01_attention || failed runs_01_attention "$(cat out err)"
 ./02_train_needle data run >out 2>err && grep -q "^test: accuracy 0.9\|^test: accuracy 1.0" out && passed runs_02_train_needle || failed runs_02_train_needle "$(tail -n 3 out err)"
 ./04_stream >out 2>err && grep -q "^100000 rows: .* held in [1-9][0-9.]* MiB" out && grep -q "^100 tokens, one at a time" out && passed runs_04_stream || failed runs_04_stream "$(cat out err)"
+./05_density >out 2>err && grep -q "^row 777 has the lowest" out && passed runs_05_density || failed runs_05_density "$(cat out err)"
 mkdir mail
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do printf 'spam\tbuy now %s\nham\tsee you at noon %s\n' $i $i; done >mail/train.tsv
 "$prefix/bin/hashattn" train text --data mail --steps 20 --eval-every 10 --layers 1 --out filter --quiet 2>err

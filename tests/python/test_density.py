@@ -5,11 +5,15 @@ returned in place of densities.
 SPDX-License-Identifier: Apache-2.0
 """
 
+import subprocess
+import sys
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 
 import hashattn
-from conftest import numbers, run_tool, same_bits
+from conftest import ROOT, numbers, run_tool, same_bits
 from hashattn import Density
 
 
@@ -93,6 +97,13 @@ def test_mean_shift_finds_modes():
     modes, labels = Density(map="euclidean", num_hashes=64).fit(rows).modes(rows)
     assert len(modes) == 2 and np.allclose(modes, [[3, 0, 0, 0], [0, -2, 0, 0]], atol=0.3)
     assert (labels == np.repeat([0, 1], 200)).all()
+
+
+def test_the_example_draws_its_picture(tmp_path):
+    example = ROOT / "examples" / "density_picture.py"
+    done = subprocess.run([sys.executable, example, "density.svg"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "14 of 22 outliers are among the 22 rows of lowest density\n", done.stderr
+    assert ElementTree.parse(tmp_path / "density.svg").getroot().get("viewBox") == "0 0 640 400"
 
 
 def test_bad_input_is_named():
