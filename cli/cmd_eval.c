@@ -2,30 +2,13 @@
    run.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/arguments.h"
+#include "cli/shared/output/classes_out.h"
 #include "cli/shared/output/forecast_out.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/metrics_out.h"
 #include "cli/shared/pictures/forecast_picture.h"
 #include "cli/shared/tool/run_open.h"
 #include "cli/shared/tool/tool.h"
-
-/* Rows are labels, columns what they were taken for. */
-static void confusion_json(struct json_out *json, const hashattn_model *model,
-                           const hashattn_evaluation *result)
-{
-    json_out_array(json, "labels");
-    for (size_t i = 0; i < result->num_confused; i++)
-        json_out_text(json, NULL, hashattn_model_label(model, i));
-    json_out_end_array(json);
-    json_out_array(json, "confusion");
-    for (size_t i = 0; i < result->num_confused; i++) {
-        json_out_array(json, NULL);
-        for (size_t k = 0; k < result->num_confused; k++)
-            json_out_count(json, NULL, result->confusion[i * result->num_confused + k]);
-        json_out_end_array(json);
-    }
-    json_out_end_array(json);
-}
 
 static void report(const char *split, const hashattn_model *model, const hashattn_model_info *info,
                    const hashattn_evaluation *result, const struct forecast_errors *errors, bool as_json)
@@ -37,6 +20,9 @@ static void report(const char *split, const hashattn_model *model, const hashatt
         printf("%s: %s, %zu examples, %zu cut, %zu tokens%s, %.0f tokens/s\n", split,
                metrics_words(&result->metrics, "", ", ", true, metrics, sizeof metrics), result->examples,
                result->num_cut, result->tokens, unknown, result->tokens_per_second);
+        if (info->positive != NULL && hashattn_metric_find(&result->metrics, "f1") != NULL)
+            printf("f1 is that of '%s'; --positive LABEL chooses another label\n", info->positive);
+        classes_words(model, result);
         if (errors->count > 0)
             forecast_errors_words(errors);
         return;
@@ -57,8 +43,9 @@ static void report(const char *split, const hashattn_model *model, const hashatt
     json_out_number(&json, "seconds", result->seconds);
     json_out_number(&json, "tokens_per_second", result->tokens_per_second);
     json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
-    if (result->num_confused > 0)
-        confusion_json(&json, model, result);
+    if (info->positive != NULL)
+        json_out_text(&json, "positive", info->positive);
+    classes_json(&json, model, result);
     if (errors->count > 0)
         forecast_errors_json(errors, &json);
     json_out_end_object(&json);
@@ -68,6 +55,7 @@ static void report(const char *split, const hashattn_model *model, const hashatt
 struct wanted {
     const char *run, *against; /* against: the other run, or NULL */
     const char *data, *split;
+    const char *positive;      /* the label of F1, or NULL */
     const char *draw, *column; /* the picture of a forecast, or NULL; its column, or NULL */
 };
 
@@ -179,6 +167,8 @@ static int load_and_evaluate(const struct options *options, hashattn_context *co
     hashattn_status status = run_open(context, wanted->run, &model);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
         status = hashattn_model_set(model, options->settings[i].name, options->settings[i].text);
+    if (status == HASHATTN_OK && wanted->positive != NULL)
+        status = hashattn_model_positive(model, wanted->positive);
     if (status != HASHATTN_OK) {
         hashattn_model_free(model);
         return tool_fail_status(context, status);
@@ -201,6 +191,8 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_text(&options, "data", &wanted.data, "DIR",
                      "directory of the data set, or CSV file (default: the one recorded in the run)");
     options_add_split(&options, &wanted.split, "train, valid or test (default test)");
+    options_add_text(&options, "positive", &wanted.positive, "LABEL",
+                     "the label whose F1 is reported as f1 (default: the second of two)");
     options_add_text(
         &options, "against", &wanted.against, "RUN",
         "another run of the task: reports the difference of each metric on the same examples, its "

@@ -1,6 +1,6 @@
 /* `train`: trains a model on a task, with messages and a progress bar on stderr. It saves and stops at the
-   first SIGINT or SIGTERM, at a given value of a metric, or after a given time. While it reads data there is
-   nothing to save, and a signal ends it at once.
+   first SIGINT, SIGTERM or SIGHUP, at a given value of a metric, or after a given time. While it reads data
+   there is nothing to save, and a signal ends it at once.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <signal.h>
@@ -16,8 +16,9 @@
 #include "cli/shared/pictures/forecast_picture.h"
 #include "cli/shared/tool/signals.h"
 
-/* Set by the first signal that finds a training begun; any other one ends the tool at once. */
-static volatile sig_atomic_t stop_signal;
+/* The first signal that finds a training begun stops it, the second one its last evaluation; any other one
+   ends the tool at once. */
+static volatile sig_atomic_t stop_signal, second_signal;
 static const hashattn_context *volatile trains; /* the context that trains */
 
 static void on_signal(int number)
@@ -26,7 +27,11 @@ static void on_signal(int number)
         signals_end(number);
         return;
     }
-    stop_signal = number;
+    if (stop_signal == 0) {
+        stop_signal = number;
+        return;
+    }
+    second_signal = number; /* ends the last evaluation */
     signal(number, signals_end);
 }
 
@@ -37,6 +42,9 @@ static void watch_signals(const hashattn_context *context)
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    struct sigaction before;
+    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup ignores it */
+        sigaction(SIGHUP, &action, NULL);
 }
 
 struct watched {
@@ -49,7 +57,7 @@ struct watched {
     hashattn_progress last;          /* last report; its lists are the following */
     struct metrics_copy train, valid, best; /* as of the last evaluation, if any */
     int64_t steps_here;                     /* steps done by this process */
-    bool told, has_evaluated, live;
+    bool told, has_evaluated, live, evaluated_at_stop;
     struct sparkline losses;       /* of every step */
     char warning[300], names[300]; /* names: of all metrics if `until` is unknown */
 };
@@ -114,6 +122,10 @@ static int watch(void *user, const hashattn_progress *now)
     snprintf(words, sizeof words, "%s  %.0f tokens/s",
              metrics_words(&now->train, "", "  ", false, metrics, sizeof metrics), now->tokens_per_second);
     progress_show(&watched->progress, now->step, now->steps, words);
+    if (now->stopping) {
+        watched->evaluated_at_stop |= now->valid.count > 0;
+        return second_signal != 0;
+    }
     if (stop_signal != 0)
         watched->stopped_by = "signal";
     else if (reached(watched, now))
@@ -140,6 +152,7 @@ struct train {
     const char *data, *preset, *from, *mechanism, *freeze, *out, *resume, *draw, *column;
     int profile, live;
     int rank;
+    int64_t steps; /* of --resume: the new total, or 0 */
     struct watched watched;
 };
 
@@ -168,7 +181,10 @@ static void report_json(const struct train *train, const struct watched *watched
     metrics_json(&json, "best_", &best);
     json_out_number(&json, "saved_bytes", or_null(told, (double)last->saved_bytes));
     json_out_count(&json, "peak_rss_bytes", hashattn_peak_resident_bytes());
-    json_out_text(&json, "stopped_by", watched->stopped_by == NULL ? "steps" : watched->stopped_by);
+    json_out_text(&json, "stopped_by",
+                  watched->stopped_by != NULL        ? watched->stopped_by
+                  : told && last->step < last->steps ? "patience"
+                                                     : "steps");
     if (train->profile)
         profile_json(&json, context, (size_t)watched->steps_here);
     json_out_end_object(&json);
@@ -183,6 +199,12 @@ static void say_losses(struct watched *watched)
     if (sparkline_draw(&watched->losses, SPARKLINE_COLUMNS, sparkline_locale(), text) > 0)
         progress_words(&watched->progress, "loss %s %.4f to %.4f", text, watched->losses.first,
                        watched->losses.last);
+}
+
+static const char *words_of_stop(struct watched *watched)
+{
+    snprintf(watched->names, sizeof watched->names, "stopped by %s", watched->stopped_by);
+    return watched->names;
 }
 
 static int finish(const struct train *train, const struct options *options, hashattn_context *context,
@@ -211,13 +233,19 @@ static int finish(const struct train *train, const struct options *options, hash
         watched.stopped_by = NULL; /* the condition was met at the last step */
     if (!watched.told)
         progress_words(&watched.progress, "nothing left to do in %s", run);
-    else if (by_wish)
-        progress_words(&watched.progress, "stopped by %s at step %lld, saved in %s", watched.stopped_by,
-                       (long long)watched.last.step, run);
     else if (status == HASHATTN_INTERRUPTED)
         progress_words(&watched.progress,
-                       "interrupted at step %lld, saved in %s; continue with: hashattn train --resume %s",
-                       (long long)watched.last.step, run, run);
+                       "%s at step %lld of %lld%s, saved in %s; continue with: hashattn "
+                       "train --resume %s",
+                       by_wish ? words_of_stop(&watched) : "interrupted", (long long)watched.last.step,
+                       (long long)watched.last.steps, watched.has_evaluated ? "" : ", not evaluated", run,
+                       run);
+    else if (watched.last.step < watched.last.steps)
+        progress_words(
+            &watched.progress,
+            "stopped early at step %lld of %lld: no better model%s, in %s; continue with: hashattn "
+            "train --resume %s --steps N",
+            (long long)watched.last.step, (long long)watched.last.steps, best, run, run);
     else
         progress_words(&watched.progress, "done: %lld steps in %.1f s%s, in %s", (long long)watched.last.step,
                        watched.last.seconds, best, run);
@@ -271,8 +299,9 @@ static int work(struct train *train, const struct options *options, hashattn_con
     watch_signals(context);
     if (setup != NULL && !options->common.quiet)
         hashattn_setup_watch_data(setup, show_data, &train->read);
-    status = train->resume == NULL ? hashattn_train(setup, train->data, train->out, watch, &train->watched)
-                                   : hashattn_train_resume(context, train->resume, watch, &train->watched);
+    status = train->resume == NULL
+                 ? hashattn_train(setup, train->data, train->out, watch, &train->watched)
+                 : hashattn_train_extend(context, train->resume, train->steps, watch, &train->watched);
     hashattn_setup_free(setup);
     data_read_free(&train->read);
     return finish(train, options, context, status);
@@ -288,16 +317,29 @@ static bool draws_nothing(const char *name)
     return false; /* another message names the tasks */
 }
 
-static int check_usage(const struct train *train, const struct options *options)
+/* --resume RUN --steps N */
+static bool extends(struct train *train, const struct options *options)
+{
+    if (options->num_settings != 1 || strcmp(options->settings[0].name, "steps") != 0)
+        return false;
+    char *end;
+    long long steps = strtoll(options->settings[0].text, &end, 10);
+    train->steps = *end == '\0' && steps > 0 && steps <= 1000000000 ? steps : 0;
+    return train->steps > 0;
+}
+
+static int check_usage(struct train *train, const struct options *options)
 {
     if (train->resume != NULL) {
         if (options->num_operands > 0 || train->data != NULL || train->out != NULL || train->preset != NULL ||
             options->size != NULL || train->from != NULL || train->mechanism != NULL ||
-            train->freeze != NULL || options->num_settings > 0 || options->common.seed_given ||
-            options->common.precision != NULL)
+            train->freeze != NULL || (options->num_settings > 0 && !extends(train, options)) ||
+            options->common.seed_given || options->common.precision != NULL)
             return options_fail(
                 options,
-                "--resume continues with the options of the run; it takes no task, --data, --out, "
+                "--resume continues with the options of the run, to --steps N in all if they are given; it "
+                "takes no task, "
+                "--data, --out, "
                 "--preset, --size, --from, --attention, --freeze, --seed, --precision or other options of a "
                 "setup");
         return EXIT_GOOD;
@@ -355,7 +397,9 @@ static int run(const struct command *self, int argc, char **argv)
         "do not train these parameters, as in trunk or embeddings,encoder.layer.0; all-but-own trains only "
         "what mechanisms learn, such as the hashes of lha");
     options_add_text(&options, "resume", &train.resume, "RUN",
-                     "continue this run; the result is bit for bit that of an uninterrupted run");
+                     "continue this run, with --steps N to a new total; the result is bit for bit that of an "
+                     "uninterrupted "
+                     "run");
     options_add_text(&options, "until", &until, "METRIC=VALUE",
                      "stop when this validation metric is reached, as in accuracy=0.95 or perplexity=20");
     options_add_number(&options, "max-seconds", &train.watched.max_seconds, "T",

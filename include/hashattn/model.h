@@ -25,6 +25,10 @@ HASHATTN_API void hashattn_model_free(hashattn_model *model);
    mechanism or the trained parameters do not fit the value. */
 HASHATTN_API hashattn_status hashattn_model_set(hashattn_model *model, const char *name, const char *text);
 
+/* Makes this label the positive one of the metric "f1"; otherwise it is the second of two. INVALID: the model
+   has no such label, or is no classifier. */
+HASHATTN_API hashattn_status hashattn_model_positive(hashattn_model *model, const char *label);
+
 typedef struct hashattn_model_info {
     size_t struct_size;
     const char *task, *mechanism, *data;     /* data: the directory of its training data */
@@ -37,6 +41,7 @@ typedef struct hashattn_model_info {
     int64_t last_step; /* -1: the parameters are the best on validation; otherwise the run has none yet, and
                           they are the last saved ones, of this step of its training */
     int label_sets;    /* a document has any number of labels; probabilities do not sum to 1 */
+    const char *positive; /* the label of "f1"; NULL: there is none */
 } hashattn_model_info;
 /* Set info->struct_size first. The strings are valid as long as the model. */
 HASHATTN_API void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info);
@@ -65,7 +70,8 @@ typedef int hashattn_evaluation_callback(void *user, size_t examples_done, size_
 HASHATTN_API void hashattn_model_watch(hashattn_model *model, hashattn_evaluation_callback *callback,
                                        void *user);
 
-/* split: "train", "valid" or "test". data: a directory, or NULL for the recorded one. seed: of the hashing;
+/* split: "train", "valid" or "test". data: a directory, or NULL for the recorded one; of a task with files of
+   users also another file, which is evaluated whole. seed: of the hashing;
    splits that are cut from a training file are always the ones of training. */
 HASHATTN_API hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
                                                      const char *split, uint64_t seed,

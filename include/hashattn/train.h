@@ -167,8 +167,10 @@ typedef struct hashattn_progress {
     const char *note;    /* in the first report: what a table has, and what was taken from a stored model;
                             otherwise NULL */
     double step_loss;    /* of the last step, losses of mechanisms included; NaN before the first */
+    int stopping; /* 1: the state is saved, and this is the last evaluation before a stop; non-zero ends it */
 } hashattn_progress;
-/* Return non-zero for a clean stop: the run is saved and the call returns INTERRUPTED. */
+/* Return non-zero for a clean stop: the run is saved, evaluated once if the callback then returns 0, and the
+   call returns INTERRUPTED. */
 typedef int hashattn_progress_callback(void *user, const hashattn_progress *progress);
 
 /* Trains a new run in `run`, which must not exist. data: the directory of the data set, or for tasks with
@@ -179,6 +181,11 @@ HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *d
    save. INVALID: another process is training it, or another context of this process; the message has the
    process number. */
 HASHATTN_API hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
+                                                   hashattn_progress_callback *callback, void *user);
+/* Continues `run` to this number of steps in all, which the run then has; 0: to those that it has. The
+   learning rate goes on as if it had been planned for them, as the note of the first report says. INVALID:
+   more steps are done already. */
+HASHATTN_API hashattn_status hashattn_train_extend(hashattn_context *context, const char *run, int64_t steps,
                                                    hashattn_progress_callback *callback, void *user);
 /* 1 while a training of the context can be stopped by its callback without loss: from the first save of a new
    run, or from the end of reading an old one, until the call returns; 0 while it reads data. For the handler

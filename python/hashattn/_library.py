@@ -113,7 +113,7 @@ class ModelInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("task", c_char_p), ("mechanism", c_char_p), ("data", c_char_p),
                 ("num_params", c_size_t), ("num_classes", c_size_t), ("max_len", c_size_t), ("seed", c_uint64),
                 ("predicts", c_int), ("precision", c_char_p), ("has_buckets", c_int), ("forecasts", c_int),
-                ("last_step", c_int64), ("label_sets", c_int)]
+                ("last_step", c_int64), ("label_sets", c_int), ("positive", c_char_p)]
 
 
 class Evaluation(Sized):
@@ -153,7 +153,7 @@ class Progress(Sized):
     _fields_ = [("struct_size", c_size_t), ("step", c_int64), ("steps", c_int64), ("train", Metrics),
                 ("valid", Metrics), ("best", Metrics), ("tokens_per_second", c_double), ("seconds", c_double),
                 ("learning_rate", c_double), ("saved_bytes", c_size_t), ("warning", c_char_p),
-                ("note", c_char_p), ("step_loss", c_double)]
+                ("note", c_char_p), ("step_loss", c_double), ("stopping", c_int)]
 
 
 SOURCES_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint64, c_uint64)
@@ -318,9 +318,11 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "setup_generate": (c_int, [_HANDLE, c_char_p, POINTER(c_size_t), c_uint64]),
     "train": (c_int, [_HANDLE, c_char_p, c_char_p, PROGRESS_CALLBACK, c_void_p]),
     "train_resume": (c_int, [_HANDLE, c_char_p, PROGRESS_CALLBACK, c_void_p]),
+    "train_extend": (c_int, [_HANDLE, c_char_p, c_int64, PROGRESS_CALLBACK, c_void_p]),
     "model_load": (c_int, [_HANDLE, c_char_p, _NEW]),
     "model_free": (None, [_HANDLE]),
     "model_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
+    "model_positive": (c_int, [_HANDLE, c_char_p]),
     "model_describe": (None, [_HANDLE, POINTER(ModelInfo)]),
     "model_label": (c_char_p, [_HANDLE, c_size_t]),
     "model_watch": (None, [_HANDLE, EVALUATION_CALLBACK, c_void_p]),

@@ -1,5 +1,7 @@
 /* Trained models: load a run, evaluate a split, compare two runs on it, predict a file.
    SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/floating.h"
@@ -104,6 +106,40 @@ hashattn_status hashattn_model_set(hashattn_model *model, const char *name, cons
     return head_plan_change(host, &model->config.model.plan, name, text, renew_net, &change);
 }
 
+hashattn_status hashattn_model_positive(hashattn_model *model, const char *label)
+{
+    FLOATING_DEFAULT;
+    if (model == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &model->context->host;
+    struct model_objective *first = &model->config.model.objectives[0];
+    const struct task_facts *facts = &model->config.facts;
+    FAIL_IF(label == NULL, host, HASHATTN_INVALID, "the label is NULL");
+    FAIL_IF(model_confused(model->net) == 0 && facts->num_classes == 0, host, HASHATTN_INVALID,
+            "%s has no labels", model->config.task->name);
+    size_t index = 0;
+    while (index < facts->num_classes && strcmp(facts->labels[index], label) != 0)
+        index++;
+    FAIL_IF(index == facts->num_classes, host, HASHATTN_INVALID, "the model has no label '%.60s'", label);
+    int64_t before = first->positive;
+    first->positive = (int64_t)index + 1;
+    struct change change = {model, "positive", label};
+    hashattn_status status = renew_net(host, &change);
+    if (status != HASHATTN_OK)
+        first->positive = before;
+    return status;
+}
+
+/* The label of the metric "f1". */
+static const char *positive_label(const struct run_config *config)
+{
+    const struct model_objective *first = &config->model.objectives[0];
+    size_t classes = config->facts.num_classes, positive = first->positive > 0 ? (size_t)first->positive
+                                                           : classes == 2      ? 2
+                                                                               : 0;
+    return positive == 0 || first->objective->type != TARGET_ID ? NULL : config->facts.labels[positive - 1];
+}
+
 void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info)
 {
     const struct run_config *config = &model->config;
@@ -121,7 +157,8 @@ void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *i
         .forecasts = config->task->load_dated != NULL,
         .last_step = model->last_step,
         .label_sets = config->facts.num_classes > 0 && config->facts.num_objectives == 1 &&
-                      strcmp(config->facts.objectives[0].name, "label_set") == 0};
+                      strcmp(config->facts.objectives[0].name, "label_set") == 0,
+        .positive = positive_label(config)};
     version_give(info, &own, sizeof own);
 }
 
@@ -165,6 +202,14 @@ hashattn_status model_split(struct host *host, const char *name, enum split *spl
     return host_fail(host, HASHATTN_INVALID, "split is '%.60s', allowed are train, valid, test", name);
 }
 
+/* A file is a data set of its own, which is not split, unless it is the one of the training. */
+static bool is_other_file(const char *data, const char *recorded)
+{
+    char absolute[PATH_MAX];
+    return file_exists(data) && !file_is_directory(data) &&
+           (realpath(data, absolute) == NULL || strcmp(absolute, recorded) != 0);
+}
+
 /* data NULL: the recorded directory. */
 static hashattn_status load_split(const struct hashattn_model *model, const char *data, const char *split,
                                   struct dataset *dataset)
@@ -173,6 +218,8 @@ static hashattn_status load_split(const struct hashattn_model *model, const char
     const struct run_config *config = &model->config;
     enum split which;
     TRY(model_split(host, split, &which));
+    if (data != NULL && config->task->lone_files && is_other_file(data, config->data))
+        which = SPLIT_COUNT;
     TRY(run_config_data(host, config, &data));
     return config->task->load(host, config->task_options, &config->facts, data, which,
                               (uint64_t)config->training.seed, dataset);

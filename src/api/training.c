@@ -50,6 +50,7 @@ static bool tell(void *user, const struct train_event *event)
                                         .saved_bytes = event->saved_bytes,
                                         .warning = event->warning,
                                         .note = event->note,
+                                        .stopping = event->stopping,
                                         .step_loss = event->loss};
     return bridge->callback(bridge->user, &progress) != 0;
 }
@@ -97,13 +98,21 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
 hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
                                       hashattn_progress_callback *callback, void *user)
 {
+    return hashattn_train_extend(context, run, 0, callback, user);
+}
+
+hashattn_status hashattn_train_extend(hashattn_context *context, const char *run, int64_t steps,
+                                      hashattn_progress_callback *callback, void *user)
+{
     FLOATING_DEFAULT;
     if (context == NULL)
         return HASHATTN_INVALID;
     FAIL_IF(run == NULL, &context->host, HASHATTN_INVALID, "run is NULL");
+    FAIL_IF(steps < 0 || steps > 1000000000, &context->host, HASHATTN_INVALID,
+            "steps is %lld, allowed are 0 to 1000000000", (long long)steps);
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(context, &bridge);
-    hashattn_status status = train_resume(&context->host, &down, run);
+    hashattn_status status = train_resume(&context->host, &down, run, steps);
     context->training = 0;
     return status;
 }

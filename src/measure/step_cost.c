@@ -54,7 +54,7 @@ static hashattn_status measure_forward(struct stepper *stepper, size_t passes, d
     for (size_t i = 0; i <= passes && status == HASHATTN_OK; i++) { /* the first warms up */
         double start = clock_seconds();
         session_pack(&session, setup.kernels, setup.pool, stepper->values, false);
-        status = evaluate_within(stepper->host, &setup, &session, &stepper->train, count, count,
+        status = evaluate_within(stepper->host, &setup, &session, &stepper->train, NULL, count, count,
                                  (uint64_t)stepper->options->seed, NULL, &found);
         if (i > 0)
             times[i - 1] = (clock_seconds() - start) * 1e3;

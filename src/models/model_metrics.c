@@ -75,9 +75,13 @@ static hashattn_status check_chosen(struct host *host, const struct model *model
     for (size_t i = 0; i < model->num_metrics; i++)
         if (!is_chosen(model) || model->metrics[i].selects == 1)
             return HASHATTN_OK;
+    char names[200] = "";
+    for (size_t i = 0, used = 0; i < model->num_metrics && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i == 0 ? "" : ", ",
+                                 model->metrics[i].name);
     FAIL_IF(is_chosen(model), host, HASHATTN_INVALID,
-            "model: %s has no metric '%.60s' that could choose the best model",
-            model->terms[0].objective->name, model->config.objectives[0].selects);
+            "model: %s has no metric '%.60s' that could choose the best model; there are: %s",
+            model->terms[0].objective->name, model->config.objectives[0].selects, names);
     return HASHATTN_OK;
 }
 

@@ -190,6 +190,8 @@ static hashattn_status macro_f1(struct host *host, const void *self, const struc
         const float *row = probabilities + i * classes;
         size_t best = 0, label = targets->ids[i];
         double weight = targets->weights == NULL ? 1 : (double)targets->weights[i];
+        if (weight == 0)
+            continue; /* its label may be none of the classes */
         for (size_t c = 1; c < classes; c++)
             best = row[c] > row[best] ? c : best;
         both[label] += best == label ? weight : 0;

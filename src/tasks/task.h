@@ -95,6 +95,8 @@ struct target_set {
     float *floats; /* (targets, width) */
     bool weighted;
     float *weights; /* (targets), >= 0; 0: no loss for this target. NULL: all 1 */
+    bool scaled;    /* a step divides its losses by the number of targets of weight above 0, not by the sum of
+                       the    weights, which in a small batch would cancel those of rare classes */
 };
 
 /* How TARGETS_MASKED are drawn (train/masking.h). */

@@ -326,6 +326,9 @@ hashattn_status run_values_find(struct host *host, const char *run, struct run_v
 {
     const char *const places[] = {file_names[0], next_names[0]};
     found->last_step = -1;
+    TRY(file_join(host, run, "stopped.safetensors", found->path, sizeof found->path));
+    if (file_exists(found->path))
+        return HASHATTN_OK;
     TRY(file_join(host, run, "model.safetensors", found->path, sizeof found->path));
     if (file_exists(found->path))
         return HASHATTN_OK;

@@ -131,6 +131,7 @@ struct evaluating {
     struct session *session;
     const struct model *model; /* of the session */
     const struct dataset *dataset;
+    const uint32_t *examples; /* (count) that are evaluated; NULL: the first */
     size_t count, batch, num_batches;
     uint64_t seed;
     double start;
@@ -233,6 +234,16 @@ static void add_sums(double *sums, const double *more)
         sums[i] += more[i];
 }
 
+static void pack_batch(struct evaluating *e, size_t from, size_t n)
+{
+    packing_begin(&e->packed);
+    for (size_t i = from; i < from + n; i++) {
+        size_t example = e->examples == NULL ? i : e->examples[i];
+        packing_add(&e->packed, e->dataset, example, example);
+    }
+    packing_end(&e->packed);
+}
+
 /* This rank's span of the batches. Baselines count the targets of all: that takes only packing. */
 static hashattn_status run_span(struct evaluating *e)
 {
@@ -241,7 +252,7 @@ static hashattn_status run_span(struct evaluating *e)
     comm_span(&e->grid.data, e->num_batches, &first, &end);
     for (size_t index = 0; index < e->num_batches; index++) {
         size_t from = index * e->batch, n = size_min(e->count - from, e->batch);
-        packing_range(&e->packed, e->dataset, from, n);
+        pack_batch(e, from, n);
         struct model_batch batch = packed_batch(&e->packed, e->setup->kernels, e->setup->pool, true);
         model_baseline_count(e->model, &batch, e->counts);
         if (index < first || index >= end)
@@ -259,18 +270,43 @@ static hashattn_status run_span(struct evaluating *e)
     return HASHATTN_OK;
 }
 
-static hashattn_status overall_metrics(struct host *host, const struct model *model,
-                                       const struct dataset *dataset, const float *outputs, size_t count,
-                                       double *values)
+/* The targets of the evaluated examples: `size` bytes each. *own: what was allocated. */
+static hashattn_status take_targets(const struct evaluating *e, const void *all, size_t size, void **own,
+                                    const void **taken)
 {
-    struct targets targets[TASK_OBJECTIVES];
-    if (model_num_overall(model) == 0)
+    *taken = all;
+    if (all == NULL || e->examples == NULL)
         return HASHATTN_OK;
-    for (size_t k = 0; k < dataset->num_targets; k++) {
+    TRY(memory_new(e->host, e->count, size, "targets of an evaluation", own));
+    for (size_t i = 0; i < e->count; i++)
+        memcpy((char *)*own + i * size, (const char *)all + e->examples[i] * size, size);
+    *taken = *own;
+    return HASHATTN_OK;
+}
+
+static hashattn_status overall_metrics(struct evaluating *e, double *values)
+{
+    const struct dataset *dataset = e->dataset;
+    struct targets targets[TASK_OBJECTIVES] = {{NULL, NULL, NULL}};
+    void *own[3 * TASK_OBJECTIVES] = {NULL};
+    hashattn_status status = HASHATTN_OK;
+    if (model_num_overall(e->model) == 0)
+        return HASHATTN_OK;
+    for (size_t k = 0; k < dataset->num_targets && status == HASHATTN_OK; k++) {
         const struct target_set *set = &dataset->targets[k];
-        targets[k] = (struct targets){.ids = set->ids, .floats = set->floats, .weights = set->weights};
+        const void *ids = NULL, *floats = NULL, *weights = NULL;
+        if (set->kind != TARGETS_EXAMPLE)
+            continue; /* overall metrics are of objectives of examples */
+        TRY_DONE(take_targets(e, set->ids, sizeof *set->ids, &own[3 * k], &ids));
+        TRY_DONE(take_targets(e, set->floats, set->width * sizeof *set->floats, &own[3 * k + 1], &floats));
+        TRY_DONE(take_targets(e, set->weights, sizeof *set->weights, &own[3 * k + 2], &weights));
+        targets[k] = (struct targets){.ids = ids, .floats = floats, .weights = weights};
     }
-    return model_overall(host, model, targets, outputs, count, values);
+    status = model_overall(e->host, e->model, targets, e->outputs, e->count, values);
+done:
+    for (size_t i = 0; i < 3 * TASK_OBJECTIVES; i++)
+        memory_free(e->host, own[i]);
+    return status;
 }
 
 /* Results and predictions of all ranks. */
@@ -317,7 +353,7 @@ static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
         for (size_t i = 0; i < e->confused * e->confused; i++)
             result->confusion[i] += confusion_of(e, rank)[i];
     model_metrics(e->model, sums, result->metrics);
-    TRY(overall_metrics(e->host, e->model, e->dataset, e->outputs, e->count, result->metrics));
+    TRY(overall_metrics(e, result->metrics));
     model_baselines(e->model, e->counts, result->baselines);
     return HASHATTN_OK;
 }
@@ -355,13 +391,14 @@ hashattn_status evaluate_open(struct host *host, const struct train_setup *setup
 }
 
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, struct session *session,
-                                const struct dataset *dataset, size_t count, size_t batch, uint64_t seed,
-                                float *outputs, struct evaluation *result)
+                                const struct dataset *dataset, const uint32_t *examples, size_t count,
+                                size_t batch, uint64_t seed, float *outputs, struct evaluation *result)
 {
     struct evaluating e = {.host = host,
                            .setup = setup,
                            .session = session,
                            .dataset = dataset,
+                           .examples = examples,
                            .count = count,
                            .batch = batch,
                            .seed = seed,
@@ -374,7 +411,7 @@ hashattn_status evaluate(struct host *host, const struct train_setup *setup, str
                          struct evaluation *result)
 {
     TRY(comm_agree(host, setup->comm, evaluate_fit(host, session->model, dataset)));
-    return evaluate_within(host, setup, session, dataset, dataset->count, batch, seed, outputs, result);
+    return evaluate_within(host, setup, session, dataset, NULL, dataset->count, batch, seed, outputs, result);
 }
 
 hashattn_status evaluate_examples(struct host *host, const struct train_setup *setup, struct session *session,

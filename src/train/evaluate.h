@@ -9,10 +9,11 @@
    the model: the last check against files that changed during a run. */
 hashattn_status evaluate_fit(struct host *host, struct model *model, const struct dataset *dataset);
 
-/* As evaluate() of trainer.h, on the first `count` examples. evaluate_fit must have accepted the data set. */
+/* As evaluate() of trainer.h, on `count` examples: these, or with examples NULL the first ones. evaluate_fit
+   must have accepted the data set. */
 hashattn_status evaluate_within(struct host *host, const struct train_setup *setup, struct session *session,
-                                const struct dataset *dataset, size_t count, size_t batch, uint64_t seed,
-                                float *outputs, struct evaluation *result);
+                                const struct dataset *dataset, const uint32_t *examples, size_t count,
+                                size_t batch, uint64_t seed, float *outputs, struct evaluation *result);
 
 /* As evaluate() of trainer.h, in batches of one example. sums (count, MODEL_SUMS): receives those of each
    example. Metrics have the same bits as in larger batches, up to the rounding of sums. */

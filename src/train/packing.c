@@ -44,7 +44,7 @@ double packing_weight(const struct dataset *dataset, size_t objective, size_t ex
         return (double)count;
     double sum = 0;
     for (size_t i = first; i < first + count; i++)
-        sum += (double)set->weights[i];
+        sum += set->scaled ? set->weights[i] > 0 : (double)set->weights[i];
     return sum;
 }
 

@@ -28,8 +28,29 @@ void run_config_free(struct host *host, struct run_config *config)
     memset(config, 0, sizeof *config);
 }
 
+/* The metric of --best; f1:LABEL also names the positive class. */
+static hashattn_status take_best(struct host *host, struct run_config *config)
+{
+    struct task_facts *facts = &config->facts;
+    struct task_objective *first = &facts->objectives[0];
+    const char *best = config->training.best;
+    bool of_label = strncmp(best, "f1:", 3) == 0;
+    if (best[0] == '\0' || strcmp(best, "auto") == 0 || facts->num_objectives == 0)
+        return HASHATTN_OK;
+    for (size_t i = 0; of_label && i < facts->num_classes; i++)
+        if (strcmp(best + 3, facts->labels[i]) == 0)
+            first->positive = i + 1;
+    FAIL_IF(of_label && first->positive == 0, host, HASHATTN_INVALID,
+            "best is %s, and the training file has no label '%s'", best, best + 3);
+    FAIL_IF(strlen(best) >= sizeof first->selects && !of_label, host, HASHATTN_INVALID,
+            "best: no metric is called '%s'", best);
+    strcpy(first->selects, of_label ? "f1" : best);
+    return HASHATTN_OK;
+}
+
 hashattn_status run_config_take_facts(struct host *host, struct run_config *config)
 {
+    TRY(take_best(host, config));
     const struct task_facts *facts = &config->facts;
     struct model_config *model = &config->model;
     model->vocab_size = (int64_t)facts->vocab_size;

@@ -16,6 +16,7 @@ static const char *const names[] = {"lock",
                                     "last.safetensors",
                                     "optimizer.safetensors",
                                     "model.safetensors",
+                                    "stopped.safetensors",
                                     "log.jsonl",
                                     NULL};
 
@@ -76,6 +77,13 @@ bool run_folder_is_locked(const char *run)
     char path[FILE_PATH];
     host_init(&host);
     return file_join(&host, run, names[0], path, sizeof path) == HASHATTN_OK && lock_is_held(path);
+}
+
+void run_folder_drop_stopped(struct host *host, const char *run)
+{
+    char path[FILE_PATH];
+    if (file_join(host, run, "stopped.safetensors", path, sizeof path) == HASHATTN_OK)
+        file_remove(path);
 }
 
 void run_folder_remove(struct host *host, const char *run)

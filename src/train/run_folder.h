@@ -22,6 +22,8 @@ hashattn_status run_folder_lock(struct host *host, const char *run, struct lock 
 /* True if a process holds the lock of the run. */
 bool run_folder_is_locked(const char *run);
 /* Removes a run that failed before its first save: its files, and the directory if it holds nothing else. */
+/* Removes the model of an evaluation at a stop, which an uninterrupted run does not have. */
+void run_folder_drop_stopped(struct host *host, const char *run);
 void run_folder_remove(struct host *host, const char *run);
 
 #endif

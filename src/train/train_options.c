@@ -16,6 +16,8 @@
 /* Integers pass through JSON and doubles, which represent them exactly up to 2^53. */
 #define MOST 9007199254740992.0
 
+static const char *const class_weights[] = {"none", "balanced", NULL}, *const automatic[] = {"auto", NULL};
+
 const struct option_row train_rows[] = {
     {"steps", OPTION_INT, FIELD(steps), 1000, 1, 1e9, NULL, "optimiser steps"},
     {"epochs", OPTION_REAL, FIELD(epochs), 0, 0, 1e6, NULL,
@@ -36,7 +38,15 @@ const struct option_row train_rows[] = {
      "steps over which the learning rate rises, at most steps"},
     {"eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between evaluations"},
     {"eval_examples", OPTION_INT, FIELD(eval_examples), 0, 0, 1e9, NULL,
-     "evaluate on the first N validation sequences; 0 means all"},
+     "evaluate on N validation sequences that the seed draws; 0 means all"},
+    {"best", OPTION_TEXT, FIELD(best), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
+     "the metric that chooses the best model, such as accuracy, macro_f1, loss, or f1:LABEL for the F1 of "
+     "one "
+     "label; auto: the first of the task"},
+    {"patience", OPTION_INT, FIELD(patience), 0, 0, 1e9, NULL,
+     "stop after N evaluations without a better model; 0: never"},
+    {"class_weight", OPTION_CHOICE, FIELD(class_weight), WEIGHT_NONE, 0, 0, class_weights,
+     "weights of examples in the loss; balanced: every class has the same weight in all, however rare"},
     {"save_every", OPTION_INT, FIELD(save_every), 200, 1, 1e9, NULL, "steps between checkpoints"},
     {"seed", OPTION_INT, FIELD(seed), 1, 0, MOST, NULL,
      "determines initial values, the order of examples, dropout and hashing"},

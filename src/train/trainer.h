@@ -20,15 +20,19 @@ struct comm; /* comm/comm.h */
 
 enum { RUN_PATH = 4096, RUN_FREEZE = 1024 };
 
+enum class_weight { WEIGHT_NONE, WEIGHT_BALANCED };
+
 /* The "training" part of config.json. */
 struct train_options {
     int64_t steps, batch, accumulate, shards, sequence_parallel, warmup, eval_every, eval_examples,
-        save_every, seed;
+        save_every, seed, patience;
     double epochs; /* 0: `steps` counts; otherwise steps follow from it (train_options_settle) */
     double learning_rate, beta1, beta2, epsilon, weight_decay, clip;
-    int schedule;           /* enum schedule_kind */
-    int gradient_precision; /* enum tree_precision: of the gradients of shards and their sums */
-    int cycle_momentum;     /* OneCycleLR's cycling of beta1, .95 .85 .95, which the lra preset needs */
+    int schedule;                /* enum schedule_kind */
+    int gradient_precision;      /* enum tree_precision: of the gradients of shards and their sums */
+    int class_weight;            /* enum class_weight */
+    char best[OPTION_TEXT_SIZE]; /* the metric that chooses the best model, or "auto" */
+    int cycle_momentum;          /* OneCycleLR's cycling of beta1, .95 .85 .95, which the lra preset needs */
     /* Not options: which of them were set, and no longer follow others. */
     bool steps_given, warmup_given, eval_given;
     bool settled; /* read from a config.json: steps have followed from epochs */
@@ -63,6 +67,7 @@ struct train_event {
     double loss;         /* of the last step, own losses included; NaN before the first */
     size_t saved_bytes;  /* model_saved_size of the largest batch since this process started */
     const char *warning; /* a problem that does not stop the run, such as a failed save; otherwise NULL */
+    bool stopping;       /* this evaluation is the last thing before a stop: only a second wish ends it */
     const char *note;    /* with the first event: what a table has, and which values the run started from;
                             otherwise NULL */
 };
@@ -123,10 +128,12 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
    there are fewer shards than ranks. */
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run);
-/* Resumes from last.safetensors, or from step 0 if nothing was saved, with the same data (compared by count
+/* steps: the new total, which config.json then has; 0: that of the run. INVALID: more are done already.
+   Resumes from last.safetensors, or from step 0 if nothing was saved, with the same data (compared by count
    and hash) and options. INVALID if another process trains the run. If the instruction set or the product
    library differs, the callback gets a warning that the bits will differ. */
-hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run);
+hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run,
+                             int64_t steps);
 
 struct evaluation {
     double metrics[MODEL_METRICS];      /* (model_num_metrics); NaN if nothing was counted */

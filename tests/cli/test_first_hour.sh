@@ -80,4 +80,67 @@ printf 'see you\nbuy now\n' | "$tool" predict first - --lines >out 2>err
 run predict reviews review.csv
 [ "$code" = 0 ] && [ "$(wc -l <out)" = 100 ] && passed files_are_read_as_in_training || failed files_are_read_as_in_training "$(cat err)"
 
+# ---- rare labels and honest scores ----
+
+run eval first --split valid --json
+holds eval_has_every_class json out 'set(d["per_class"]) == {"ham", "spam"} and d["positive"] == "spam" and "macro_f1" in d and d["per_class"]["spam"]["examples"] == 1'
+run eval first --split valid
+grep -q "f1 is that of 'spam'; --positive LABEL" out && grep -Eq '^ham +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[01]\.[0-9]{4} +9$' out && grep -q '^macro-F1' out && grep -q '^taken for  *ham  *spam$' out && passed eval_table || failed eval_table "$(cat out)"
+run eval first --split train --positive ham --json
+holds positive_is_chosen json out 'd["positive"] == "ham" and abs(d["f1"] - d["per_class"]["ham"]["f1"]) < 1e-12 and abs(d["macro_f1"] - sum(c["f1"] for c in d["per_class"].values()) / 2) < 1e-12'
+expect unknown_positive 2 "the model has no label 'eggs'" eval first --positive eggs
+run eval first --data plain.tsv --json
+holds another_file_is_evaluated_whole json out 'd["examples"] == 100'
+python3 - <<'P'
+# A sorted file whose words tell little: balanced weights find the rare label, plain ones do not.
+import random
+random.seed(1)
+rows = [("ham", 190), ("spam", 10)]
+open("rare.tsv", "w").write("".join("%s\t%s\n" % (l, "bbbb" if l == "spam" else random.choice(("aaaa", "aaaa", "bbbb"))) for l, n in rows for _ in range(n)))
+P
+run train text --data rare.tsv --out plain --steps 200 --eval-every 50 --quiet $tiny --batch 64
+run eval plain --split train --json
+cp out plain.json
+run train text --data rare.tsv --out fair --steps 200 --eval-every 50 --class-weight balanced --best macro_f1 --quiet $tiny --batch 64
+run eval fair --split train --json
+cp out fair.json
+holds balanced_weights_find_the_rare_label python3 -c 'import json; p, f = (json.load(open(n))["per_class"]["spam"]["recall"] for n in ("plain.json", "fair.json")); assert p < 0.5 < f, (p, f)'
+run train text --data rare.tsv --out label --steps 40 --eval-every 20 --best f1:ham --json --quiet $tiny
+holds best_of_a_label json label/config.json 'd["task"]["facts"]["objectives"][0]["selects"] == "f1" and d["task"]["facts"]["objectives"][0]["positive"] == 1'
+expect unknown_metric 2 "classify has no metric 'f2' that could choose the best model; there are: accuracy, f1, matthews, loss, macro_f1" train text --data rare.tsv --out never --best f2 $tiny
+expect unknown_label 2 "no label 'eggs'" train text --data rare.tsv --out never --best f1:eggs $tiny
+run train text --data rare.tsv --out drawn --steps 20 --eval-every 10 --eval-examples 10 --best loss --quiet $tiny
+holds drawn_examples_are_not_the_first json "$(tail -n 1 drawn/log.jsonl >last.json; echo last.json)" 'sum(d["confusion"][1]) <= 3 and sum(map(sum, d["confusion"])) == 10'
+
+# ---- longer, shorter and stopped runs ----
+
+run train text --data mail --out early --steps 2000 --eval-every 5 --patience 3 --json $tiny
+[ "$code" = 0 ] && json out 'd["stopped_by"] == "patience" and d["steps"] < 2000' && grep -q 'stopped early at step .* of 2000: no better model' err && passed patience || failed patience "$(cat out err)"
+run train text --data mail --out longer --steps 20 --eval-every 10 --quiet $tiny
+run train --resume longer --steps 40
+[ "$code" = 0 ] && grep -q 'steps are 40 instead of 20: from step 20 on, the learning rate is that of a schedule one-cycle of 40 steps' err && passed a_run_is_extended || failed a_run_is_extended "$(cat err)"
+holds the_new_total_is_kept json longer/config.json 'd["training"]["steps"] == 40'
+expect fewer_steps_than_done 2 "has done 40 steps; as the new total, 30 is too few" train --resume longer --steps 30
+run train text --data mail --out timed --steps 100000 --eval-every 100000 --max-seconds 0.3 $tiny
+[ "$code" = 0 ] && grep -q 'valid accuracy' err && grep -q 'stopped by time at step .*; continue with: hashattn train --resume timed' err && passed a_stopped_run_is_evaluated || failed a_stopped_run_is_evaluated "$(cat err)"
+run eval timed --json
+[ "$code" = 0 ] && grep -q 'timed has no best model yet; these are its last parameters, of training step' err && json out 'd["parameters"] == "last"' && passed last_parameters_serve || failed last_parameters_serve "$(cat err out)"
+for signal in HUP TERM; do
+    "$tool" train text --data mail --out gone$signal --steps 1000000 --eval-every 1000000 $tiny >out 2>err &
+    pid=$!
+    while [ ! -e gone$signal/config.json ]; do sleep 0.05; done
+    sleep 0.5
+    kill -$signal $pid
+    wait $pid
+    code=$?
+    [ "$code" = 130 ] && grep -q 'valid accuracy' err && grep -q "interrupted at step .*; continue with: hashattn train --resume gone$signal" err && passed signal_$signal || failed signal_$signal "$code $(cat err)"
+done
+# The last evaluation changes nothing of what follows.
+run train text --data mail --out whole --steps 60 --eval-every 50 --quiet $tiny
+run train text --data mail --out parted --steps 60 --eval-every 50 --max-seconds 0.000001 --quiet $tiny
+run train --resume parted --quiet
+holds resuming_is_bit_for_bit cmp whole/last.safetensors parted/last.safetensors
+holds the_best_model_too cmp whole/model.safetensors parted/model.safetensors
+[ ! -e parted/stopped.safetensors ] && passed no_model_of_a_stop_is_left || failed no_model_of_a_stop_is_left "$(ls parted)"
+
 finish

@@ -127,7 +127,7 @@ static void it_is_trained_saved_resumed_and_evaluated(void **state)
     check_status(&small.host, train_run(&small.host, &setup, &small.config, parted), HASHATTN_INTERRUPTED,
                  NULL);
     setup = setup_of(&rest, pool);
-    check_status(&small.host, train_resume(&small.host, &setup, parted), HASHATTN_OK, NULL);
+    check_status(&small.host, train_resume(&small.host, &setup, parted, 0), HASHATTN_OK, NULL);
     static const char *const files[] = {"last.safetensors", "optimizer.safetensors", "model.safetensors"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         check_same_file(small.run, parted, files[i]);

@@ -66,7 +66,7 @@ void team_work(struct comm *comm, void *argument)
         failing_host_init(&poor, team->until);
         host = &poor.host;
     }
-    team->status[rank] = team->resume ? train_resume(host, &setup, team->run)
+    team->status[rank] = team->resume ? train_resume(host, &setup, team->run, 0)
                                       : train_run(host, &setup, &member->config, team->run);
     if (rank == team->poor)
         memcpy(member->host.message, poor.host.message, sizeof poor.host.message);

@@ -44,7 +44,7 @@ hashattn_status train(struct small_run *small, const char *run, int threads, str
     const char *why;
     struct train_setup setup = {.kernels = kernels_named("auto", &why), .callback = watch, .user = watcher};
     check_status(&small->host, pool_new(&small->host, threads, &setup.pool), HASHATTN_OK, NULL);
-    hashattn_status status = resume ? train_resume(&small->host, &setup, run)
+    hashattn_status status = resume ? train_resume(&small->host, &setup, run, 0)
                                     : train_run(&small->host, &setup, &small->config, run);
     pool_free(&small->host, setup.pool);
     return status;

@@ -152,16 +152,16 @@ static void every_bit_comes_back(void **unused)
     struct train_state state = {.step = 1234567890123,
                                 .evaluated = 1234567890000,
                                 .best_step = 99,
-                                .best = {1.0 / 3, 0x1.fffffffffffffp-3, 7e-9},
+                                .best = {1.0 / 3, 0x1.fffffffffffffp-3, 0.3, 7e-9},
                                 .running = {1e22 / 7, 5, 0x1p31 + 0.1, 1.0 / 3, 1e-300},
                                 .running_tokens = 1ull << 40,
                                 .running_seconds = 0.1,
                                 .seconds = 1e6 / 3,
                                 .train = {7, 8, 0xffffffffffffffffu},
                                 .valid = {9, 10, 0x0123456789abcdefu}};
-    /* Accuracy, loss and an own loss; six sums of classify, an own loss and its count. */
+    /* Accuracy, loss, macro-F1 and an own loss; six sums of classify, an own loss and its count. */
     size_t num_metrics = model_num_metrics(fixture.model), num_sums = model_num_sums(fixture.model);
-    assert_true(num_metrics == 3 && num_sums == 8);
+    assert_true(num_metrics == 4 && num_sums == 8);
     strcpy(state.kernels, "avx512");
     strcpy(state.product, "oneDNN 2.6.3");
     random_normals(1, 0, fixture.memory, 3 * total);

@@ -240,7 +240,7 @@ static void resume_too(struct watcher *watcher, const struct train_event *event)
     host_init(&host);
     snprintf(want, sizeof want, "this run is being trained: %s/lock is held by process %ld on ", small->run,
              (long)getpid());
-    check_status(&host, train_resume(&host, &setup, small->run), HASHATTN_INVALID, want);
+    check_status(&host, train_resume(&host, &setup, small->run, 0), HASHATTN_INVALID, want);
 }
 
 static void a_run_has_one_trainer(void **state)
@@ -368,7 +368,7 @@ static void failing_allocations_of_resuming_lose_nothing(void **state)
     for (long n = 0; status != HASHATTN_OK; n++) {
         struct failing_host failing;
         failing_host_init(&failing, n);
-        status = train_resume(&failing.host, &setup, small.run);
+        status = train_resume(&failing.host, &setup, small.run, 0);
         assert_int_equal(failing.outstanding, 0);
         if (status != HASHATTN_OK)
             check_status(&failing.host, status, HASHATTN_NO_MEMORY, "memory");

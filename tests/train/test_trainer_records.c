@@ -84,13 +84,11 @@ static void the_log_has_every_metric_by_name(void **state)
                                           "saved_bytes",
                                           "rss_bytes",
                                           NULL};
-    static const char *const of_evaluation[] = {"step",           "mean_accuracy",
-                                                "mean_loss",      "mean_lha.own_loss",
-                                                "valid_accuracy", "valid_loss",
-                                                "valid_majority", "best_accuracy",
-                                                "best_loss",      "confusion",
-                                                "valid_seconds",  "seconds",
-                                                "rss_bytes",      NULL};
+    static const char *const of_evaluation[] = {
+        "step",           "mean_accuracy", "mean_loss",      "mean_lha.own_loss",
+        "valid_accuracy", "valid_loss",    "valid_macro_f1", "valid_majority",
+        "best_accuracy",  "best_loss",     "best_macro_f1",  "confusion",
+        "valid_seconds",  "seconds",       "rss_bytes",      NULL};
     struct small_run small;
     struct json *start;
     struct model *model;
@@ -202,8 +200,8 @@ static void check_profiled(struct small_run *small, struct watcher *watcher, boo
     check_status(host, pool_new(host, 1, &setup.pool), HASHATTN_OK, NULL);
     check_status(host, profile_new(host, setup.pool, &setup.profile), HASHATTN_OK, NULL);
     double start = clock_seconds(), sum = 0;
-    hashattn_status status =
-        resume ? train_resume(host, &setup, small->run) : train_run(host, &setup, &small->config, small->run);
+    hashattn_status status = resume ? train_resume(host, &setup, small->run, 0)
+                                    : train_run(host, &setup, &small->config, small->run);
     double elapsed = clock_seconds() - start;
     check_status(host, status, watcher->stop_at < 0 ? HASHATTN_OK : HASHATTN_INTERRUPTED, NULL);
     for (int p = 0; p < PROFILE_PARTS; p++)

@@ -2,13 +2,17 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
+#include "base/random.h"
 #include "kernels/product.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
 #include "train/run_ranks.h"
+#include "train/schedule.h"
 #include "train/trainer/trainer_parts.h"
 
 /* ---- making and freeing ---- */
@@ -17,8 +21,27 @@ static void trainer_close(struct trainer *t)
 {
     origin_report_free(&t->origin);
     dataset_free(t->host, &t->valid);
+    memory_free(t->host, t->drawn);
     stepper_close(&t->stepper);
     lock_release(&t->lock);
+}
+
+static int rising(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Which examples are evaluated, in the order of the file. */
+static hashattn_status draw_valid(struct trainer *t)
+{
+    void *block;
+    TRY(memory_new(t->host, t->valid.count, sizeof *t->drawn, "drawn examples", &block));
+    t->drawn = block;
+    random_permutation(random_key((uint64_t)t->options->seed, RANDOM_EVALUATION, 1), t->drawn,
+                       t->valid.count);
+    qsort(t->drawn, t->num_valid, sizeof *t->drawn, rising);
+    return HASHATTN_OK;
 }
 
 static hashattn_status load_valid(struct trainer *t)
@@ -32,6 +55,36 @@ static hashattn_status load_valid(struct trainer *t)
     TRY(evaluate_fit(host, t->stepper.model, &t->valid));
     size_t wanted = (size_t)t->options->eval_examples;
     t->num_valid = wanted > 0 && wanted < t->valid.count ? wanted : t->valid.count;
+    return t->num_valid < t->valid.count && !config->facts.first_reading ? draw_valid(t) : HASHATTN_OK;
+}
+
+/* The weights of a class sum to the same for every class, and all weights to the number of examples. */
+static hashattn_status balance_classes(struct trainer *t)
+{
+    struct host *host = t->host;
+    struct dataset *train = &t->stepper.train;
+    struct target_set *set = &train->targets[0];
+    size_t classes = t->config->facts.num_classes, present = 0, labelled = 0;
+    void *block;
+    if (t->options->class_weight == WEIGHT_NONE)
+        return HASHATTN_OK;
+    FAIL_IF(
+        train->num_targets != 1 || set->ids == NULL || set->weights == NULL || set->kind != TARGETS_EXAMPLE,
+        host, HASHATTN_INVALID, "training: class_weight is balanced, and the examples of %s have no classes",
+        t->config->task->name);
+    TRY(memory_new_zeroed(host, classes, sizeof(size_t), "sizes of classes", &block));
+    size_t *counts = block;
+    for (size_t i = 0; i < train->count; i++)
+        counts[set->ids[i]] += set->weights[i] > 0;
+    for (size_t c = 0; c < classes; c++) {
+        present += counts[c] > 0;
+        labelled += counts[c];
+    }
+    for (size_t i = 0; i < train->count; i++)
+        if (set->weights[i] > 0)
+            set->weights[i] = (float)((double)labelled / ((double)present * (double)counts[set->ids[i]]));
+    set->scaled = true;
+    memory_free(host, block);
     return HASHATTN_OK;
 }
 
@@ -45,6 +98,7 @@ static struct trainer trainer_of(struct host *host, const struct train_setup *se
                             .options = &config->training,
                             .run = run,
                             .lock = {-1},
+                            .patience_from = -1,
                             .stepper = {.host = host}};
 }
 
@@ -63,7 +117,7 @@ static hashattn_status trainer_open_alone(struct trainer *t)
     t->state.train = fingerprint_of(&t->stepper.train);
     t->state.valid = fingerprint_of(&t->valid);
     snprintf(t->note, sizeof t->note, "%s", t->host->note); /* of a table that was read */
-    return HASHATTN_OK;
+    return balance_classes(t);
 }
 
 /* Opens everything but the values. Ranks with other options or data fail here, before anything is
@@ -234,6 +288,9 @@ static hashattn_status load_state(struct trainer *t)
     TRY(checkpoint_load(t->host, t->run, t->stepper.model, &blocks, state));
     TRY(same_data(t->host, t->config->data, "training", &state->train, &fresh.train));
     TRY(same_data(t->host, t->config->data, "validation", &state->valid, &fresh.valid));
+    FAIL_IF(t->extended_from > 0 && state->step > t->options->steps, t->host, HASHATTN_INVALID,
+            "%.300s has done %lld steps; as the new total, %lld is too few", t->run, (long long)state->step,
+            (long long)t->options->steps);
     FAIL_IF(state->step > t->options->steps, t->host, HASHATTN_BAD_FILE,
             "%.300s/trainer.json is of step %lld, config.json has %lld steps", t->run, (long long)state->step,
             (long long)t->options->steps);
@@ -275,7 +332,21 @@ static hashattn_status begin_check(struct trainer *t)
     return run_folder_has_state(t->host, t->run) ? check_state(t) : HASHATTN_OK;
 }
 
-hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run)
+/* Other steps: the learning rate goes on as if they had been the steps from the beginning. */
+static hashattn_status extend(struct trainer *t)
+{
+    size_t used = strlen(t->note);
+    t->patience_from = t->state.step;
+    snprintf(t->note + used, sizeof t->note - used,
+             "%ssteps are %lld instead of %lld: from step %lld on, the learning rate is that of a schedule "
+             "%s of %lld steps",
+             used > 0 ? "; " : "", (long long)t->options->steps, (long long)t->extended_from,
+             (long long)t->state.step, schedule_names[t->options->schedule], (long long)t->options->steps);
+    return run_config_save(t->host, t->run, t->config);
+}
+
+hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run,
+                             int64_t steps)
 {
     struct run_config config;
     memset(&config, 0, sizeof config);
@@ -284,11 +355,20 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
         status = run_config_load(host, run, &config);
     struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
     TRY_DONE(comm_agree(host, setup->comm, status));
+    if (steps > 0 && steps != config.training.steps) {
+        t->extended_from = config.training.steps;
+        config.training.steps = steps;
+        config.training.epochs = 0; /* steps count now */
+    }
     TRY_DONE(by_writer(t, begin_check));
     TRY_DONE(trainer_open(t));
     bool begun = is_writer(t) && run_folder_has_state(host, run);
     TRY_DONE(by_writer(t, begin_again));
+    if (t->extended_from > 0)
+        TRY_DONE(by_writer(t, extend));
     reading_ends(t);
+    if (is_writer(t))
+        run_folder_drop_stopped(host, run);
     TRY_DONE(broadcast_state(t));
     if (is_writer(t) && run_log_trim(host, run, t->state.step) != HASHATTN_OK)
         trainer_warn(t);

@@ -81,13 +81,23 @@ static bool still_evaluating(void *user, const struct train_event *event)
     return t->stop;
 }
 
-static hashattn_status best_save(struct trainer *t)
+static hashattn_status model_save_as(struct trainer *t, const char *name)
 {
     char path[FILE_PATH];
     const struct model_block block = {"", t->stepper.values, NULL};
     const struct tensor_word words[] = {{"format", "pt"}, {"mechanism", t->config->model.plan.text}};
-    TRY(file_join(t->host, t->run, "model.safetensors", path, sizeof path));
+    TRY(file_join(t->host, t->run, name, path, sizeof path));
     return model_save(t->host, path, t->stepper.params, &block, 1, words, 2);
+}
+
+static hashattn_status best_save(struct trainer *t)
+{
+    return model_save_as(t, "model.safetensors");
+}
+
+static hashattn_status stopped_save(struct trainer *t)
+{
+    return model_save_as(t, "stopped.safetensors");
 }
 
 /* A metric without a value in `best`, as in runs of older versions, does not decide. */
@@ -112,9 +122,8 @@ static hashattn_status keep_if_best(struct trainer *t, const struct evaluation *
     return HASHATTN_OK;
 }
 
-static hashattn_status evaluate_now(struct trainer *t)
+static hashattn_status evaluate_state(struct trainer *t, struct evaluation *found)
 {
-    struct evaluation found;
     const struct train_setup asking = {.kernels = t->setup->kernels,
                                        .pool = t->setup->pool,
                                        .comm = comm_of_run(t),
@@ -125,10 +134,42 @@ static hashattn_status evaluate_now(struct trainer *t)
     profile_begin(t->setup->profile);
     session_pack(&t->stepper.session, asking.kernels, asking.pool, t->stepper.values, false);
     hashattn_status status =
-        evaluate_within(t->host, &asking, &t->stepper.session, &t->valid, t->num_valid,
-                        (size_t)t->options->batch, (uint64_t)t->options->seed, NULL, &found);
+        evaluate_within(t->host, &asking, &t->stepper.session, &t->valid, t->drawn, t->num_valid,
+                        (size_t)t->options->batch, (uint64_t)t->options->seed, NULL, found);
     t->state.seconds += clock_seconds() - start;
     profile_lap(t->setup->profile, PROFILE_EVALUATION);
+    return status;
+}
+
+/* The last evaluation of a training that is stopped. It changes nothing of the state, so resuming goes on as
+   an uninterrupted run; a model that is better than the best has a file of its own until then. */
+static hashattn_status evaluate_at_stop(struct trainer *t)
+{
+    struct evaluation found;
+    double seconds = t->state.seconds;
+    t->stop = false;
+    t->event.stopping = true;
+    trainer_tell(t); /* asks first */
+    hashattn_status status = t->stop ? HASHATTN_INTERRUPTED : evaluate_state(t, &found);
+    t->state.seconds = seconds;
+    if (status == HASHATTN_OK) {
+        bool better = t->state.best_step >= 0 && is_better(t->stepper.model, found.metrics, t->state.best);
+        if (better && by_writer(t, stopped_save) != HASHATTN_OK)
+            warn_of_save(t);
+        trainer_log_evaluation(t, &found);
+        t->event.valid = found.metrics;
+        trainer_tell(t);
+        t->event.valid = NULL;
+    }
+    t->event.stopping = false;
+    t->stop = true;
+    return status == HASHATTN_INTERRUPTED ? HASHATTN_OK : status;
+}
+
+static hashattn_status evaluate_now(struct trainer *t)
+{
+    struct evaluation found;
+    hashattn_status status = evaluate_state(t, &found);
     if (status == HASHATTN_INTERRUPTED) {
         t->stop = true; /* on all ranks, whichever asked; resuming evaluates */
         return HASHATTN_OK;
@@ -151,6 +192,15 @@ static hashattn_status evaluate_now(struct trainer *t)
     t->state.running_tokens = 0;
     t->state.running_seconds = 0;
     return HASHATTN_OK;
+}
+
+/* Too many evaluations without a better model. */
+static bool is_vain(const struct trainer *t)
+{
+    const struct train_state *state = &t->state;
+    int64_t since = state->best_step > t->patience_from ? state->best_step : t->patience_from;
+    return t->options->patience > 0 && state->best_step >= 0 &&
+           state->evaluated - since >= t->options->patience * t->options->eval_every;
 }
 
 /* ---- a step ---- */
@@ -189,11 +239,13 @@ hashattn_status trainer_loop(struct trainer *t)
             if (status != HASHATTN_OK)
                 return save_and_fail(t, status);
         }
-        bool finished = t->state.step == options->steps && !evaluation_due(t);
+        bool finished = (t->state.step == options->steps || is_vain(t)) && !evaluation_due(t);
         if (t->changed && (finished || t->stop))
             TRY(save_state(t));
         if (finished)
             return HASHATTN_OK;
+        if (t->stop && t->state.step > 0 && t->state.step != t->state.evaluated)
+            TRY(evaluate_at_stop(t));
         FAIL_IF(t->stop, t->host, HASHATTN_INTERRUPTED, "stopped after step %lld of %lld and saved in %.300s",
                 (long long)t->state.step, (long long)options->steps, t->run);
         if (t->changed && t->state.step % options->save_every == 0) {
