@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .context import Context as Context
     from .context import Description as Description
     from .density import Density as Density
+    from .estimator import TextClassifier as TextClassifier
     from .errors import BadFileError as BadFileError
     from .errors import Error as Error
     from .errors import FailedError as FailedError
@@ -67,6 +68,7 @@ _NAMES = {
     "density": ("Density",),
     "errors": ("Error", "InvalidError", "InvalidTypeError", "RefusedError", "FailedError", "BadFileError",
                "NoDiskError", "OutOfMemoryError", "Interrupted"),
+    "estimator": ("TextClassifier",),
     "operator": ("attention", "Attention"),
     "options": ("Mechanism", "Option", "Task", "instruction_sets", "mechanisms", "tasks"),
     "pretrained": ("Guess", "Pretrained", "TokenVectors"),

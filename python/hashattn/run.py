@@ -10,6 +10,7 @@ import json
 import math
 import os
 import stat
+import tempfile
 import warnings
 from ctypes import byref
 from typing import Any, Callable, Iterable, Mapping, NamedTuple
@@ -31,6 +32,23 @@ def _open_regular(path: str, flags: int) -> int:
         return file
     os.close(file)
     raise BadFileError(f"{path}: a regular file is needed")
+
+
+def write_texts(path: str, texts: Sequence[Any], labels: Sequence[Any] | None = None, *, text_column: str = "text",
+                label_column: str = "label") -> None:
+    """Writes a new .jsonl file of texts, or of pairs of texts, with their labels."""
+    if labels is not None and len(labels) != len(texts):
+        raise InvalidError(f"there are {len(texts)} texts and {len(labels)} labels")
+    with open(path, "x", encoding="ascii") as file:
+        for index, text in enumerate(texts):
+            pair = isinstance(text, (list, tuple)) and len(text) == 2 and all(isinstance(part, str) for part in text)
+            if not isinstance(text, str) and not pair:
+                raise InvalidTypeError(f"text {index} is a {type(text).__name__}, a str is needed")
+            row: dict[str, Any] = {"text1": text[0], "text2": text[1]} if pair else {text_column: text}
+            if labels is not None:
+                label = labels[index]
+                row[label_column] = label.item() if isinstance(label, np.generic) else label
+            file.write(json.dumps(row) + "\n")
 
 
 class Evaluation(NamedTuple):
@@ -204,8 +222,11 @@ class Run(ContextObject):
     def predict(self, path: Any, *, seed: int | None = None, progress: Watcher = True) -> list[Prediction]:
         """Predicts every document of a file in the format of the run's task; labels in it are ignored.
 
+        path: a file, or a list of texts, for task retrieval of pairs of texts. A string is a path.
         Arguments as of `evaluate`. RefusedError: the task has no such files.
         """
+        if isinstance(path, (list, tuple)):
+            return self._predict_texts(path, seed, progress)
         encoded, number = path_of("path", path), self.seed if seed is None else seed_of(seed)
         found: list[Prediction] = []
 
@@ -279,6 +300,17 @@ class Run(ContextObject):
             if not ended or status != _library.INTERRUPTED:
                 watch.check(handle.origin, status)
         return [Generated("".join(pieces[index]), *last[index]) for index in sorted(last)]
+
+    def _predict_texts(self, texts: Sequence[Any], seed: int | None, progress: Watcher) -> list[Prediction]:
+        """Predicts texts by a file of them, which is removed afterwards."""
+        with open(os.path.join(self.path, "config.json"), encoding="utf-8", opener=_open_regular) as file:
+            options = json.load(file)["task"]["options"]
+        if not len(texts):
+            return []
+        with tempfile.TemporaryDirectory(prefix="hashattn-") as folder:
+            path = os.path.join(folder, "texts.jsonl")
+            write_texts(path, texts, text_column=options.get("text_column", "text"))
+            return self.predict(path, seed=seed, progress=progress)
 
     def forecast(self, path: Any = None, *, seed: int | None = None, progress: Watcher = True) -> Forecast:
         """Forecasts the rows after the end of a table, a CSV file with the columns of the training.

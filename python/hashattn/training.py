@@ -10,15 +10,15 @@ import os
 import warnings
 from contextlib import contextmanager
 from ctypes import byref
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from . import _library
 from .arrays import seed_of, whole_number
 from .context import Context, ContextHandle, ObjectHandle, default_context
-from .errors import Interrupted
+from .errors import Interrupted, InvalidError
 from .options import OptionValue, path_of, paths_of, text_of
 from .progress import Progress, Watch, Watcher, progress_of
-from .run import Run
+from .run import Run, write_texts
 
 
 @contextmanager
@@ -128,8 +128,9 @@ def _callback(watch: Watch) -> Any:
 
 
 def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, preset: str | None = None,
-          size: str | None = None, start: Any = None, freeze: Iterable[str] = (), progress: Watcher = True,
-          context: Context | None = None, **options: OptionValue) -> Run:
+          size: str | None = None, start: Any = None, freeze: Iterable[str] = (), texts: Sequence[Any] | None = None,
+          labels: Sequence[Any] | None = None, progress: Watcher = True, context: Context | None = None,
+          **options: OptionValue) -> Run:
     """Trains a new run in the directory `run`, which must not exist, and returns it loaded.
 
     task: "text", "retrieval", "lm", "mlm", "glue", "needle", "listops", "image", "pathfinder", "forecast". data: the
@@ -141,6 +142,8 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
         mechanism unless one is given, and the meaning of ids; its tensors are the initial values.
     freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0"),
         "trunk", or "all-but-own": all but the tensors that mechanisms learn, such as the hashes of lha.
+    texts, labels: lists of texts (for retrieval of pairs) and of their labels, which become the new file
+        data/train.jsonl, so that the run can be evaluated and resumed.
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
     progress: True = a tqdm bar if tqdm is installed; False = nothing; or a function of `Progress`, called after each
@@ -153,6 +156,14 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     """
     used = context or default_context()
     paths = path_of("data", data), path_of("run", run)
+    if (texts is None) != (labels is None):
+        raise InvalidError("texts and labels belong together, and one of them is missing")
+    if texts is not None and labels is not None:
+        folder = os.fsdecode(paths[0])
+        os.makedirs(folder, exist_ok=True)
+        write_texts(os.path.join(folder, "train.jsonl"), texts, labels,
+                    text_column=str(options.get("text_column", "text")),
+                    label_column=str(options.get("label_column", "label")))
     begin = None if start is None else path_of("start", start)
     frozen = text_of("freeze", freeze if isinstance(freeze, str) else ",".join(freeze)).encode()
     watch = Watch(progress, "step")
@@ -164,15 +175,17 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     return Run(run, context=used)
 
 
-def resume(run: Any, *, progress: Watcher = True, context: Context | None = None) -> Run:
+def resume(run: Any, *, steps: int = 0, progress: Watcher = True, context: Context | None = None) -> Run:
     """Continues a training that was stopped, bit for bit as if it had not been, and returns the run loaded.
 
-    Arguments and errors as of `train`. InvalidError: another process or context is training it.
+    steps: the new total, which the run then has; 0 = that of the run. The learning rate goes on as if it had been
+        planned for them.
+    Other arguments and errors as of `train`. InvalidError: more steps are done; another process or context is training it.
     """
     used, path = context or default_context(), path_of("run", run)
     watch = Watch(progress, "step")
     callback = _callback(watch)
     with used._use() as origin, watch:
-        status = _library.functions().train_resume(origin.pointer, path, callback, None)
+        status = _library.functions().train_extend(origin.pointer, path, whole_number("steps", steps, 10**9), callback, None)
         _finish(watch, origin, status, path)
     return Run(run, context=used)

@@ -20,7 +20,7 @@ static enum format format_of(const char *path, const struct document_rules *rule
     const char *ending = strrchr(path, '.');
     if (file_is_directory(path))
         return FORMAT_FOLDERS;
-    if (rules->delimiter != '\0')
+    if (rules->delimiter != '\0' && (ending == NULL || strcmp(ending, ".jsonl") != 0))
         return FORMAT_CSV;
     for (size_t i = 0; ending != NULL && i < sizeof known / sizeof known[0]; i++)
         if (strcmp(ending, known[i].ending) == 0)

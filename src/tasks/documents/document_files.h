@@ -5,7 +5,7 @@
    .csv: a header and records (io/csv.h), with columns named as the keys of .jsonl; other columns are ignored.
    .txt: one document without label, or with `lines` one on each line.
    A directory: LABEL/NAME.txt, one document per file, as in aclImdb; a folder `unsup` is ignored.
-   With a delimiter every file is read as records.
+   With a delimiter every file but .jsonl is read as records.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_DOCUMENT_FILES_H
 #define TASKS_DOCUMENT_FILES_H
