@@ -12,7 +12,7 @@ MPI_PACKAGES = $(if $(shell printf '\043include <mpi.h>' | mpicc -fsyntax-only -
 
 # GPU=1 compiles the kernels for NVIDIA GPUs into the library, with NVRTC from PyPI, which needs no GPU (BUILD/gpu-env).
 GPU ?=
-GPU_BUILD = -DHASHATTN_GPU=$(if $(filter 1,$(GPU)),ON,OFF) $(if $(filter 1,$(GPU)),-DPython3_EXECUTABLE=$(abspath $(BUILD))/gpu-env/bin/python)
+GPU_BUILD = -DHASHATTN_GPU=$(if $(filter 1,$(GPU)),ON,OFF) $(if $(filter 1,$(GPU)),-DHASHATTN_GPU_PYTHON=$(abspath $(BUILD))/gpu-env/bin/python)
 
 .PHONY: all tests demo test test-aarch64 test-python test-python-asan wheel sdist deb install help clean format check fuzz \
         bench valgrind mutants docs musl
@@ -24,7 +24,8 @@ all:
 
 tests:
 	@OPTIONAL="g++ $(if $(filter 0,$(MPI)),,$(MPI_PACKAGES))" tools/setup.sh libcmocka-dev clang-format gnuplot-nox
-	@JOBS=$(JOBS) tools/build.sh $(BUILD) tests -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
+	@$(if $(filter 1,$(GPU)),tools/gpu_env.sh $(BUILD))
+	@JOBS=$(JOBS) tools/build.sh $(BUILD) tests -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD) $(GPU_BUILD)
 
 # The tool and what it links: no static library, no tests.
 demo:
@@ -41,8 +42,8 @@ test: tests
 ARCH ?= $(shell uname -m)
 CROSS_PACKAGES = $(if $(filter-out $(shell uname -m),$(ARCH)),gcc-$(ARCH)-linux-gnu libc6-dev-arm64-cross)
 wheel:
-	@tools/setup.sh $(CROSS_PACKAGES)
-	@tools/wheel.sh $(BUILD) $(ARCH)
+	@tools/setup.sh $(CROSS_PACKAGES) $(if $(filter 1,$(GPU)),python3-venv)
+	@GPU=$(GPU) tools/wheel.sh $(BUILD) $(ARCH)
 
 # The source distribution of the Python package, BUILD/sdist/hashattn-*.tar.gz, and a wheel that is built from it.
 sdist:

@@ -35,11 +35,50 @@ static void option_json(struct json_out *json, const hashattn_option *row)
     json_out_end_object(json);
 }
 
+/* The GPUs of the machine, or why there are none. */
+static void devices_json(struct json_out *json)
+{
+    char message[512] = "";
+    size_t count;
+    hashattn_device_info device = {.struct_size = sizeof device};
+    hashattn_device_count(message, sizeof message, &count);
+    json_out_array(json, "devices");
+    for (size_t i = 0; hashattn_device_get(i, &device); i++) {
+        char name[40], capability[40];
+        snprintf(name, sizeof name, "cuda:%zu", i);
+        snprintf(capability, sizeof capability, "%d.%d", device.major, device.minor);
+        json_out_object(json, NULL);
+        json_out_text(json, "device", name);
+        json_out_text(json, "name", device.name);
+        json_out_text(json, "compute_capability", capability);
+        json_out_count(json, "memory_bytes", device.memory_bytes);
+        json_out_end_object(json);
+    }
+    json_out_end_array(json);
+    if (message[0] != '\0')
+        json_out_text(json, "no_devices", message);
+}
+
+static void devices_words(void)
+{
+    char message[512] = "";
+    size_t count;
+    hashattn_device_info device = {.struct_size = sizeof device};
+    hashattn_device_count(message, sizeof message, &count);
+    printf("\ndevices\n");
+    for (size_t i = 0; hashattn_device_get(i, &device); i++)
+        printf("  cuda:%zu          %s, compute capability %d.%d, %.1f GiB\n", i, device.name, device.major,
+               device.minor, (double)device.memory_bytes / (double)(1 << 30));
+    if (count == 0)
+        printf("  none            %s\n", message[0] != '\0' ? message : "the NVIDIA driver finds no GPU");
+}
+
 static void describe_json(const hashattn_context *context)
 {
     struct json_out json = json_out_to(stdout);
     json_out_object(&json, NULL);
     facts_json(&json, context);
+    devices_json(&json);
     json_out_array(&json, "mechanisms");
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++) {
@@ -74,6 +113,7 @@ static void describe_json(const hashattn_context *context)
 static void describe_text(const hashattn_context *context)
 {
     facts_words(context);
+    devices_words();
     printf("\nmechanisms\n");
     hashattn_mechanism_info mechanism = {.struct_size = sizeof mechanism};
     for (size_t i = 0; hashattn_mechanism_get(i, &mechanism); i++)

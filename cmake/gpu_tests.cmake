@@ -9,7 +9,7 @@ if(NOT EMULATOR_COMPILER OR CMAKE_CROSSCOMPILING OR C_COMPILER_NAME MATCHES "mus
 endif()
 set(EMULATOR ${CMAKE_SOURCE_DIR}/tests/gpu/emulator)
 set(EMULATOR_FLAGS -std=c++17 -fPIC -shared -Wall -Wextra -Wno-unused-function -Wno-unknown-pragmas -ffp-contract=off
-                   -fno-strict-aliasing -I${CMAKE_SOURCE_DIR}/src/gpu/kernels -I${EMULATOR})
+                   -fno-strict-aliasing -Wl,-soname,libcuda.so.1 -I${CMAKE_SOURCE_DIR}/src/gpu/kernels -I${EMULATOR})
 file(GLOB EMULATED CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/gpu/kernels/* ${EMULATOR}/*)
 # libcuda.so.1 in the folder tests/gpu/NAME of the build.
 function(add_emulator name)
@@ -51,3 +51,7 @@ function(add_watched name sanitizer options)
 endfunction()
 add_watched(memory asan "ASAN_OPTIONS=detect_leaks=0" -fsanitize=address)
 add_watched(races tsan "TSAN_OPTIONS=report_signal_unsafe=0 history_size=3" -fsanitize=thread)
+
+add_custom_target(gpu_images)
+add_test(NAME gpu_images COMMAND sh tests/gpu/images.sh ${CMAKE_BINARY_DIR} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+set_tests_properties(gpu_images PROPERTIES TIMEOUT ${TEST_SECONDS} LABELS gpu)

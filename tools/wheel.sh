@@ -17,10 +17,15 @@ if [ "$arch" != "$(uname -m)" ]; then
     cross="-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=$arch -DCMAKE_STRIP=$arch-linux-gnu-strip"
     export _PYTHON_HOST_PLATFORM="linux-$arch" # the platform in the name of the wheel
 fi
+gpu=""
+if [ "${GPU:-}" = 1 ]; then # with kernels for GPUs
+    tools/gpu_env.sh "$build"
+    gpu="-DHASHATTN_GPU=ON -DHASHATTN_GPU_PYTHON=$root/gpu-env/bin/python"
+fi
 CMAKE_OPTIONS=$cross tools/static_libraries.sh "$build/wheel-libraries-$arch" "$top/tools/wheel_cc.sh" jansson utf8proc
 rm -rf "$build/wheel-plain" "$build/wheel-files" "$build"/wheel/*"$arch".whl
 CMAKE_BUILD_PARALLEL_LEVEL=${JOBS:-$(nproc)} PKG_CONFIG_LIBDIR="$root/wheel-libraries-$arch/prefix/lib/pkgconfig" \
-    CMAKE_ARGS="-DCMAKE_C_COMPILER=$top/tools/wheel_cc.sh -DHASHATTN_ONEDNN=OFF $cross" \
+    CMAKE_ARGS="-DCMAKE_C_COMPILER=$top/tools/wheel_cc.sh -DHASHATTN_ONEDNN=OFF $cross $gpu" \
     "$build/wheel-env/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$build/wheel-plain" \
     --config-settings=build-dir="$build/wheel-objects-$arch" .
 PATH=$root/wheel-env/bin:$PATH auditwheel repair --wheel-dir "$build/wheel" "$build"/wheel-plain/*.whl \

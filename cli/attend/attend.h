@@ -5,6 +5,7 @@
 #define CLI_ATTEND_H
 
 #include "cli/attend/attend_chunks.h"
+#include "cli/shared/tool/on_device.h"
 
 /* Everything one call holds. Members may be NULL or empty when they are freed. */
 struct attend {
@@ -18,6 +19,8 @@ struct attend {
     float *output, *dquery, *dkey, *dvalue;
     float *dparams;      /* (heads, floats of a head); NULL if nothing is learned */
     uint16_t *halves[8]; /* with --precision bf16: query ... dvalue, in the order of the call */
+    bool on_device;      /* of the context: query ... dvalue, saved and scratch are blocks there */
+    struct device_blocks blocks;
     void *saved, *scratch;
     size_t saved_bytes, scratch_bytes;
     double forward_ms, backward_ms;

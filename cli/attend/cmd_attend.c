@@ -59,30 +59,68 @@ static size_t product_of(size_t a, size_t b)
     return __builtin_mul_overflow(a, b, &product) ? SIZE_MAX : product;
 }
 
-/* The array of one argument of the call: the floats, or in bf16 a rounded copy of them. */
+/* Bytes of an array of the call. */
+static size_t bytes_of(const hashattn_problem *p, size_t rows, size_t width)
+{
+    size_t count = product_of(product_of(p->num_sequences, p->num_heads), product_of(rows, width));
+    return product_of(count, p->element == HASHATTN_BF16 ? sizeof(uint16_t) : sizeof(float));
+}
+
+/* The array of one argument of the call: the floats, or in bf16 a rounded copy of them, or a copy of either
+   on the device. */
 static int whole(struct attend *a, size_t argument, float *data, size_t rows, size_t width,
                  hashattn_array *array)
 {
     const hashattn_problem *p = &a->problem;
     enum { OUT = 3, DOUT = 4 };
+    bool given = argument < OUT || argument == DOUT;
     *array = hashattn_array_of_heads(data, p->num_heads, rows, width);
+    if (p->element == HASHATTN_FLOAT32 && a->on_device)
+        return device_block(&a->blocks, a->context, given ? data : NULL, bytes_of(p, rows, width),
+                            &array->data);
     if (p->element == HASHATTN_FLOAT32)
         return EXIT_GOOD;
-    bool given = argument < OUT || argument == DOUT;
     size_t count = p->num_sequences * p->num_heads * rows * width;
     free(a->halves[argument]);
     array->data = a->halves[argument] = halves_new(a->context, given ? data : NULL, count);
-    return array->data != NULL ? EXIT_GOOD
-                               : tool_fail(EXIT_RESOURCE, "no memory for %zu numbers as bfloat16", count);
+    if (array->data == NULL)
+        return tool_fail(EXIT_RESOURCE, "no memory for %zu numbers as bfloat16", count);
+    return a->on_device
+               ? device_block(&a->blocks, a->context, array->data, bytes_of(p, rows, width), &array->data)
+               : EXIT_GOOD;
 }
 
-/* Widens bfloat16 results into the floats. */
-static void bring_back(const struct attend *a, const hashattn_array *array, float *data, size_t rows,
-                       size_t width)
+/* Brings results back from the device, and widens bfloat16 into the floats. */
+static int bring_back(const struct attend *a, size_t argument, const hashattn_array *array, float *data,
+                      size_t rows, size_t width)
 {
     const hashattn_problem *p = &a->problem;
-    if (p->element == HASHATTN_BF16)
-        hashattn_bf16_widen(a->context, array->data, data, p->num_sequences * p->num_heads * rows * width);
+    bool half = p->element == HASHATTN_BF16;
+    void *stored = half ? (void *)a->halves[argument] : data;
+    hashattn_status status = HASHATTN_OK;
+    if (a->on_device)
+        status = hashattn_device_read(a->context, stored, array->data, bytes_of(p, rows, width));
+    if (status != HASHATTN_OK)
+        return tool_fail_status(a->context, status);
+    if (half)
+        hashattn_bf16_widen(a->context, stored, data, p->num_sequences * p->num_heads * rows * width);
+    return EXIT_GOOD;
+}
+
+/* saved and scratch. */
+static int new_blocks(struct attend *a)
+{
+    if (a->on_device) {
+        int code = device_block(&a->blocks, a->context, NULL, a->saved_bytes, &a->saved);
+        return code != EXIT_GOOD ? code
+                                 : device_block(&a->blocks, a->context, NULL, a->scratch_bytes, &a->scratch);
+    }
+    a->saved = new_block(a->saved_bytes);
+    a->scratch = new_block(a->scratch_bytes);
+    return a->saved != NULL && a->scratch != NULL
+               ? EXIT_GOOD
+               : tool_fail(EXIT_RESOURCE, "no memory for %zu bytes saved and %zu bytes of scratch",
+                           a->saved_bytes, a->scratch_bytes);
 }
 
 /* Reports an error of the call. Its arguments have been accepted, so INVALID means bad data in a file. */
@@ -120,15 +158,12 @@ static int compute(struct attend *a)
     size_t rows = product_of(product_of(p->num_sequences, p->num_heads), p->num_queries);
     size_t outputs = product_of(rows, p->value_dim);
     a->output = new_floats(outputs);
-    a->saved = new_block(a->saved_bytes);
-    a->scratch = new_block(a->scratch_bytes);
-    if (a->output == NULL || a->saved == NULL || a->scratch == NULL)
-        return tool_fail(EXIT_RESOURCE,
-                         "no memory for an output of %zu numbers, %zu bytes saved and %zu bytes of scratch",
-                         outputs, a->saved_bytes, a->scratch_bytes);
+    if (a->output == NULL)
+        return tool_fail(EXIT_RESOURCE, "no memory for an output of %zu numbers", outputs);
     size_t n_q = p->num_queries, n_k = p->num_keys, d = p->head_dim, d_v = p->value_dim;
     hashattn_array query, key, value, out, dout, dquery, dkey, dvalue;
-    int code = whole(a, 0, a->inputs[0], n_q, d, &query);
+    int code = new_blocks(a);
+    code = code != EXIT_GOOD ? code : whole(a, 0, a->inputs[0], n_q, d, &query);
     code = code != EXIT_GOOD ? code : whole(a, 1, a->inputs[1], n_k, d, &key);
     code = code != EXIT_GOOD ? code : whole(a, 2, a->inputs[2], n_k, d_v, &value);
     code = code != EXIT_GOOD ? code : whole(a, 3, a->output, n_q, d_v, &out);
@@ -136,12 +171,13 @@ static int compute(struct attend *a)
         return code;
     double start = milliseconds();
     status = hashattn_attention_forward(a->attention, p, &query, &key, &value, &out, a->saved, a->scratch);
+    status = status == HASHATTN_OK ? hashattn_context_wait(a->context) : status;
     a->forward_ms = milliseconds() - start;
     if (status != HASHATTN_OK)
         return fail_data(a, status);
-    bring_back(a, &out, a->output, n_q, d_v);
-    if (a->grad_out == NULL)
-        return EXIT_GOOD;
+    code = bring_back(a, 3, &out, a->output, n_q, d_v);
+    if (code != EXIT_GOOD || a->grad_out == NULL)
+        return code;
     size_t all = product_of(p->num_sequences, p->num_heads);
     a->dquery = new_floats(product_of(all, product_of(n_q, d)));
     a->dkey = new_floats(product_of(all, product_of(n_k, d)));
@@ -158,13 +194,13 @@ static int compute(struct attend *a)
     start = milliseconds();
     status = hashattn_attention_backward_params(a->attention, p, &query, &key, &value, &out, &dout, &dquery,
                                                 &dkey, &dvalue, a->dparams, a->saved, a->scratch);
+    status = status == HASHATTN_OK ? hashattn_context_wait(a->context) : status;
     a->backward_ms = milliseconds() - start;
     if (status != HASHATTN_OK)
         return fail_data(a, status);
-    bring_back(a, &dquery, a->dquery, n_q, d);
-    bring_back(a, &dkey, a->dkey, n_k, d);
-    bring_back(a, &dvalue, a->dvalue, n_k, d_v);
-    return EXIT_GOOD;
+    code = bring_back(a, 5, &dquery, a->dquery, n_q, d);
+    code = code != EXIT_GOOD ? code : bring_back(a, 6, &dkey, a->dkey, n_k, d);
+    return code != EXIT_GOOD ? code : bring_back(a, 7, &dvalue, a->dvalue, n_k, d_v);
 }
 
 /* --chunk, but no more than the longer of queries and keys, and at least 1, as a stream needs. */
@@ -263,9 +299,9 @@ static int write_arrays(struct attend *a)
     return code != EXIT_GOOD || a->dparams == NULL ? code : write_dparams(a);
 }
 
-static int report(const struct attend *a, bool as_json)
+static int report(const struct attend *a, const struct options *options)
 {
-    if (!as_json)
+    if (!options->common.json)
         return EXIT_GOOD;
     hashattn_description is = {.struct_size = sizeof is};
     hashattn_context_describe(a->context, &is);
@@ -286,6 +322,8 @@ static int report(const struct attend *a, bool as_json)
     json_out_text(&json, "isa", is.isa);
     json_out_text(&json, "precision", is.precision);
     json_out_count(&json, "threads", (uint64_t)is.threads);
+    if (a->on_device)
+        json_out_text(&json, "device", options->common.device);
     json_out_end_object(&json);
     return tool_finish();
 }
@@ -297,6 +335,8 @@ static int open_mechanism(struct attend *a, const struct options *options)
     struct common for_files = options->common;
     for_files.threads = 1;
     for_files.joins = false;
+    for_files.device = NULL;
+    a->on_device = device_wanted(&options->common);
     int code = tool_open(&options->common, &a->context);
     code = code != EXIT_GOOD ? code : tool_open(&for_files, &a->files);
     if (code != EXIT_GOOD)
@@ -314,6 +354,10 @@ static int open_mechanism(struct attend *a, const struct options *options)
 
 static void close_all(struct attend *a)
 {
+    if (a->on_device) {
+        device_blocks_free(&a->blocks, a->context);
+        a->saved = a->scratch = NULL;
+    }
     void *const blocks[] = {a->saved, a->scratch, a->output,  a->dquery,
                             a->dkey,  a->dvalue,  a->dparams, a->whole_mask};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
@@ -349,6 +393,9 @@ static int check_usage(const struct attend *a, const struct options *options)
         return options_fail(options, "--grad-out and --grad-dir must be given together");
     if (a->chunk_rows > 0 && a->grad_out != NULL)
         return options_fail(options, "--chunk computes no gradients, but --grad-out is given");
+    if (a->chunk_rows > 0 && device_wanted(&options->common))
+        return options_fail(options, "--chunk computes on the processor, but --device is %.40s",
+                            options->common.device);
     if (a->chunk_rows > 0 && options->common.precision != NULL &&
         strcmp(options->common.precision, "bf16") == 0)
         return options_fail(options, "--chunk computes on float32 arrays, but --precision is bf16");
@@ -386,6 +433,7 @@ static int run(const struct command *self, int argc, char **argv)
                      "directory for dq.npy, dk.npy and dv.npy, the gradients with respect to q, k and v, and "
                      "dparams.safetensors, those of the mechanism's learned parameters, if it has any, named "
                      "and shaped as --params; under mpirun, rank R writes its part to dparams.R.safetensors");
+    options_add_device(&options);
     options_add_ranks(&options);
     options_add_mechanisms(&options);
     int code;
@@ -411,7 +459,7 @@ static int run(const struct command *self, int argc, char **argv)
         code = code != EXIT_GOOD ? code : compute(&a);
         code = code != EXIT_GOOD ? code : write_arrays(&a);
     }
-    code = code != EXIT_GOOD ? code : report(&a, options.common.json);
+    code = code != EXIT_GOOD ? code : report(&a, &options);
     close_all(&a);
     return code;
 }

@@ -129,9 +129,12 @@ static int run_once(void *user, double *part_ms)
                                    &dout,         &dquery,     &dkey,         &dvalue};
     for (size_t i = 0; p->element == HASHATTN_BF16 && i < 8; i++)
         all[i]->data = t->halves[i];
+    for (size_t i = 0; t->on_device && i < 8; i++)
+        all[i]->data = t->device[i];
     double start = bench_seconds();
     hashattn_status status = hashattn_attention_forward(t->attention, p, &t->run.query, &t->run.key,
                                                         &t->run.value, &out, t->saved, t->scratch);
+    status = status == HASHATTN_OK ? hashattn_context_wait(t->context) : status;
     part_ms[0] = (bench_seconds() - start) * 1e3;
     start = bench_seconds();
     if (status == HASHATTN_OK && t->backward)
@@ -140,7 +143,43 @@ static int run_once(void *user, double *part_ms)
     if (status == HASHATTN_OK && t->dparams != NULL)
         status = hashattn_attention_own_loss(t->attention, p, &t->run.query, &t->run.key, &t->run.value,
                                              &t->own_loss, t->dparams, t->saved, t->scratch);
+    status = status == HASHATTN_OK ? hashattn_context_wait(t->context) : status;
     part_ms[1] = (bench_seconds() - start) * 1e3;
+    return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(t->context, status);
+}
+
+/* saved and scratch, and on a device copies of the arrays, given as floats. */
+static int new_blocks(struct bench_timed *t, const float *const given[8], const size_t counts[8])
+{
+    bool half = t->run.problem.element == HASHATTN_BF16;
+    if (!t->on_device) {
+        t->saved = bench_block(t->saved_bytes);
+        t->scratch = bench_block(t->scratch_bytes);
+        return t->saved != NULL && t->scratch != NULL
+                   ? EXIT_GOOD
+                   : tool_fail(EXIT_RESOURCE, "no memory for %zu bytes saved and %zu bytes of scratch",
+                               t->saved_bytes, t->scratch_bytes);
+    }
+    int code = device_block(&t->blocks, t->context, NULL, t->saved_bytes, &t->saved);
+    code =
+        code != EXIT_GOOD ? code : device_block(&t->blocks, t->context, NULL, t->scratch_bytes, &t->scratch);
+    for (size_t i = 0; i < (t->backward ? 8u : 4u) && code == EXIT_GOOD; i++)
+        code = device_block(&t->blocks, t->context, half ? (const void *)t->halves[i] : given[i],
+                            counts[i] * (half ? sizeof(uint16_t) : sizeof(float)), &t->device[i]);
+    return code;
+}
+
+/* Brings the output back from the device, and widens bfloat16. */
+static int bring_back(struct bench_timed *t, size_t outs)
+{
+    bool half = t->run.problem.element == HASHATTN_BF16;
+    void *stored = half ? (void *)t->halves[3] : t->out;
+    hashattn_status status = HASHATTN_OK;
+    if (t->on_device)
+        status = hashattn_device_read(t->context, stored, t->device[3],
+                                      outs * (half ? sizeof(uint16_t) : sizeof(float)));
+    if (status == HASHATTN_OK && half)
+        hashattn_bf16_widen(t->context, stored, t->out, outs);
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(t->context, status);
 }
 
@@ -178,24 +217,16 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
         params += arrays->heads * tensor.rows * tensor.cols;
     if (t->backward && params > 0 && (t->dparams = bench_block(params * sizeof(float))) == NULL)
         return tool_fail(EXIT_RESOURCE, "no memory for the gradients of %zu parameters", params);
-    const struct {
-        const float *from;
-        size_t count;
-    } halves[8] = {
-        {arrays->query, queries}, {arrays->key, keys}, {arrays->value, values}, {NULL, outs}, {t->dout, outs},
-        {NULL, queries},          {NULL, keys},        {NULL, values}};
+    const float *const given[8] = {arrays->query, arrays->key, arrays->value, NULL,
+                                   t->dout,       NULL,        NULL,          NULL};
+    const size_t counts[8] = {queries, keys, values, outs, outs, queries, keys, values};
     for (size_t i = 0; t->run.problem.element == HASHATTN_BF16 && i < (t->backward ? 8u : 4u); i++)
-        if ((t->halves[i] = halves_new(context, halves[i].from, halves[i].count)) == NULL)
-            return tool_fail(EXIT_RESOURCE, "no memory for %zu numbers as bfloat16", halves[i].count);
-    t->saved = bench_block(t->saved_bytes);
-    t->scratch = bench_block(t->scratch_bytes);
-    if (t->saved == NULL || t->scratch == NULL)
-        return tool_fail(EXIT_RESOURCE, "no memory for %zu bytes saved and %zu bytes of scratch",
-                         t->saved_bytes, t->scratch_bytes);
+        if ((t->halves[i] = halves_new(context, given[i], counts[i])) == NULL)
+            return tool_fail(EXIT_RESOURCE, "no memory for %zu numbers as bfloat16", counts[i]);
     double median_ms[2];
-    int code = bench_measure(run_once, t, repeats, 2, median_ms, &t->measured);
-    if (code == EXIT_GOOD && t->run.problem.element == HASHATTN_BF16)
-        hashattn_bf16_widen(context, t->halves[3], t->out, outs);
+    int code = new_blocks(t, given, counts);
+    code = code != EXIT_GOOD ? code : bench_measure(run_once, t, repeats, 2, median_ms, &t->measured);
+    code = code != EXIT_GOOD ? code : bring_back(t, outs);
     if (code == EXIT_GOOD) {
         t->forward_ms = median_ms[0];
         t->backward_ms = t->backward ? median_ms[1] : NAN;
@@ -205,6 +236,10 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
 
 void bench_free_timed(struct bench_timed *t)
 {
+    if (t->on_device) {
+        device_blocks_free(&t->blocks, t->context);
+        t->saved = t->scratch = NULL;
+    }
     void *const blocks[] = {t->out, t->dout, t->dquery, t->dkey, t->dvalue, t->dparams, t->saved, t->scratch};
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++)
         free(blocks[i]);

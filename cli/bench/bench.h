@@ -8,6 +8,7 @@
 #include "cli/bench/inputs.h"
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
+#include "cli/shared/tool/on_device.h"
 
 extern const struct command bench_attention, bench_cluster, bench_error, bench_layer, bench_peak, bench_step,
     bench_stream, bench_suggest;
@@ -62,6 +63,9 @@ struct bench_timed {
     double own_loss;
     uint16_t *halves[8]; /* if the context computes in bf16: query ... dvalue */
     void *saved, *scratch;
+    bool on_device; /* of the context: set by the caller */
+    struct device_blocks blocks;
+    void *device[8]; /* query ... dvalue there */
 };
 /* Times attention of all queries of the arrays and leaves the output in `out`, (heads, queries, d_v). */
 int bench_time(struct bench_timed *timed, hashattn_context *context, const struct bench_arrays *arrays,

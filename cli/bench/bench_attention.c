@@ -12,7 +12,9 @@ struct bench {
     struct bench_input input;
     size_t seq_len, heads, head_dim, repeats;
     uint64_t seed;
-    hashattn_context *context;
+    hashattn_context *context; /* of the comparison with yoso-e, and without --device of all */
+    hashattn_context *device;  /* of --device; NULL: none */
+    const char *device_name;
     struct bench_arrays arrays;
     struct bench_timed timed;
     size_t resident_bytes;
@@ -99,9 +101,13 @@ static const char *projection_of(const struct bench *b, const hashattn_descripti
 
 static void report_text(const struct bench *b, const hashattn_description *is)
 {
-    printf("%s%s: %zu heads x %zu x %zu, %s inputs, %s, %d thread%s, median of %zu\n", b->mechanism,
-           b->timed.causal ? ", causal" : "", b->heads, b->seq_len, b->head_dim, b->input.name, is->isa,
-           is->threads, is->threads == 1 ? "" : "s", b->timed.measured);
+    printf("%s%s: %zu heads x %zu x %zu, %s inputs, ", b->mechanism, b->timed.causal ? ", causal" : "",
+           b->heads, b->seq_len, b->head_dim, b->input.name);
+    if (b->device != NULL)
+        printf("%s, median of %zu\n", b->device_name, b->timed.measured);
+    else
+        printf("%s, %d thread%s, median of %zu\n", is->isa, is->threads, is->threads == 1 ? "" : "s",
+               b->timed.measured);
     printf("  forward             %.3f ms\n", b->timed.forward_ms);
     if (b->timed.backward)
         printf("  backward            %.3f ms\n", b->timed.backward_ms);
@@ -142,6 +148,8 @@ static void report_json(const struct bench *b, const hashattn_description *is)
     json_out_text(&json, "projection", projection_of(b, is, text, sizeof text));
     json_out_text(&json, "precision", is->precision);
     json_out_count(&json, "threads", (uint64_t)is->threads);
+    if (b->device != NULL)
+        json_out_text(&json, "device", b->device_name);
     json_out_number(&json, "mean_cosine", b->mean_cosine);
     json_out_number(&json, "pairs_over_uniform", b->pairs_over_uniform);
     json_out_number(&json, "error_radians", b->error_radians);
@@ -150,12 +158,14 @@ static void report_json(const struct bench *b, const hashattn_description *is)
 
 static int bench_attention_with(struct bench *b, const struct options *options)
 {
-    hashattn_status status = bench_new_mechanism(b->context, b->mechanism, options, &b->timed.attention);
+    hashattn_context *on = b->device != NULL ? b->device : b->context;
+    hashattn_status status = bench_new_mechanism(on, b->mechanism, options, &b->timed.attention);
     status = status == HASHATTN_OK ? hashattn_attention_settle(b->timed.attention) : status;
     if (status != HASHATTN_OK)
-        return tool_fail_status(b->context, status);
+        return tool_fail_status(on, status);
+    b->timed.on_device = b->device != NULL;
     int code = bench_make_arrays(&b->arrays, &b->input, b->heads, b->seq_len, b->head_dim, b->seed);
-    code = code != EXIT_GOOD ? code : bench_time(&b->timed, b->context, &b->arrays, b->seed, b->repeats);
+    code = code != EXIT_GOOD ? code : bench_time(&b->timed, on, &b->arrays, b->seed, b->repeats);
     b->resident_bytes = hashattn_peak_resident_bytes();
     code = code != EXIT_GOOD ? code : compare_exact(b, options);
     if (code != EXIT_GOOD)
@@ -185,6 +195,7 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_switch(&options, "backward", &b.timed.backward, "also time the backward pass");
     bench_add_input(&options, &input);
     bench_add_repeats(&options, &b.repeats);
+    options_add_device(&options);
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -195,11 +206,17 @@ static int run(const struct command *self, int argc, char **argv)
     if (code != EXIT_GOOD)
         return code;
     b.seed = options.common.seed;
-    code = tool_open(&options.common, &b.context);
+    struct common on_processor = options.common;
+    on_processor.device = NULL;
+    b.device_name = options.common.device;
+    code = tool_open(&on_processor, &b.context);
+    if (code == EXIT_GOOD && device_wanted(&options.common))
+        code = tool_open(&options.common, &b.device);
     if (code == EXIT_GOOD)
         code = bench_attention_with(&b, &options);
     bench_free_timed(&b.timed);
     bench_free_arrays(&b.arrays);
+    tool_close(b.device);
     tool_close(b.context);
     return code;
 }

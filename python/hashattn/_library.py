@@ -30,7 +30,8 @@ class Sized(ctypes.Structure):
 
 class ContextOptions(Sized):
     _fields_ = [("struct_size", c_size_t), ("threads", c_int), ("precision", c_char_p), ("isa", c_char_p),
-                ("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p), ("communicator", c_void_p)]
+                ("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p), ("communicator", c_void_p),
+                ("device", c_char_p)]
 
 
 class Description(Sized):
@@ -249,6 +250,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "context_free": (None, [_HANDLE]),
     "context_message": (c_char_p, [_HANDLE]),
     "context_describe": (None, [_HANDLE, POINTER(Description)]),
+    "context_set_stream": (c_int, [_HANDLE, c_void_p]),
+    "context_wait": (c_int, [_HANDLE]),
     "context_note": (c_char_p, [_HANDLE, POINTER(c_int)]),
     "isa_names": (POINTER(c_char_p), []),
     "isa_refusal": (c_char_p, [c_char_p]),

@@ -28,6 +28,8 @@ def take(name: str, given: Any) -> Numbers:
     if isinstance(given, np.ma.MaskedArray):
         raise InvalidTypeError(f"{name} is a masked array; what its mask hides would take part. Give {name}.filled(0), and "
                                "the keys that take part as key_mask")
+    if not isinstance(given, np.ndarray) and not hasattr(given, "__array__") and hasattr(given, "__dlpack__"):
+        given = _from_dlpack(name, given)
     if not isinstance(given, np.ndarray):
         device = getattr(given, "device", None)
         kind = getattr(device, "type", "cuda" if hasattr(given, "__cuda_array_interface__") else "cpu")
@@ -39,6 +41,22 @@ def take(name: str, given: Any) -> Numbers:
             f"{name} has dtype {given.dtype} and shape {given.shape}; float32 or bfloat16 (ml_dtypes) is needed"
         )
     array: Numbers = given
+    return array
+
+
+_HOST = (1, 3)  # DLPack's devices of the host: kDLCPU, kDLCUDAHost
+
+
+def _from_dlpack(name: str, given: Any) -> Numbers:
+    """The memory of an object that has DLPack's protocol and not NumPy's."""
+    kind, number = given.__dlpack_device__()
+    if kind not in _HOST:
+        raise InvalidTypeError(f"{name} is on device ({int(kind)}, {number}) of DLPack; hashattn.attention computes on the "
+                               "CPU, and hashattn.torch on GPUs too")
+    try:
+        array: Numbers = np.from_dlpack(given)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise InvalidTypeError(f"{name}, a {type(given).__name__}, cannot be read by DLPack: {error}") from error
     return array
 
 

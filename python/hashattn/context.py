@@ -128,20 +128,25 @@ class Context:
         one for each processor this process may use.
     isa: one of `instruction_sets()`; "auto" = the widest that runs here.
     precision: of products, "float32" or "bf16"; None = float32, and a trained run uses its own.
+    device: where `hashattn.torch` computes with this context: "cuda" or "cuda:N", an NVIDIA GPU; None or "cpu" = the
+        processor, where everything else computes. FailedError: no driver, or no GPU.
 
     Calls on one context run one after another, on all its threads. `with` closes it, and `close` frees it with every
     object made in it. InvalidError (a ValueError): a number or name is out of range, or the context is closed.
     """
 
-    def __init__(self, threads: int = 0, isa: str = "auto", precision: str | None = None) -> None:
+    def __init__(self, threads: int = 0, isa: str = "auto", precision: str | None = None,
+                 device: str | None = None) -> None:
         if isinstance(threads, int) and threads == 0:
             threads = _threads_of_environment()
         try:
-            encoded = isa.encode(), None if precision is None else precision.encode()
-            self._options = _library.ContextOptions(threads=threads, isa=encoded[0], precision=encoded[1])
+            encoded = isa.encode(), *(None if each is None else each.encode() for each in (precision, device))
+            self._options = _library.ContextOptions(threads=threads, isa=encoded[0], precision=encoded[1],
+                                                    device=encoded[2])
         except (TypeError, AttributeError, ctypes.ArgumentError) as error:
             raise errors.InvalidTypeError(
-                f"threads={threads!r}, isa={isa!r}, precision={precision!r}: an int, a str and a str or None are needed"
+                f"threads={threads!r}, isa={isa!r}, precision={precision!r}, device={device!r}: an int, a str and a str or "
+                "None are needed"
             ) from error
         self._lock = threading.Lock()
         self._holder: int | None = None

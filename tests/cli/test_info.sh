@@ -37,6 +37,11 @@ print(f"products          {d['products']}, {d['precision']}; bf16 {d['bf16']}; h
 print(f"instruction set   {d['isa']}")
 for i in d["instruction_sets"]:
     print(f"  {i['name']:<14}  {i['why_not'] or 'runs here'}")
+print("\ndevices")
+for i in d["devices"]:
+    print(f"  {i['device']:<14}  {i['name']}, compute capability {i['compute_capability']}, {i['memory_bytes'] / 2 ** 30:.1f} GiB")
+if not d["devices"]:
+    print(f"  none            {d.get('no_devices', 'the NVIDIA driver finds no GPU')}")
 for kind in ("mechanisms", "tasks"):
     print("\n" + kind)
     for m in d[kind]:

@@ -156,8 +156,29 @@ static void test_equal(void **state)
     }
 }
 
+/* A million tokens of one head, forward and backward, take less than 2 GiB beyond the arrays of the call. */
+static void test_million(void **state)
+{
+    (void)state;
+    hashattn_context *context = gpu_context("cuda");
+    hashattn_attention *attention = gpu_attention(context, "num_hashes=32 hash_bits=9");
+    hashattn_problem p;
+    hashattn_problem_default(&p);
+    p.num_queries = p.num_keys = (size_t)1 << 20;
+    p.head_dim = p.value_dim = 64;
+    size_t saved_bytes, scratch_bytes;
+    assert_int_equal(hashattn_attention_sizes(attention, &p, &saved_bytes, &scratch_bytes), HASHATTN_OK);
+    printf("1048576 rows: %zu MiB saved, %zu MiB of scratch\n", saved_bytes >> 20, scratch_bytes >> 20);
+    assert_true(saved_bytes + scratch_bytes < (size_t)2 << 30);
+    p.num_heads = 16; /* waves share the scratch */
+    assert_int_equal(hashattn_attention_sizes(attention, &p, &saved_bytes, &scratch_bytes), HASHATTN_OK);
+    assert_true(scratch_bytes < (size_t)2 << 30);
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_equal)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_equal), cmocka_unit_test(test_million)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,10 @@
    AddressSanitizer and ThreadSanitizer watch (gpu_memory and gpu_races in ctest). The emulator announces its
    threads to ThreadSanitizer, so a missing barrier is a race in every run, although nothing runs in
    parallel.
+   Planted and caught by the numbers: no barrier after planes are loaded, before tables are written out or
+   before the sums of counts; a count written before all lanes read it; a bucket too many; warps of pairs
+   that overlap; a wrong fragment index; a lost last partner; causal queries that do not see themselves; keys
+   after their query. By ThreadSanitizer alone: += for atomicAdd.
    Covers: yoso_gpu.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>

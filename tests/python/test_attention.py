@@ -235,3 +235,23 @@ def test_seeds_determine_sampled_mechanisms():
     q, k, v = (numbers(40, 8, seed=i) for i in range(3))
     assert same_bits(hashattn.attention(q, k, v, seed=1), hashattn.attention(q, k, v, seed=np.uint64(1)))
     assert not same_bits(hashattn.attention(q, k, v, seed=1), hashattn.attention(q, k, v, seed=2))
+
+
+class Lent:
+    """An array that has DLPack's protocol only."""
+
+    def __init__(self, array, kind=1):
+        self.array, self.kind = array, kind
+
+    def __dlpack__(self, **arguments):
+        return self.array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self.kind, 0
+
+
+def test_dlpack():
+    q = np.random.default_rng(1).standard_normal((2, 20, 16)).astype(np.float32)
+    assert (hashattn.attention(Lent(q), Lent(q), Lent(q)) == hashattn.attention(q, q, q)).all()
+    with pytest.raises(TypeError, match=r"k is on device \(2, 0\) of DLPack; hashattn.attention computes on the CPU"):
+        hashattn.attention(q, Lent(q, 2), q)

@@ -226,8 +226,10 @@ def test_bad_input():
     ]:
         with pytest.raises(kind, match=message):
             call()
-    with FakeTensorMode(), pytest.raises(TypeError, match=r"q is on cuda:0; hashattn computes on the CPU: q.cpu\(\)"):
-        hashattn.torch.attention(*[torch.empty(2, 24, 8, device="cuda")] * 3)
+    with FakeTensorMode(), pytest.raises(TypeError, match=r"q is on xpu:0; hashattn computes on the CPU and on CUDA: q.cpu"):
+        hashattn.torch.attention(*[torch.empty(2, 24, 8, device="xpu")] * 3)
+    with FakeTensorMode():
+        assert hashattn.torch.attention(*[torch.empty(2, 24, 16, device="cuda")] * 3).device.type == "cuda"
     with pytest.raises((TypeError, NotImplementedError), match="CPU|meta"):
         hashattn.torch.attention(*(t.to("meta") for t in (q, k, v)), seed=1).numpy()
 

@@ -61,6 +61,16 @@ void options_add_list(struct options *options, const char *name, struct text_lis
             .name = name, .kind = OPTION_LIST, .target = target, .argument = argument, .help = help});
 }
 
+void options_add_device(struct options *options)
+{
+    static const char *const devices[] = {"cpu", "cuda", NULL};
+    options_add_text(
+        options, "device", &options->common.device, "NAME",
+        "where to compute: cpu (default), cuda or cuda:N, an NVIDIA GPU from `hashattn info`, which "
+        "computes yoso");
+    options_offer(options, devices);
+}
+
 void options_add_ranks(struct options *options)
 {
     int rank, size;

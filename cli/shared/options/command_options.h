@@ -80,6 +80,8 @@ void options_add_number(struct options *options, const char *name, double *targe
 void options_add_switch(struct options *options, const char *name, int *target, const char *help);
 void options_add_list(struct options *options, const char *name, struct text_list *target,
                       const char *argument, const char *help);
+/* Adds --device: the context that tool_open makes is of that device. */
+void options_add_device(struct options *options);
 /* Lets ranks share the command, with the option --comm-timeout. */
 void options_add_ranks(struct options *options);
 /* The options --split, and --preset with --size, of several commands. */

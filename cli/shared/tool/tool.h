@@ -23,6 +23,7 @@ int tool_finish(void);
 struct common {
     size_t threads;
     const char *isa, *precision;
+    const char *device; /* of commands that run attention on arrays; NULL: the processor */
     uint64_t seed;
     bool seed_given;
     int json, quiet;

@@ -1,10 +1,12 @@
-"""Attention by hashing for PyTorch tensors on the CPU: registered operators with autograd, and modules.
+"""Attention by hashing for PyTorch tensors on the CPU and on CUDA: registered operators with autograd, and modules.
 
     import hashattn.torch
     out = hashattn.torch.attention(q, k, v)
 
 The operators read and write the tensors' own memory and give the bits of `hashattn.attention`. They work with
-torch.compile(fullgraph=True), torch.export, autocast and inference mode. Needs PyTorch 2.4 or later, made with 2.14.
+torch.compile(fullgraph=True), torch.export, autocast and inference mode. On CUDA yoso runs, on torch's current stream,
+with memory of torch's; masks, lengths and seeds are brought to the host, and what the device finds wrong in the numbers
+is not told. Needs PyTorch 2.4 or later, made with 2.14.
 Where the transformers library is imported, before or after, its models load the mechanism that they were saved with.
 Sources: as of hashattn.attention. SPDX-License-Identifier: Apache-2.0
 """

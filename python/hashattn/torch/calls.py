@@ -26,15 +26,16 @@ from ..operator import Attention
 
 _ELEMENTS = {torch.float32: _library.FLOAT32, torch.bfloat16: _library.BF16}
 _ALIGNMENT = 64
+DEVICES = ("cpu", "cuda", "meta")
 
 
 def check_tensors(**tensors: Any) -> None:
-    """InvalidTypeError: not tensors of one dtype, float32 or bfloat16, on the CPU."""
+    """InvalidTypeError: not tensors of one dtype, float32 or bfloat16, on the CPU or one CUDA device."""
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise InvalidTypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
-        if tensor.device.type not in ("cpu", "meta"):
-            raise InvalidTypeError(f"{name} is on {tensor.device}; hashattn computes on the CPU: {name}.cpu()")
+        if tensor.device.type not in DEVICES:
+            raise InvalidTypeError(f"{name} is on {tensor.device}; hashattn computes on the CPU and on CUDA: {name}.cpu()")
         if tensor.layout != torch.strided:
             raise InvalidTypeError(f"{name} has layout {tensor.layout}; a dense tensor is needed: {name}.to_dense()")
         if tensor.dtype not in _ELEMENTS:
@@ -43,9 +44,9 @@ def check_tensors(**tensors: Any) -> None:
     if len({tensor.dtype for tensor in tensors.values()}) > 1:
         found = ", ".join(str(tensor.dtype) for tensor in tensors.values())
         raise InvalidTypeError(f"{', '.join(tensors)} have dtypes {found}; they must be equal")
-    if len({tensor.device.type for tensor in tensors.values()}) > 1:
+    if len({tensor.device for tensor in tensors.values()}) > 1:
         found = ", ".join(str(tensor.device) for tensor in tensors.values())
-        raise InvalidTypeError(f"{', '.join(tensors)} are on {found}; all must be on the CPU")
+        raise InvalidTypeError(f"{', '.join(tensors)} are on {found}; all must be on one device")
 
 
 class TensorLayout:
@@ -76,10 +77,10 @@ def call_of(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_coun
         check_tensors(q=q, k=k, v=v)
     counts: Any = None
     if query_counts is not None:
-        counts = query_counts.numpy()
+        counts = query_counts.cpu().numpy()
         if key_counts is not None:
-            counts = counts, key_counts.numpy()
-    return Call((q, k, v), element or 0, causal=causal, key_mask=None if key_mask is None else key_mask.numpy(),
+            counts = counts, key_counts.cpu().numpy()
+    return Call((q, k, v), element or 0, causal=causal, key_mask=None if key_mask is None else key_mask.cpu().numpy(),
                 lengths=counts if padded else None, offsets=None if padded else counts,
                 seed=int(seed) % 2**64, max_len=max_len, layout=TensorLayout)
 
@@ -93,12 +94,25 @@ def new(like: Tensor, shape: tuple[int, ...]) -> Tensor:
     return like.new_empty(shape)
 
 
-def saved_block(size: int) -> Tensor:
-    """Memory for what forward saves, aligned: zeros, because its padding too must be the same in every run.
+def device_of(tensor: Tensor) -> str | None:
+    """The library's name of a tensor's device; None: the processor."""
+    return f"cuda:{tensor.device.index}" if tensor.is_cuda else None
+
+
+def _stream_of(tensor: Tensor) -> int:
+    """torch's current stream on the tensor's device, as CUDA has it; 0: the default one."""
+    return int(torch.cuda.current_stream(tensor.device).cuda_stream)  # type: ignore[no-untyped-call,unused-ignore]
+
+
+def saved_block(size: int, like: Tensor | None = None) -> Tensor:
+    """Memory for what forward saves, aligned: zeros, because its padding too must be the same in every run. On a device,
+    that of `like`, it is not set.
 
     From calloc: torch.zeros sets 32 KiB and more with OpenMP, whose threads then spin for milliseconds and take the
     processors from the library's threads (at 256 rows and 12 heads, forward and backward took 2.9 times as long).
     """
+    if like is not None and device_of(like) is not None:
+        return _device_block(like, size)
     try:
         memory = np.zeros(size + _ALIGNMENT, np.uint8)
     except (MemoryError, ValueError) as error:
@@ -107,16 +121,30 @@ def saved_block(size: int) -> Tensor:
     return torch.from_numpy(memory[start:start + size])
 
 
+def _device_block(like: Tensor, size: int) -> Tensor:
+    """Bytes on the device of `like`, aligned as the allocator of CUDA aligns."""
+    try:
+        return torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=like.device)
+    except RuntimeError as error:
+        raise OutOfMemoryError(f"no memory on {like.device} for {size} bytes: {error}") from error
+
+
+def aligned_address(tensor: Tensor) -> int:
+    """The first address of a block that is aligned as the library needs it."""
+    return tensor.data_ptr() + -tensor.data_ptr() % _ALIGNMENT
+
+
 # ---- contexts and mechanisms -----------------------------------------------------------------------------------------
 
 _MOST_SCRATCH = 64 * 2**20
 
 
 class _Place:
-    """A context and scratch memory for its calls, which wait for each other."""
+    """A context and scratch memory for its calls, which wait for each other. device: its name; None: the processor."""
 
-    def __init__(self, threads: int) -> None:
-        self.context = Context(threads)
+    def __init__(self, threads: int, device: str | None) -> None:
+        self.context = Context(threads, device=device)
+        self.on_device = device is not None
         self._scratch, self._scratch_address = block(0)
 
     def scratch(self, size: int) -> int | None:
@@ -132,7 +160,7 @@ class _Place:
         return self._scratch_address
 
 
-_places: dict[int, _Place] = {}
+_places: dict[tuple[int, str | None], _Place] = {}
 
 
 @atexit.register
@@ -141,12 +169,12 @@ def _end() -> None:
         place.context._end()
 
 
-def _place() -> _Place:
-    """The place with the number of threads of torch."""
-    threads = torch.get_num_threads()
-    place = _places.get(threads)
+def _place(device: str | None) -> _Place:
+    """The place with the number of threads of torch. On a device, one thread draws the planes."""
+    key = 1 if device is not None else torch.get_num_threads(), device
+    place = _places.get(key)
     if place is None:
-        place = _places.setdefault(threads, _Place(threads))
+        place = _places.setdefault(key, _Place(*key))
     return place
 
 
@@ -186,16 +214,25 @@ class Opened:
             made = new(like, shape)
         except RuntimeError as error:
             raise OutOfMemoryError(f"no memory for a tensor of shape {shape}: {error}") from error
-        if self._call.lengths is not None:  # not by torch.zeros: see saved_block
+        if self._call.lengths is not None and self._place.on_device:
+            made.zero_()
+        elif self._call.lengths is not None:  # not by torch.zeros: see saved_block
             ctypes.memset(made.data_ptr(), 0, made.nbytes)
         return made
 
     def run(self, name: str, tensors: Sequence[Tensor], *rest: Any) -> None:
         """Calls a function of the library with the problem, its inputs, further arrays, `rest`, and scratch memory."""
         layouts = [TensorLayout(tensor, self._call.packed) for tensor in tensors]
+        like = self._call.inputs[0]
         arrays = [byref(layout.struct) for layout in (*self._call.layouts, *layouts)]
         function = getattr(_library.functions(), name)
-        scratch = self._place.scratch(self._scratch_bytes)
+        if self._place.on_device:
+            # torch gives the block to others on this stream only, whose work comes after the call's.
+            self._handle.origin.check(_library.functions().context_set_stream(self._handle.origin.pointer, _stream_of(like)))
+            there = _device_block(like, self._scratch_bytes)
+            scratch: int | None = aligned_address(there)
+        else:
+            scratch = self._place.scratch(self._scratch_bytes)
         self._handle.origin.check(function(self._handle.pointer, byref(self._call.problem), *arrays, *rest, scratch))
 
 
@@ -204,7 +241,7 @@ def opened(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_count
            key_counts: Tensor | None, params: Tensor | None, max_len: int | None, padded: bool, seed: Tensor,
            causal: bool, mechanism: str, options: list[str]) -> Iterator[Opened]:
     """The mechanism, ready; learned tensors are drawn from the call's seed if not given."""
-    place = _place()
+    place = _place(device_of(q))
     cached = _cached(place.context, mechanism, tuple(options))
     call = call_of(q, k, v, key_mask, query_counts, key_counts, max_len, padded, seed, causal)
     if cached.learns and params is None:  # one that was kept may have those given in an earlier call

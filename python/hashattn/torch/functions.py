@@ -14,7 +14,7 @@ from torch import Tensor
 from ..errors import InvalidError, InvalidTypeError
 from ..options import OptionValue
 from . import operators
-from .calls import check_tensors
+from .calls import DEVICES, check_tensors
 from .sdpa import Taken, take
 
 Seed = Union[int, Tensor, None]
@@ -32,7 +32,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, 
               enable_gqa: bool = False, **options: OptionValue) -> Tensor:
     """Attention of queries `q` over keys `k` and values `v`, with gradients, in the dtype of the inputs.
 
-    Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, float32, bfloat16 or float16;
+    Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, or for yoso on CUDA, float32, bfloat16 or float16;
     under autocast its dtype goes in and out. float16 is computed in float32 from a copy. Nothing else is copied if the
     last axis is contiguous, that is, has stride 1; the other axes may have any strides, and heads and batch may be
     expanded. Other tensors are copied once.
@@ -90,7 +90,7 @@ def attention_and_loss(q: Tensor, k: Tensor, v: Tensor, params: Tensor, *, mecha
 
 
 def _whole(name: str, given: Any) -> Tensor:
-    """Lengths or offsets as a tensor on the CPU."""
+    """Lengths or offsets as a tensor."""
     counts = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given), dtype=torch.int64)
     _check_device(name, counts)
     return counts
@@ -99,8 +99,8 @@ def _whole(name: str, given: Any) -> Tensor:
 def _check_device(name: str, tensor: Any) -> None:
     if not isinstance(tensor, Tensor):
         raise InvalidTypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
-    if tensor.device.type not in ("cpu", "meta"):
-        raise InvalidTypeError(f"{name} is on {tensor.device}; hashattn computes on the CPU: {name}.cpu()")
+    if tensor.device.type not in DEVICES:
+        raise InvalidTypeError(f"{name} is on {tensor.device}; hashattn computes on the CPU and on CUDA: {name}.cpu()")
 
 
 def _pair(name: str, given: Any) -> tuple[Tensor, Tensor | None]:
@@ -138,8 +138,9 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if not isinstance(tensor, Tensor):
             raise InvalidTypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
-    if torch.is_autocast_enabled("cpu"):  # not of the operator, which would round the learned tensors too
-        q, k, v = (each.to(torch.get_autocast_dtype("cpu")) for each in (q, k, v))
+    kind = q.device.type if q.device.type == "cuda" else "cpu"
+    if torch.is_autocast_enabled(kind):  # not of the operator, which would round the learned tensors too
+        q, k, v = (each.to(torch.get_autocast_dtype(kind)) for each in (q, k, v))
     taken = take(q, k, v, mechanism, causal=causal, is_causal=is_causal, key_mask=key_mask, attn_mask=attn_mask,
                  scale=scale, packed=offsets is not None, lengths=lengths is not None)
     q, k, v, key_mask = taken[:4]

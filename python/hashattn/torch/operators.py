@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ..errors import InvalidError
-from .calls import check_tensors, new, opened, saved_block
+from .calls import aligned_address, check_tensors, new, opened, saved_block
 
 # q, k, v, masks and lengths as of `attention`; counts are lengths if padded, else offsets; options: name, value, ...
 _PROBLEM = ("Tensor q, Tensor k, Tensor v, Tensor? key_mask, Tensor? query_counts, Tensor? key_counts, "
@@ -38,7 +38,7 @@ attention_backward = torch.ops.hashattn.attention_backward.default
 own_loss = torch.ops.hashattn.own_loss.default
 
 
-# ---- on the CPU ------------------------------------------------------------------------------------------------------
+# ---- on the CPU and on CUDA -------------------------------------------------------------------------------------------
 
 
 def _forward(*arguments: Any) -> tuple[Tensor, Tensor]:
@@ -46,8 +46,8 @@ def _forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     *problem, save = arguments
     with opened(*problem) as call:
         out = call.result(problem[0], call.out_shape)
-        saved = saved_block(call.saved_bytes) if save else torch.empty(0, dtype=torch.uint8)
-        call.run("attention_forward", [out], saved.data_ptr() if save else None)
+        saved = saved_block(call.saved_bytes, out) if save else torch.empty(0, dtype=torch.uint8, device=out.device)
+        call.run("attention_forward", [out], aligned_address(saved) if save else None)
     return out, saved
 
 
@@ -60,7 +60,7 @@ def _backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     with opened(*problem) as call:
         dq, dk, dv = (call.result(tensor, tensor.shape) for tensor in problem[:3])
         dparams = _like_params(problem)
-        call.run("attention_backward_params", [out, dout, dq, dk, dv], dparams.data_ptr() or None, saved.data_ptr())
+        call.run("attention_backward_params", [out, dout, dq, dk, dv], dparams.data_ptr() or None, aligned_address(saved))
     return dq, dk, dv, dparams
 
 
@@ -273,5 +273,6 @@ for _name, _operator, _kernel, _fake, _function in (
     ("own_loss", own_loss, _loss, _fake_loss, _OwnLoss),
 ):
     _library.impl(_name, _kernel, "CPU")
+    _library.impl(_name, _kernel, "CUDA")
     _library.impl(_name, _autograd(_operator, _function), "Autograd")
     torch.library.register_fake(f"hashattn::{_name}", _fake, lib=_library)

@@ -92,7 +92,7 @@ def _for_each_head(q: Tensor, shared: Tensor, axis: int) -> Tensor:
 
 def values_are_known(tensor: Tensor) -> bool:
     """False while a graph is traced, and in a transform of torch.func."""
-    return (not torch.compiler.is_compiling() and type(tensor) is Tensor and tensor.device.type == "cpu"
+    return (not torch.compiler.is_compiling() and type(tensor) is Tensor and tensor.device.type in ("cpu", "cuda")
             and not torch._C._are_functorch_transforms_active())
 
 
