@@ -42,7 +42,7 @@ BEGIN {
     allowed["nn"] = "nn base comm kernels attention"
     allowed["tasks"] = "tasks base io text"
     allowed["objectives"] = "objectives base comm kernels nn"
-    allowed["models"] = "models base io kernels attention nn objectives"
+    allowed["models"] = "models base io kernels attention decoding nn objectives"
     allowed["train"] = "train base comm io kernels attention nn objectives models tasks text"
     allowed["measure"] = "measure base io kernels parts attention nn objectives models tasks train"
     allowed["api"] = "api base comm kernels parts gpu attention decoding density io nn objectives models tasks text train measure hashattn"

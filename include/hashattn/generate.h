@@ -51,12 +51,13 @@ typedef int hashattn_generate_callback(void *user, const hashattn_generated *gen
 
 /* Texts that follow a prompt of `size` bytes; an empty prompt is a line feed. The prompt is read in one pass.
    A token then costs a product of a matrix and a vector per weight, and its attention: mechanisms with a
-   state of constant size (stream.h) read that; softmax, local and yoso-e read the keys and values so far, 2
-   dim floats per token and layer; with any other mechanism, every token is a pass over the whole text. Up to
-   8 texts grow together. A text depends on the model, the prompt, the options and its index only, not on the
+   state of constant size (stream.h) read that; softmax, and local without relative positions, read a
+   key-value cache (cache.h); with any other mechanism every token is a pass over the whole text. Up to 8
+   texts grow together. A text depends on the model, the prompt, the options and its index only, not on the
    number of threads or texts. REFUSED: the run is not of lm, or a mechanism cannot handle the context.
    INVALID: an option, with the number; a prompt that is not UTF-8 for a vocabulary of words; a context longer
-   than learned positions, with the numbers. FAILED: a score is not finite. */
+   than learned positions, with the numbers; keys or values that a cache refuses. FAILED: a score is not
+   finite. */
 HASHATTN_API hashattn_status hashattn_model_generate(hashattn_model *model, const char *prompt, size_t size,
                                                      const hashattn_generate_options *options,
                                                      hashattn_generate_callback *callback, void *user);

@@ -363,11 +363,12 @@ static const char *refuse(const void *options, const struct problem_shape *shape
     return NULL;
 }
 
-/* Its block and the two before it. Learned terms depend on the index of the query. */
-static size_t last_keys(const void *options, size_t n)
+/* Its block and the two before it. Learned terms are no part of a product of rows. */
+static bool softmax_window(const void *options, size_t *window, size_t *step)
 {
-    size_t s = block_size(options), own = n == 0 ? 0 : (n - 1) / s;
-    return is_relative(options) ? 0 : n - (own - size_min(own, 2)) * s;
+    *step = block_size(options);
+    *window = 3 * *step;
+    return !is_relative(options);
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
@@ -451,7 +452,7 @@ const struct mechanism mechanism_local = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .last_keys = last_keys,
+    .softmax_window = softmax_window,
     .host = {refuse, softmax_rows_size, scratch_size, forward, backward},
     .params = params,
     .ranks =

@@ -132,11 +132,10 @@ struct mechanism {
        vectors that arrive anyway are treated as having that norm. */
     double (*norm_limit)(const void *options);
 
-    /* (optional) For sequences that grow by a token at a time: how many of the n keys so far, the last ones,
-       the last of n queries of a causal problem sees. Its output is then `forward` of this query alone with
-       these keys (causal, visible: their number). 0: not with these options. NULL: it depends on other rows
-       too. */
-    size_t (*last_keys)(const void *options, size_t n);
+    /* (optional) Causal attention is softmax(Q K^T / sqrt(d)) V over a window: the query at position p sees
+       the keys from (p / step + 1) step - window on, all if window is 0. A decoder then needs keys and values
+       only. false: not with these options. */
+    bool (*softmax_window)(const void *options, size_t *window, size_t *step);
 
     struct implementation host;
     /* Attention whose rows ranks share (--sequence-parallel; comm/row_ranks.h): queries and keys are the same

@@ -18,12 +18,6 @@ static size_t no_memory(const void *options, const struct problem_shape *shape)
     return 0;
 }
 
-static size_t last_keys(const void *options, size_t n)
-{
-    (void)options;
-    return n > 0;
-}
-
 static void forward(const struct problem *problem, struct view out)
 {
     const float *value = problem->value.data;
@@ -58,6 +52,5 @@ const struct mechanism mechanism_none = {
     .exact = true,
     .mixes = false,
     .sees_mask = true,
-    .last_keys = last_keys,
     .host = {refuse, no_memory, no_memory, forward, backward},
 };

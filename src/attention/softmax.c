@@ -32,10 +32,12 @@ static struct tile_attention open(const struct problem *problem)
     };
 }
 
-static size_t last_keys(const void *options, size_t n)
+static bool softmax_window(const void *options, size_t *window, size_t *step)
 {
     (void)options;
-    return n;
+    *window = 0;
+    *step = 1;
+    return true;
 }
 
 static size_t scratch_size(const void *options, const struct problem_shape *shape)
@@ -238,7 +240,7 @@ const struct mechanism mechanism_softmax = {
     .mixes = true,
     .drops_weights = true,
     .sees_mask = false,
-    .last_keys = last_keys,
+    .softmax_window = softmax_window,
     .host = {NULL, softmax_rows_size, scratch_size, forward, backward},
     .ranks = &(const struct implementation){NULL, softmax_rows_size, ring_scratch_size, ring_forward,
                                             ring_backward},

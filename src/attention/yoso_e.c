@@ -109,12 +109,6 @@ static size_t saved_size(const void *of, const struct problem_shape *shape)
     return options->normalize == YOSO_NORMALIZE_NONE ? 0 : size_product(shape->num_queries, sizeof(float));
 }
 
-static size_t last_keys(const void *options, size_t n)
-{
-    (void)options;
-    return n;
-}
-
 static const char *refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
@@ -461,6 +455,5 @@ const struct mechanism mechanism_yoso_e = {
     .mixes = true,
     .range = {.bounded = true, .power = 0},
     .norm_limit = unit_map_limit,
-    .last_keys = last_keys,
     .host = {refuse, saved_size, scratch_size, forward, backward},
 };

@@ -19,6 +19,7 @@ struct generation {
     uint32_t first;
     size_t sequences, context, count; /* count: tokens so far */
     const char *recomputes;
+    hashattn_status absorbed; /* of the prompt */
     uint32_t *ids;            /* (sequences, context) tokens of each, if it recomputes */
     struct held **held;       /* (layers, HEAD_GROUPS), if it does not */
     struct model_space space; /* of passes over whole sequences */
@@ -45,7 +46,7 @@ static const char *find_recomputed(const struct trunk *trunk)
         const struct self_attention *attention = &trunk->blocks[layer].attention;
         for (size_t g = 0; g < attention->num_groups; g++) {
             const struct head_group *group = &attention->mixings[g].group;
-            if (held_kind(group->mechanism, group->options) == HELD_NOTHING)
+            if (held_kind(group->mechanism, group->options, attention->head_dim) == HELD_NOTHING)
                 return group->mechanism->name;
         }
     }
@@ -71,7 +72,6 @@ static hashattn_status make_held(struct host *host, struct generation *g)
             .values = g->inference->values,
             .call_key = random_key(pass_key(g), RANDOM_LAYER, g->trunk->first_layer + layer),
             .sequences = g->sequences,
-            .context = g->context,
         };
         for (size_t i = 0; i < attention->num_groups; i++) {
             shape.mixing = &attention->mixings[i];
@@ -178,14 +178,15 @@ const float *generation_scores(const struct generation *g)
 /* Gives the keys and values of a group of heads to what holds them. */
 static void see(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch)
 {
-    const struct generation *g = argument;
+    struct generation *g = argument;
     const struct self_attention *attention = &g->trunk->blocks[layer - g->trunk->first_layer].attention;
     size_t group = 0;
     (void)saved;
     (void)scratch;
     while (attention->mixings[group].first_head != call->plan->shape.first_head)
         group++;
-    held_absorb(g->held[(layer - g->trunk->first_layer) * HEAD_GROUPS + group], call);
+    if (g->absorbed == HASHATTN_OK)
+        g->absorbed = held_absorb(g->held[(layer - g->trunk->first_layer) * HEAD_GROUPS + group], call);
 }
 
 /* Computes the rows of `num` sequences of n tokens each, ids (num, n), and keeps the last row of each. */
@@ -231,14 +232,16 @@ hashattn_status generation_read(struct host *host, struct generation *g, const u
     TRY(inference_check(host, g->inference, &input));
     for (size_t i = 0; g->held != NULL && i < g->trunk->layers * HEAD_GROUPS; i++)
         if (g->held[i] != NULL)
-            held_clear(g->held[i]);
+            TRY(held_clear(g->held[i]));
+    g->absorbed = HASHATTN_OK;
     TRY(pass(host, g, ids, 1, n, g->recomputes == NULL ? &inspector : NULL));
+    TRY(g->absorbed);
     g->count = n;
     for (size_t s = 1; s < g->sequences; s++)
         memcpy(g->x + s * dim, g->x, dim * sizeof(float));
     for (size_t i = 0; g->held != NULL && i < g->trunk->layers * HEAD_GROUPS; i++)
         if (g->held[i] != NULL)
-            held_spread(g->held[i]);
+            TRY(held_spread(g->held[i]));
     for (size_t s = 0; g->recomputes != NULL && s < g->sequences; s++)
         memcpy(g->ids + s * g->context, ids, n * sizeof *ids);
     score(g);
@@ -274,26 +277,28 @@ static void enter(struct generation *g, const uint32_t *ids)
         norm_rows(g, g->x, words);
 }
 
-static void mix(struct generation *g, size_t layer)
+static hashattn_status mix(struct generation *g, size_t layer)
 {
     for (size_t i = 0; i < g->trunk->blocks[layer].attention.num_groups; i++)
-        held_mix(g->held[layer * HEAD_GROUPS + i], g->few.query, g->few.key, g->few.value, g->few.mixed);
+        TRY(held_mix(g->held[layer * HEAD_GROUPS + i], g->few.query, g->few.key, g->few.value, g->few.mixed));
+    return HASHATTN_OK;
 }
 
-static void run_token(struct generation *g, const uint32_t *ids)
+static hashattn_status run_token(struct generation *g, const uint32_t *ids)
 {
     const struct trunk *trunk = g->trunk;
     const struct few_rows rows = rows_of_token(g);
     enter(g, ids);
     for (size_t layer = 0; layer < trunk->layers; layer++) {
         few_rows_enter(&trunk->blocks[layer], &rows, &g->few, g->x, g->places);
-        mix(g, layer);
+        TRY(mix(g, layer));
         few_rows_leave(&trunk->blocks[layer], &rows, &g->few, g->x);
     }
     if (trunk->normed && trunk->norm_last) {
         memcpy(g->few.normed, g->x, g->sequences * trunk->dim * sizeof(float));
         norm_rows(g, g->x, g->few.normed);
     }
+    return HASHATTN_OK;
 }
 
 /* The whole sequences again, packed in front of their memory. */
@@ -319,10 +324,7 @@ hashattn_status generation_append(struct host *host, struct generation *g, const
     for (size_t s = 0; s < g->sequences; s++)
         FAIL_IF(ids[s] >= config->vocab_size, host, HASHATTN_INVALID, "token %zu is id %u, ids are 0 to %lld",
                 g->count, (unsigned)ids[s], (long long)config->vocab_size - 1);
-    if (g->recomputes != NULL)
-        TRY(run_again(host, g, ids));
-    else
-        run_token(g, ids);
+    TRY(g->recomputes != NULL ? run_again(host, g, ids) : run_token(g, ids));
     g->count++;
     score(g);
     return HASHATTN_OK;

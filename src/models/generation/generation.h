@@ -23,11 +23,11 @@ void generation_free(struct host *host, struct generation *generation); /* NULL 
    NULL: there is none. */
 const char *generation_recomputes(const struct generation *generation);
 
-/* Makes ids (n >= 1) the tokens of every sequence. INVALID: an id is too large, or n is more than the
- * context. */
+/* Makes ids (n >= 1) the tokens of every sequence. INVALID: an id is too large, or n exceeds the context. */
 hashattn_status generation_read(struct host *host, struct generation *generation, const uint32_t *ids,
                                 size_t n);
-/* Appends a token to each sequence, ids (sequences), after generation_read. INVALID: the context is full. */
+/* Appends a token to each sequence, ids (sequences), after generation_read. INVALID: the context is full, or
+   a cache refuses the numbers; after a failure a prompt must be read again. */
 hashattn_status generation_append(struct host *host, struct generation *generation, const uint32_t *ids);
 
 /* The next id of a sequence is one of first .. first + count - 1. */

@@ -1,18 +1,22 @@
-/* One unit of work per (sequence, head), on the pool. All memory is made at the start.
+/* States and rows: one unit of work per (sequence, head), on the pool. A cache spreads its own work. During a
+   prompt a cache has one sequence, whose pages the others share afterwards.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/generation/held.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "attention/driver/stream.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "decoding/kv_cache.h"
+#include "nn/few_rows.h"
 
 enum { CHUNK = 256 }; /* keys that a state absorbs at a time */
 
 struct held {
-    struct host *host; /* for the messages of calls that cannot fail */
+    struct host *host;
     struct held_shape shape;
     enum held_kind kind;
     size_t heads, dim; /* dim: of a head */
@@ -22,46 +26,26 @@ struct held {
     struct stream stream, absorbing; /* token by token; keys only */
     unsigned char *states;           /* (sequences, heads) */
     size_t state_bytes;
-    /* HELD_KEYS */
-    float *keys, *values; /* (sequences, heads, context, dim) */
-    size_t saved_bytes;
-    /* (threads), scratch_bytes each */
-    unsigned char *scratch;
+    unsigned char *scratch; /* (threads) */
     size_t scratch_bytes;
+    /* HELD_KEYS */
+    bool caches; /* the cache is open */
+    struct kv_cache cache;
 };
 
-enum held_kind held_kind(const struct mechanism *mechanism, const void *options)
+static bool windowed(const struct mechanism *mechanism, const void *options, size_t *window, size_t *step)
 {
+    return mechanism->softmax_window != NULL && mechanism->softmax_window(options, window, step);
+}
+
+enum held_kind held_kind(const struct mechanism *mechanism, const void *options, size_t head_dim)
+{
+    size_t window, step;
     if (mechanism->stream != NULL)
         return HELD_STATE;
-    return mechanism->last_keys != NULL && mechanism->last_keys(options, 1) > 0 ? HELD_KEYS : HELD_NOTHING;
-}
-
-/* ---- making ------------------------------------------------------------------------------------------- */
-
-static struct problem_shape shape_of(const struct held *held, size_t keys)
-{
-    return (struct problem_shape){.num_queries = 1,
-                                  .num_keys = keys,
-                                  .head_dim = held->dim,
-                                  .value_dim = held->dim,
-                                  .max_len = held->shape.attention->max_len,
-                                  .causal = true,
-                                  .precision = held->shape.attention->precision,
-                                  .workers = 1};
-}
-
-static uint64_t key_of(const struct held *held, size_t head)
-{
-    return random_key(held->shape.call_key, RANDOM_HEAD, held->shape.mixing->first_head + head);
-}
-
-static struct stream stream_of(const struct held *held, size_t head, bool causal)
-{
-    struct stream stream = causal ? held->stream : held->absorbing;
-    stream.random_key = key_of(held, head);
-    stream.params = held->own == NULL ? NULL : held->own + head * held->shape.mixing->own_count;
-    return stream;
+    if (head_dim <= KV_WIDEST && windowed(mechanism, options, &window, &step))
+        return HELD_KEYS;
+    return mechanism->mixes ? HELD_NOTHING : HELD_ROW;
 }
 
 static size_t units_of(const struct held *held)
@@ -69,12 +53,14 @@ static size_t units_of(const struct held *held)
     return size_product(held->shape.sequences, held->heads);
 }
 
-static hashattn_status take(struct host *host, size_t count, size_t size, const char *what, void *array)
+/* ---- making ------------------------------------------------------------------------------------------- */
+
+static struct stream stream_of(const struct held *held, size_t head, bool causal)
 {
-    size_t bytes = size_product(count, size);
-    FAIL_IF(bytes > memory_of_machine(), host, HASHATTN_NO_MEMORY, "%s need %zu bytes, this machine has %zu",
-            what, bytes, memory_of_machine());
-    return memory_new(host, count, size, what, array);
+    struct stream stream = causal ? held->stream : held->absorbing;
+    stream.random_key = random_key(held->shape.call_key, RANDOM_HEAD, held->shape.mixing->first_head + head);
+    stream.params = held->own == NULL ? NULL : held->own + head * held->shape.mixing->own_count;
+    return stream;
 }
 
 static hashattn_status make_states(struct host *host, struct held *held)
@@ -98,38 +84,38 @@ static hashattn_status make_states(struct host *host, struct held *held)
     TRY(stream_check(host, &held->stream));
     held->state_bytes = stream_state_size(&held->stream);
     assert(held->state_bytes == stream_state_size(&held->absorbing));
-    held->scratch_bytes = size_max(stream_scratch_size(&held->stream), stream_scratch_size(&held->absorbing));
-    TRY(take(host, units_of(held), held->state_bytes, "the states of heads", &block));
+    size_t bytes = size_product(units_of(held), held->state_bytes);
+    FAIL_IF(bytes > memory_of_machine(), host, HASHATTN_NO_MEMORY,
+            "the states of %zu heads of %s need %zu bytes, this machine has %zu", units_of(held),
+            group->mechanism->name, bytes, memory_of_machine());
+    TRY(memory_new(host, units_of(held), held->state_bytes, "the states of heads", &block));
     held->states = block;
+    held->scratch_bytes = size_max(stream_scratch_size(&held->stream), stream_scratch_size(&held->absorbing));
+    held->scratch_bytes =
+        size_sum(held->scratch_bytes, MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
+    TRY(memory_new(host, (size_t)pool_threads(shape->pool), held->scratch_bytes, "scratch of heads", &block));
+    held->scratch = block;
     return HASHATTN_OK;
 }
 
-static hashattn_status make_keys(struct host *host, struct held *held)
+static hashattn_status make_cache(struct host *host, struct held *held)
 {
     const struct held_shape *shape = &held->shape;
     const struct head_group *group = &shape->mixing->group;
-    const struct implementation *forward = &group->mechanism->host;
-    /* The most keys at once may be before the end of the context (local). */
-    const struct problem_shape most = shape_of(held, shape->context);
-    const struct problem_shape last =
-        shape_of(held, group->mechanism->last_keys(group->options, shape->context));
-    const char *why = implementation_refuses(forward, group->options, &last);
-    char sentence[200] = "";
-    void *block;
-    if (why != NULL)
-        options_fill(group->mechanism->options, group->options, why, sentence, sizeof sentence);
-    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s: %s (with a context of %zu tokens)",
-            group->mechanism->name, sentence, shape->context);
-    assert(group->mechanism->preparation == NULL);
-    held->saved_bytes = forward->saved_size(group->options, &most);
-    held->scratch_bytes = size_sum(held->saved_bytes, MEMORY_ALIGNMENT);
-    held->saved_bytes = held->scratch_bytes / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
-    held->scratch_bytes = size_sum(held->saved_bytes, forward->scratch_size(group->options, &most));
-    size_t rows = size_product(units_of(held), shape->context);
-    TRY(take(host, rows, held->dim * sizeof(float), "the keys of a context", &block));
-    held->keys = block;
-    TRY(take(host, rows, held->dim * sizeof(float), "the values of a context", &block));
-    held->values = block;
+    struct kv_options options = {
+        .num_sequences = 1,
+        .num_heads = held->heads,
+        .kv_heads = held->heads,
+        .head_dim = held->dim,
+        .dtype = shape->attention->precision == PRECISION_BF16 ? DTYPE_BFLOAT16 : DTYPE_FLOAT32,
+        .scale = (float)(1 / sqrt((double)held->dim)),
+    };
+    bool found = windowed(group->mechanism, group->options, &options.window, &options.window_step);
+    (void)found;
+    assert(found);
+    TRY(kv_cache_new(host, shape->kernels, shape->pool, kv_mechanism_find("softmax"), &options,
+                     &held->cache));
+    held->caches = true;
     return HASHATTN_OK;
 }
 
@@ -143,14 +129,11 @@ static hashattn_status make(struct host *host, struct held *held)
         held->own = block;
         mixing_gather_own(mixing, held->shape.values, held->own);
     }
-    TRY(held->kind == HELD_STATE ? make_states(host, held) : make_keys(host, held));
-    held->scratch_bytes = size_product(size_sum(held->scratch_bytes, MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT,
-                                       MEMORY_ALIGNMENT);
-    TRY(memory_new(host, (size_t)pool_threads(held->shape.pool), held->scratch_bytes, "scratch of heads",
-                   &block));
-    held->scratch = block;
-    held_clear(held);
-    return HASHATTN_OK;
+    if (held->kind == HELD_STATE)
+        TRY(make_states(host, held));
+    else if (held->kind == HELD_KEYS)
+        TRY(make_cache(host, held));
+    return held_clear(held);
 }
 
 hashattn_status held_new(struct host *host, const struct held_shape *shape, struct held **out)
@@ -158,14 +141,15 @@ hashattn_status held_new(struct host *host, const struct held_shape *shape, stru
     const struct head_group *group = &shape->mixing->group;
     void *block;
     *out = NULL;
+    assert(shape->sequences > 0 && shape->sequences <= FEW_ROWS);
     TRY(memory_new_zeroed(host, 1, sizeof **out, "what heads hold", &block));
     struct held *held = block;
     held->host = host;
     held->shape = *shape;
-    held->kind = held_kind(group->mechanism, group->options);
     held->heads = group->heads;
     held->dim = shape->attention->head_dim;
-    assert(held->kind != HELD_NOTHING && shape->sequences > 0);
+    held->kind = held_kind(group->mechanism, group->options, held->dim);
+    assert(held->kind != HELD_NOTHING);
     hashattn_status status = make(host, held);
     if (status != HASHATTN_OK)
         held_free(host, held);
@@ -178,29 +162,30 @@ void held_free(struct host *host, struct held *held)
 {
     if (held == NULL)
         return;
+    if (held->caches)
+        kv_cache_free(&held->cache);
     memory_free(host, held->scratch);
-    memory_free(host, held->values);
-    memory_free(host, held->keys);
     memory_free(host, held->states);
     memory_free(host, held->own);
     memory_free(host, held);
 }
 
-void held_clear(struct held *held)
+hashattn_status held_clear(struct held *held)
 {
+    const size_t first[] = {0};
     held->count = 0;
     for (size_t unit = 0; held->kind == HELD_STATE && unit < units_of(held); unit++) {
         const struct stream stream = stream_of(held, unit % held->heads, true);
         stream_open(&stream, held->states + unit * held->state_bytes, held->scratch);
     }
+    if (held->kind != HELD_KEYS)
+        return HASHATTN_OK;
+    TRY(kv_cache_reorder(&held->cache, first, 1));
+    kv_cache_truncate(&held->cache, 0, 0);
+    return HASHATTN_OK;
 }
 
 /* ---- the tokens of a prompt --------------------------------------------------------------------------- */
-
-static float *row_of(const struct held *held, float *rows, size_t unit, size_t token)
-{
-    return rows + (unit * held->shape.context + token) * held->dim;
-}
 
 struct absorption {
     struct held *held;
@@ -222,49 +207,46 @@ static void absorb_head(void *argument, size_t head, int worker)
 {
     const struct absorption *a = argument;
     struct held *held = a->held;
-    unsigned char *scratch = held->scratch + (size_t)worker * held->scratch_bytes;
-    if (held->kind == HELD_KEYS) {
-        struct view key = rows_of_call(&a->call->key, head, 0, a->rows);
-        struct view value = rows_of_call(&a->call->value, head, 0, a->rows);
-        for (size_t i = 0; i < a->rows; i++) {
-            memcpy(row_of(held, held->keys, head, held->count + i), view_row(key, i),
-                   held->dim * sizeof(float));
-            memcpy(row_of(held, held->values, head, held->count + i), view_row(value, i),
-                   held->dim * sizeof(float));
-        }
-        return;
-    }
     const struct stream stream = stream_of(held, head, false);
     for (size_t first = 0; first < a->rows; first += CHUNK) {
         size_t rows = size_min(a->rows - first, CHUNK);
         const struct stream_chunk chunk = {.key = rows_of_call(&a->call->key, head, first, rows),
                                            .value = rows_of_call(&a->call->value, head, first, rows)};
         /* The shapes are right, so it cannot fail. */
-        stream_absorb_chunk(held->host, &stream, held->count + first, &chunk,
-                            held->states + head * held->state_bytes, scratch);
+        stream_absorb_chunk(held->host, &stream, first, &chunk, held->states + head * held->state_bytes,
+                            held->scratch + (size_t)worker * held->scratch_bytes);
     }
 }
 
-void held_absorb(struct held *held, const struct attention_call *call)
+static struct kv_rows rows_of_packed(const struct packed *packed)
+{
+    return (struct kv_rows){.data = packed->data,
+                            .dtype = DTYPE_FLOAT32,
+                            .row_stride = packed->row_stride,
+                            .head_stride = packed->head_stride};
+}
+
+hashattn_status held_absorb(struct held *held, const struct attention_call *call)
 {
     struct absorption a = {held, call, call->plan->shape.key_offsets[1]};
-    assert(call->plan->shape.num_sequences == 1 && held->count + a.rows <= held->shape.context);
-    pool_run(held->shape.pool, absorb_head, &a, held->heads);
-    held->count += a.rows;
+    assert(call->plan->shape.num_sequences == 1 && held->count == 0);
+    if (held->kind == HELD_STATE)
+        pool_run(held->shape.pool, absorb_head, &a, held->heads);
+    else if (held->kind == HELD_KEYS)
+        TRY(kv_cache_append(&held->cache, a.rows, rows_of_packed(&call->key), rows_of_packed(&call->value),
+                            NULL));
+    held->count = a.rows;
+    return HASHATTN_OK;
 }
 
-void held_spread(struct held *held)
+hashattn_status held_spread(struct held *held)
 {
-    for (size_t unit = held->heads; unit < units_of(held); unit++) {
-        size_t from = unit % held->heads, bytes = held->count * held->dim * sizeof(float);
-        if (held->kind == HELD_STATE) {
-            memcpy(held->states + unit * held->state_bytes, held->states + from * held->state_bytes,
-                   held->state_bytes);
-            continue;
-        }
-        memcpy(row_of(held, held->keys, unit, 0), row_of(held, held->keys, from, 0), bytes);
-        memcpy(row_of(held, held->values, unit, 0), row_of(held, held->values, from, 0), bytes);
-    }
+    const size_t from[FEW_ROWS] = {0};
+    for (size_t unit = held->heads; held->kind == HELD_STATE && unit < units_of(held); unit++)
+        memcpy(held->states + unit * held->state_bytes, held->states + unit % held->heads * held->state_bytes,
+               held->state_bytes);
+    return held->kind == HELD_KEYS ? kv_cache_reorder(&held->cache, from, held->shape.sequences)
+                                   : HASHATTN_OK;
 }
 
 /* ---- one token ---------------------------------------------------------------------------------------- */
@@ -275,7 +257,7 @@ struct token {
     float *out;
 };
 
-static void state_head(const struct token *token, size_t unit, size_t at, unsigned char *scratch)
+static void state_head(const struct token *token, size_t unit, size_t at, int worker)
 {
     struct held *held = token->held;
     const struct stream stream = stream_of(held, unit % held->heads, true);
@@ -285,31 +267,32 @@ static void state_head(const struct token *token, size_t unit, size_t at, unsign
         .value = view_of(token->value + at, 1, held->dim),
         .out = view_of(token->out + at, 1, held->dim),
     };
+    /* As above. */
     stream_read_chunk(held->host, &stream, held->count, &chunk, held->states + unit * held->state_bytes,
-                      scratch);
+                      held->scratch + (size_t)worker * held->scratch_bytes);
 }
 
-static void keys_head(const struct token *token, size_t unit, size_t at, unsigned char *scratch)
+/* A mechanism that does not mix rows has no memory. */
+static void row_head(const struct token *token, size_t at)
 {
-    struct held *held = token->held;
+    const struct held *held = token->held;
     const struct head_group *group = &held->shape.mixing->group;
-    size_t head = unit % held->heads, n = held->count + 1, bytes = held->dim * sizeof(float);
-    size_t seen = group->mechanism->last_keys(group->options, n);
-    memcpy(row_of(held, held->keys, unit, n - 1), token->key + at, bytes);
-    memcpy(row_of(held, held->values, unit, n - 1), token->value + at, bytes);
+    const size_t visible = 1;
     const struct problem problem = {
         .kernels = held->shape.kernels,
-        .shape = shape_of(held, seen),
+        .shape = {.num_queries = 1,
+                  .num_keys = 1,
+                  .head_dim = held->dim,
+                  .value_dim = held->dim,
+                  .causal = true,
+                  .workers = 1},
         .options = group->options,
         .query = view_of(token->query + at, 1, held->dim),
-        .key = view_of(row_of(held, held->keys, unit, n - seen), seen, held->dim),
-        .value = view_of(row_of(held, held->values, unit, n - seen), seen, held->dim),
-        .visible = &seen,
-        .random_key = key_of(held, head),
-        .params = held->own == NULL ? NULL : held->own + head * held->shape.mixing->own_count,
-        .saved = scratch,
-        .scratch = scratch + held->saved_bytes,
+        .key = view_of(token->key + at, 1, held->dim),
+        .value = view_of(token->value + at, 1, held->dim),
+        .visible = &visible,
     };
+    assert(group->mechanism->host.scratch_size(group->options, &problem.shape) == 0);
     group->mechanism->host.forward(&problem, view_of(token->out + at, 1, held->dim));
 }
 
@@ -317,19 +300,40 @@ static void mix_head(void *argument, size_t unit, int worker)
 {
     const struct token *token = argument;
     const struct held *held = token->held;
-    unsigned char *scratch = held->scratch + (size_t)worker * held->scratch_bytes;
     size_t head = held->shape.mixing->first_head + unit % held->heads;
     size_t at = unit / held->heads * held->shape.attention->dim + head * held->dim;
     if (held->kind == HELD_STATE)
-        state_head(token, unit, at, scratch);
+        state_head(token, unit, at, worker);
     else
-        keys_head(token, unit, at, scratch);
+        row_head(token, at);
 }
 
-void held_mix(struct held *held, const float *query, const float *key, const float *value, float *out)
+/* The columns of the group's heads. */
+static struct kv_rows rows_of_token(const struct held *held, const float *rows)
+{
+    return (struct kv_rows){.data = (float *)(uintptr_t)(rows + held->shape.mixing->first_head * held->dim),
+                            .dtype = DTYPE_FLOAT32,
+                            .sequence_stride = held->shape.attention->dim,
+                            .head_stride = held->dim};
+}
+
+static hashattn_status mix_keys(const struct token *token)
+{
+    struct held *held = token->held;
+    TRY(kv_cache_append(&held->cache, 1, rows_of_token(held, token->key), rows_of_token(held, token->value),
+                        NULL));
+    return kv_cache_attend(&held->cache, 1, rows_of_token(held, token->query),
+                           rows_of_token(held, token->out));
+}
+
+hashattn_status held_mix(struct held *held, const float *query, const float *key, const float *value,
+                         float *out)
 {
     struct token token = {held, query, key, value, out};
-    assert(held->count < held->shape.context);
-    pool_run(held->shape.pool, mix_head, &token, units_of(held));
+    if (held->kind == HELD_KEYS)
+        TRY(mix_keys(&token));
+    else
+        pool_run(held->shape.pool, mix_head, &token, units_of(held));
     held->count++;
+    return HASHATTN_OK;
 }
