@@ -1,8 +1,7 @@
 #!/bin/sh
 # Command generate: a learned text is continued word for word, with bytes, words and tokens; the same seed gives the same
 # texts on every run, for any number of threads and of texts; options, stop texts, streaming, Ctrl-C, and what is refused.
-# Planted and caught: the seed of a text not told from its index; a stop text written; a text of another thread's turn
-# written first; incomplete characters written; a stopped text that ends with exit code 0; an empty prompt that is an error.
+# Planted and caught: a stopped text that ends with exit code 0; a text written before its turn; stop texts lost.
 # Covers: cmd_generate.c grow_texts.c
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 32 --heads 2 --ffn 64 --batch 16 --seq-len 24 --dropout 0 --learning-rate 0.01 --warmup 10 --quiet --seed 3"

@@ -1,7 +1,7 @@
 /* A block on a few rows that are alone has the bits that these rows have in a tile: pre-LN and post-LN, both
    precisions, packed and unpacked weights, any number of rows and threads. Bugs planted and caught: the norm
-   before attention left out; the norm after it of the wrong rows; the bias of one layer left out; the last
-   panel of a layer not computed.
+   before attention left out; the two norms swapped; biases left out for few rows; the last panel of a layer
+   not computed.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/few_rows.h"
 

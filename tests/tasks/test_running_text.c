@@ -1,7 +1,6 @@
 /* A prompt becomes the ids that task lm gives the same text, for bytes, words and tokens; ids become the text
    again; an empty text is a line feed. Bugs planted and caught: an end of line after a last line without one;
-   a line feed that is lost; a space after the end of a line; special tokens written; tokens over the end of a
-   line.
+   a line feed that is lost; a space after the end of a line; special tokens written.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/running_text.h"
 

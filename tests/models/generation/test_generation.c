@@ -1,10 +1,11 @@
 /* Token by token against the whole sequence: the scores of every causal mechanism, of mixed heads, of pre-LN
    and post-LN, of every kind of positions; several sequences at once; threads; a second prompt; what is
    refused. Bugs planted and caught: position of a token one too low; keys of a prompt absorbed from row 0 of
-   each chunk; the first sequence's state for all; head key without the layer's first head; local sees one
-   block less; the embedding not scaled; post-LN's second norm left out; sinusoids of layers taken from
-   position 0; held tokens not forgotten by a second prompt; scores without the bias. Covers: held.c
-   few_rows.c.
+   each chunk; the first sequence's state for all; other sequences without the prompt; head key without the
+   layer's first head; a cache that reads the columns of the first head; local sees one block less; post-LN's
+   second norm left out; sinusoids of layers taken from position 0; states or cached keys not forgotten by a
+   second prompt; scores without the bias.
+   Covers: held.c few_rows.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/generation/generation.h"
 

@@ -1,7 +1,7 @@
 /* Texts of a model whose numbers are random: a text depends on the seed and its index, not on the texts
    beside it or on threads; more texts than grow together; a context longer than in training; scores that are
-   not finite. Bugs planted and caught: the key of a text by its place in the group; the prompt's last token
-   given to the second token; the second group without a prompt of its own; a text that grows after its end.
+   not finite. Bugs planted and caught: the key of a text by its place in the group; the second group without
+   a prompt of its own; a text that grows after its end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/generate/grow_texts.h"
 

@@ -108,6 +108,12 @@ static void nothing_waits_longer_than_it_must(void **state)
     text_stream_clear(&stream);
     assert_true(!stream.stopped && stream.waiting.size == 0 && stream.ready.size == 0);
     text_stream_free(&host, &stream);
+    /* A stop text is there, although a longer one could still come at the same place. */
+    const struct piece nested[] = {{"aab", 3}, {"aa", 2}};
+    stream = (struct text_stream){.stops = nested, .num_stops = 2};
+    go(&host, &stream, "aa", 2, false, text);
+    assert_true(stream.stopped);
+    text_stream_free(&host, &stream);
 }
 
 int main(void)
