@@ -10,8 +10,8 @@
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/tool/on_device.h"
 
-extern const struct command bench_attention, bench_cluster, bench_error, bench_layer, bench_peak, bench_step,
-    bench_stream, bench_suggest;
+extern const struct command bench_attention, bench_cluster, bench_decode, bench_error, bench_layer,
+    bench_peak, bench_step, bench_stream, bench_suggest;
 
 /* ---- time ---- */
 

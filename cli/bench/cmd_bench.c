@@ -7,9 +7,9 @@
 #include "cli/bench/bench.h"
 #include "cli/shared/options/suggest.h"
 
-static const struct command *const kinds[] = {&bench_attention, &bench_error,   &bench_suggest,
-                                              &bench_layer,     &bench_step,    &bench_stream,
-                                              &bench_peak,      &bench_cluster, NULL};
+static const struct command *const kinds[] = {&bench_attention, &bench_error,  &bench_suggest, &bench_layer,
+                                              &bench_step,      &bench_stream, &bench_peak,    &bench_decode,
+                                              &bench_cluster,   NULL};
 enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] - 1 };
 
 /* The second word of "bench peak". */

@@ -334,6 +334,8 @@ static bool read_result(const hashattn_value *record, const char *file, struct r
         write_facts(results->machines.to, "bench peak", file, record);
     else if (has(record, "absorb_ms"))
         write_facts(results->tables.to, "bench stream", file, record);
+    else if (has(record, "attend_ms"))
+        write_facts(results->tables.to, "bench decode", file, record);
     else if (has(record, "choices"))
         write_facts(results->tables.to, "bench suggest", file, record);
     else

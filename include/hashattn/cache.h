@@ -87,6 +87,15 @@ typedef struct hashattn_cache_report {
 } hashattn_cache_report;
 HASHATTN_API void hashattn_cache_describe(const hashattn_cache *cache, hashattn_cache_report *report);
 
+/* Writes the rows and the options to a file, which appears whole or not at all, and makes a cache of it: a
+   prompt that is read once. The loaded cache gives the bits of the saved one on the same instruction set.
+   NO_DISK: it cannot be written. BAD_FILE: not a cache, or damaged, with the reason. */
+HASHATTN_API hashattn_status hashattn_cache_save(const hashattn_cache *cache, const char *path);
+HASHATTN_API hashattn_status hashattn_cache_load(hashattn_context *context, const char *path,
+                                                 hashattn_cache **cache);
+/* The options that the cache was made with. */
+HASHATTN_API void hashattn_cache_get_options(const hashattn_cache *cache, hashattn_cache_options *options);
+
 /* Rows of a sequence, and the number of sequences. */
 HASHATTN_API size_t hashattn_cache_length(const hashattn_cache *cache, size_t sequence);
 HASHATTN_API size_t hashattn_cache_num_sequences(const hashattn_cache *cache);

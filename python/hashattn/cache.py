@@ -10,6 +10,7 @@ Source: include/hashattn/cache.h. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import ctypes
+import os
 from ctypes import byref
 from typing import Any, Sequence
 
@@ -126,6 +127,27 @@ class Cache(ContextObject):
         with self._use() as handle:
             self._check_batch(handle, "q", batch)
             handle.origin.check(_library.functions().cache_attend(handle.pointer, rows, element, byref(query), byref(out)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes rows and options to a file, which appears whole or not at all."""
+        with self._use() as handle:
+            handle.origin.check(_library.functions().cache_save(handle.pointer, os.fsencode(path)))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, context: Context | None = None) -> "Cache":
+        """A cache that was saved: a prompt that is read once. BadFileError: not a cache, or damaged, with the reason."""
+        made, library = cls.__new__(cls), _library.functions()
+        ContextObject.__init__(made, context)
+        pointer, options = ctypes.c_void_p(), _library.CacheOptions()
+        with made._context._use() as handle:
+            handle.check(library.cache_load(handle.pointer, os.fsencode(path), byref(pointer)))
+            assert pointer.value is not None
+            made._handle = ObjectHandle(handle, pointer.value, library.cache_free)
+            library.cache_get_options(pointer, byref(options))
+        made.heads, made.kv_heads, made.head_dim = options.num_heads, options.kv_heads, options.head_dim
+        made.dtype = next(name for name, element in _DTYPES.items() if element == options.element)
+        made.mechanism = _library.text(options.mechanism)
+        return made
 
     @property
     def lengths(self) -> list[int]:

@@ -9,7 +9,8 @@
 #include "api/operator/operands.h"
 #include "api/versions/versions.h"
 #include "base/memory.h"
-#include "decoding/kv_cache.h"
+#include "decoding/kv_cache_mechanism.h"
+#include "decoding/kv_file.h"
 #include "hashattn/cache.h"
 #include "parts/rows/elements.h"
 #include "parts/rows/overlap.h"
@@ -44,8 +45,8 @@ static hashattn_status check_sizes(struct host *host, const hashattn_cache_optio
 {
     FAIL_IF(given->num_sequences == 0 || given->num_sequences > operand_most, host, HASHATTN_INVALID,
             "num_sequences is %zu, at least 1 is needed", given->num_sequences);
-    FAIL_IF(given->num_heads == 0 || given->num_heads > 1 << 20, host, HASHATTN_INVALID,
-            "num_heads is %zu, allowed are 1 to %d", given->num_heads, 1 << 20);
+    FAIL_IF(given->num_heads == 0 || given->num_heads > KV_MOST_HEADS, host, HASHATTN_INVALID,
+            "num_heads is %zu, allowed are 1 to %d", given->num_heads, KV_MOST_HEADS);
     FAIL_IF(given->kv_heads == 0 || given->num_heads % given->kv_heads != 0, host, HASHATTN_INVALID,
             "kv_heads is %zu, which does not divide num_heads %zu", given->kv_heads, given->num_heads);
     FAIL_IF(given->head_dim == 0 || given->head_dim > KV_WIDEST, host, HASHATTN_INVALID,
@@ -265,6 +266,62 @@ void hashattn_cache_describe(const hashattn_cache *cache, hashattn_cache_report 
     const struct kv_report *last = &cache->cache.report;
     const hashattn_cache_report own = {.rows_read = last->rows_read, .error = last->error};
     version_give(report, &own, sizeof own);
+}
+
+/* ---- files --------------------------------------------------------------------------------------------- */
+
+hashattn_status hashattn_cache_save(const hashattn_cache *cache, const char *path)
+{
+    FLOATING_DEFAULT;
+    if (cache == NULL)
+        return HASHATTN_INVALID;
+    FAIL_IF(path == NULL, host_of(cache), HASHATTN_INVALID, "path is NULL");
+    return kv_cache_save(&cache->cache, path);
+}
+
+hashattn_status hashattn_cache_load(hashattn_context *context, const char *path, hashattn_cache **cache)
+{
+    FLOATING_DEFAULT;
+    if (context == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &context->host;
+    void *block;
+    FAIL_IF(path == NULL || cache == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            path == NULL ? "path" : "cache");
+    *cache = NULL;
+    TRY(memory_new(host, 1, sizeof(struct hashattn_cache), "a cache", &block));
+    hashattn_cache *made = block;
+    hashattn_status status = kv_cache_load(host, context->kernels, context->pool, path, &made->cache);
+    if (status != HASHATTN_OK) {
+        memory_free(host, block);
+        return status;
+    }
+    *cache = made;
+    return HASHATTN_OK;
+}
+
+void hashattn_cache_get_options(const hashattn_cache *cache, hashattn_cache_options *options)
+{
+    const struct kv_options *o = &cache->cache.options;
+    const hashattn_cache_options own = {
+        .mechanism = cache->cache.mechanism->name,
+        .num_sequences = cache->cache.pages.num_sequences,
+        .num_heads = o->num_heads,
+        .kv_heads = o->kv_heads,
+        .head_dim = o->head_dim,
+        .element = o->dtype == DTYPE_BFLOAT16 ? HASHATTN_BF16 : HASHATTN_FLOAT32,
+        .scale = (double)o->scale,
+        .window = o->window,
+        .window_step = o->window_step,
+        .budget = o->budget,
+        .tolerance = o->tolerance,
+        .bits = o->bits,
+        .first_rows = o->first_rows,
+        .last_rows = o->last_rows,
+        .sharpness = (double)o->sharpness,
+        .seed = o->seed,
+    };
+    version_give(options, &own, sizeof own);
 }
 
 /* ---- the rows held ------------------------------------------------------------------------------------- */

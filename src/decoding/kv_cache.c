@@ -91,11 +91,13 @@ static hashattn_status check_row(const struct kv_cache *cache, const float *row,
     return HASHATTN_OK;
 }
 
+/* Of the sequences [first, end). */
 static hashattn_status check_numbers(const struct kv_cache *cache, const char *name, struct kv_rows rows,
-                                     size_t count, size_t heads, const uint8_t *mask, float largest)
+                                     size_t first, size_t end, size_t count, size_t heads,
+                                     const uint8_t *mask, float largest)
 {
     float row[KV_WIDEST];
-    for (size_t s = 0; s < cache->pages.num_sequences; s++)
+    for (size_t s = first; s < end; s++)
         for (size_t r = 0; r < count; r++)
             for (size_t h = 0; h < heads && (mask == NULL || mask[s * count + r] != 0); h++) {
                 kv_load_row(cache, row, rows, s, r, h);
@@ -111,6 +113,7 @@ struct kv_append {
     size_t rows;
     struct kv_rows key, value;
     const uint8_t *mask;
+    size_t first; /* sequence of unit 0 */
 };
 
 static bool exists(const uint8_t *mask, size_t rows, size_t sequence, size_t row)
@@ -124,7 +127,7 @@ static void write_head(void *argument, size_t unit, int worker)
     (void)worker;
     const struct kv_append *append = argument;
     const struct kv_cache *cache = append->cache;
-    size_t s = unit / cache->options.kv_heads, h = unit % cache->options.kv_heads;
+    size_t s = append->first + unit / cache->options.kv_heads, h = unit % cache->options.kv_heads;
     size_t position = cache->pages.sequences[s].length;
     float key[KV_WIDEST], value[KV_WIDEST];
     for (size_t r = 0; r < append->rows; r++)
@@ -160,13 +163,30 @@ hashattn_status kv_cache_append(struct kv_cache *cache, size_t rows, struct kv_r
                                 const uint8_t *mask)
 {
     const struct kv_options *options = &cache->options;
-    struct kv_append append = {cache, rows, key, value, mask};
-    TRY(check_numbers(cache, "key", key, rows, options->kv_heads, mask, KV_LARGEST_KEY));
-    TRY(check_numbers(cache, "value", value, rows, options->kv_heads, mask, KV_LARGEST_VALUE));
+    size_t sequences = cache->pages.num_sequences;
+    struct kv_append append = {cache, rows, key, value, mask, 0};
+    TRY(check_numbers(cache, "key", key, 0, sequences, rows, options->kv_heads, mask, KV_LARGEST_KEY));
+    TRY(check_numbers(cache, "value", value, 0, sequences, rows, options->kv_heads, mask, KV_LARGEST_VALUE));
     TRY(reserve(cache, rows, mask));
     pool_run(cache->pool, write_head, &append, cache->pages.num_sequences * options->kv_heads);
     for (size_t s = 0; s < cache->pages.num_sequences; s++)
         cache->pages.sequences[s].length += count_rows(mask, rows, s);
+    return HASHATTN_OK;
+}
+
+hashattn_status kv_cache_append_to(struct kv_cache *cache, size_t sequence, size_t rows, struct kv_rows key,
+                                   struct kv_rows value)
+{
+    const struct kv_options *options = &cache->options;
+    struct kv_append append = {cache, rows, key, value, NULL, sequence};
+    key.sequence_stride = value.sequence_stride = 0;
+    TRY(check_numbers(cache, "key", key, sequence, sequence + 1, rows, options->kv_heads, NULL,
+                      KV_LARGEST_KEY));
+    TRY(check_numbers(cache, "value", value, sequence, sequence + 1, rows, options->kv_heads, NULL,
+                      KV_LARGEST_VALUE));
+    TRY(kv_pages_extend(&cache->pages, sequence, rows));
+    pool_run(cache->pool, write_head, &append, options->kv_heads);
+    cache->pages.sequences[sequence].length += rows;
     return HASHATTN_OK;
 }
 
@@ -186,7 +206,8 @@ static hashattn_status grow_scratch(struct kv_cache *cache, size_t bytes)
 
 hashattn_status kv_cache_attend(struct kv_cache *cache, size_t rows, struct kv_rows query, struct kv_rows out)
 {
-    TRY(check_numbers(cache, "query", query, rows, cache->options.num_heads, NULL, KV_LARGEST_KEY));
+    TRY(check_numbers(cache, "query", query, 0, cache->pages.num_sequences, rows, cache->options.num_heads,
+                      NULL, KV_LARGEST_KEY));
     TRY(grow_scratch(cache, cache->mechanism->scratch_bytes(cache, rows)));
     const struct kv_attend call = {cache, rows, query, out, cache->scratch, &cache->report};
     cache->mechanism->attend(&call);

@@ -17,6 +17,10 @@
 
 enum { KV_WIDEST = 256 }; /* largest head_dim */
 
+enum { KV_MOST_HEADS = 1 << 20 };
+/* The largest number of rows that an option may name. */
+#define KV_MOST_ROWS (SIZE_MAX / 64)
+
 /* The largest sizes of numbers: products of keys and queries, and sums of values, stay finite. */
 #define KV_LARGEST_KEY   1e15f
 #define KV_LARGEST_VALUE 1e30f
@@ -81,6 +85,9 @@ void kv_cache_free(struct kv_cache *cache);
    error leaves the cache as it was. */
 hashattn_status kv_cache_append(struct kv_cache *cache, size_t rows, struct kv_rows key, struct kv_rows value,
                                 const uint8_t *mask);
+/* Appends rows to one sequence. Errors as of kv_cache_append. */
+hashattn_status kv_cache_append_to(struct kv_cache *cache, size_t sequence, size_t rows, struct kv_rows key,
+                                   struct kv_rows value);
 /* out = attention of the last `rows` rows of every sequence. INVALID: as for append. NO_MEMORY. An error
    leaves `out` as it was. */
 hashattn_status kv_cache_attend(struct kv_cache *cache, size_t rows, struct kv_rows query,

@@ -26,6 +26,9 @@ struct kv_mechanism {
        order; the heads of a sequence in parallel. */
     void (*write)(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
                   const float *key, const float *value);
+    /* The row as it is stored. */
+    void (*read)(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position, float *key,
+                 float *value);
     size_t (*scratch_bytes)(const struct kv_cache *cache, size_t rows);
     void (*attend)(const struct kv_attend *call);
 };

@@ -72,6 +72,26 @@ static void exact_write(const struct kv_cache *cache, size_t sequence, size_t kv
         write_floats(page, &cache->options, position % KV_PAGE_ROWS, key, value);
 }
 
+static void exact_read(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
+                       float *key, float *value)
+{
+    const struct kv_options *options = &cache->options;
+    size_t d = options->head_dim, row = position % KV_PAGE_ROWS;
+    const unsigned char *page = kv_head_page(cache, sequence, kv_head, position / KV_PAGE_ROWS);
+    const unsigned char *keys = page + row / BLOCK * BLOCK * key_width(options) * element_size(options);
+    const unsigned char *values = page + values_at(options);
+    for (size_t c = 0; c < d; c++)
+        if (options->dtype == DTYPE_BFLOAT16) {
+            const bf16 *of_keys = (const void *)keys, *of_values = (const void *)values;
+            cache->kernels->bf16.widen(&key[c], 1, &of_keys[c / 2 * 2 * BLOCK + 2 * (row % BLOCK) + c % 2], 1,
+                                       1, 1);
+            cache->kernels->bf16.widen(&value[c], 1, &of_values[row / 2 * 2 * d + 2 * c + row % 2], 1, 1, 1);
+        } else {
+            key[c] = ((const float *)(const void *)keys)[c * BLOCK + row % BLOCK];
+            value[c] = ((const float *)(const void *)values)[row * d + c];
+        }
+}
+
 /* ---- memory of a call ---------------------------------------------------------------------------------- */
 
 /* Of one worker. */
@@ -342,6 +362,7 @@ const struct kv_mechanism kv_mechanism_softmax = {
     .prepare = NULL,
     .head_bytes = exact_head_bytes,
     .write = exact_write,
+    .read = exact_read,
     .scratch_bytes = exact_scratch_bytes,
     .attend = exact_attend,
 };

@@ -97,6 +97,17 @@ static void write_plain(const struct kv_cache *cache, size_t sequence, size_t kv
     write_row(cache, sequence, kv_head, position, key, value, false);
 }
 
+static void read_row(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
+                     float *key, float *value)
+{
+    size_t d = cache->options.head_dim,
+           at = position % KV_PAGE_ROWS * d * element_bytes(cache->options.dtype);
+    struct page page =
+        page_on(&cache->options, kv_head_page(cache, sequence, kv_head, position / KV_PAGE_ROWS));
+    elements_load(cache->kernels, key, d, page.key + at, d, cache->options.dtype, 1, d);
+    elements_load(cache->kernels, value, d, page.value + at, d, cache->options.dtype, 1, d);
+}
+
 /* ---- memory of a call ---------------------------------------------------------------------------------- */
 
 /* Of one worker; n: rows of the longest sequence, rounded up. */
@@ -486,6 +497,7 @@ static void attend(const struct kv_attend *call, const struct choosing *choosing
         .prepare = kv_codes_prepare,                                                                         \
         .head_bytes = hashed_head_bytes,                                                                     \
         .write = write_,                                                                                     \
+        .read = read_row,                                                                                    \
         .scratch_bytes = hashed_scratch_bytes,                                                               \
         .attend = symbol##_attend,                                                                           \
     }

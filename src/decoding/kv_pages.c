@@ -107,6 +107,14 @@ hashattn_status kv_pages_reserve(struct kv_pages *pages, const size_t *more)
     return status;
 }
 
+hashattn_status kv_pages_extend(struct kv_pages *pages, size_t sequence, size_t more)
+{
+    hashattn_status status = reserve(pages, &pages->sequences[sequence], more);
+    if (status != HASHATTN_OK)
+        kv_pages_truncate(pages, sequence, pages->sequences[sequence].length);
+    return status;
+}
+
 void kv_pages_truncate(struct kv_pages *pages, size_t sequence, size_t length)
 {
     pages->sequences[sequence].length = length;

@@ -32,6 +32,8 @@ void kv_pages_free(struct kv_pages *pages);
 /* Gives every sequence s room for more[s] rows, in pages of its own; the lengths stay. NO_MEMORY: the rows
    and lengths are as before. */
 hashattn_status kv_pages_reserve(struct kv_pages *pages, const size_t *more);
+/* The same for one sequence. */
+hashattn_status kv_pages_extend(struct kv_pages *pages, size_t sequence, size_t more);
 /* Keeps the first `length` rows of a sequence, at most its length. */
 void kv_pages_truncate(struct kv_pages *pages, size_t sequence, size_t length);
 /* Sequence s becomes a copy of sequence from[s], which is below num_sequences; `count` may differ from it.

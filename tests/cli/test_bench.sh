@@ -3,7 +3,7 @@
 # Planted and caught: the error compared with queries of another head; pairs without the 2^tau; clustered rows
 # without their common part; options of other mechanisms refused; an option with the name of its mechanism ignored; a kind
 # not found after options; backward reported without --backward; memory allocated for all rows of --chunk.
-# Covers: bench.c bench_attention.c bench_cluster.c bench_layer.c bench_peak.c bench_step.c bench_stream.c inputs.c
+# Covers: bench.c bench_attention.c bench_cluster.c bench_decode.c bench_layer.c bench_peak.c bench_step.c bench_stream.c inputs.c
 . "$(dirname "$0")/checks.sh"
 bench() { run bench attention --seq-len 512 --heads 2 --head-dim 32 --repeats 3 --json "$@"; [ "$code" = 0 ] || cat err; }
 
@@ -162,6 +162,19 @@ run bench attention --causal --seq-len 300 --heads 2 --backward --json
 cp out causal.json
 holds fields_of_causal json causal.json 'd["causal"] == 1 and d["forward_ms"] > 0 and d["backward_ms"] > 0 and d["error_radians"] is None and d["pairs_over_uniform"] is None and -1 <= d["mean_cosine"] <= 1'
 says words_of_causal "yoso, causal: 2 heads x 300" bench attention --causal --seq-len 300 --heads 2
+
+# bench decode: the fields, exact and not, and that a sample errs less than a window.
+for mechanism in softmax hashed top window; do
+    run bench decode --mechanism $mechanism --seq-len 3000 --heads 4 --kv-heads 2 --head-dim 32 --budget 0.1 --precision bf16 --threads 2 --json
+    cp out decode_$mechanism.json
+    holds "fields_of_decode_$mechanism" json decode_$mechanism.json 'd["attend_ms"] > 0 and d["cache_bytes"] > 3000 * 2 * 32 * 4 and d["rows_read"] == (3000 if d["mechanism"] == "softmax" else d["rows_read"]) and d["mechanism"] == "'$mechanism'" and d["precision"] == "bf16"'
+done
+holds decode_reads_what_the_budget_says json decode_hashed.json '295 < d["rows_read"] < 305'
+holds exact_decode_is_exact json decode_softmax.json '0 < d["relative_error"] < 0.01'
+holds hashed_decode_errs_less python3 -c 'import json; e = {m: json.load(open(f"decode_{m}.json"))["relative_error"] for m in ("softmax", "hashed", "top", "window")}; assert e["softmax"] < e["hashed"] < e["window"], e'
+says words_of_decode "rows read       100" bench decode --seq-len 100 --heads 2 --kv-heads 1
+expect decode_takes_no_operand 2 "bench decode takes no operand, got 'x'" bench decode x
+expect decode_names_mechanisms 2 'a cache has no mechanism "x"; there are: softmax hashed' bench decode --mechanism x --seq-len 10
 
 # bench stream: causal and not, and memory that does not depend on the length.
 for causal in "" --causal; do

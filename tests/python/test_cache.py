@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hashattn
-from conftest import numbers
+from conftest import numbers, same_bits
 
 Q = numbers(8, 40, 16, seed=0)
 K, V = numbers(2, 40, 16, seed=1), numbers(2, 40, 16, seed=2)
@@ -72,6 +72,27 @@ def test_truncate_reorder_and_clear():
         assert cache.lengths == [0, 0, 0] and cache.nbytes < full
         cache.append(K, V)  # an empty cache takes another number of sequences
         assert cache.lengths == [40]
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "hashed"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_saved_cache_goes_on(mechanism, dtype, tmp_path):
+    k, v, q = numbers(2, 2, 500, 16, seed=1), numbers(2, 2, 500, 16, seed=2), numbers(2, 8, 3, 16, seed=3)
+    with cache_of(mechanism=mechanism, dtype=dtype, budget=0.3, seed=7) as cache:
+        cache.append(k, v)
+        cache.truncate([500, 300])
+        cache.save(tmp_path / "prompt")
+        expected = cache.attend(q)
+        with hashattn.Cache.load(tmp_path / "prompt") as loaded:
+            assert (loaded.heads, loaded.kv_heads, loaded.head_dim) == (8, 2, 16)
+            assert (loaded.mechanism, loaded.dtype, loaded.lengths) == (mechanism, dtype, [500, 300])
+            assert same_bits(loaded.attend(q), expected)
+    whole = (tmp_path / "prompt").read_bytes()
+    for damaged, message in ((whole[:100], "its header needs"), (whole[:-1], "its header needs"), (b"x", "not a key-value cache"),
+                             (whole[:900] + bytes([whole[900] ^ 1]) + whole[901:], "checksum is wrong")):
+        (tmp_path / "damaged").write_bytes(damaged)
+        with pytest.raises(hashattn.BadFileError, match=message):
+            hashattn.Cache.load(tmp_path / "damaged")
 
 
 def test_windows_and_outputs():
