@@ -17,9 +17,10 @@ static void report(const char *split, const hashattn_model *model, const hashatt
         char metrics[400], unknown[60] = "";
         if (result->num_unknown > 0)
             snprintf(unknown, sizeof unknown, " (%zu targets are <unk>)", result->num_unknown);
-        printf("%s: %s, %zu examples, %zu cut, %zu tokens%s, %.0f tokens/s\n", split,
+        printf("%s: %s, %zu example%s, %zu cut, %zu tokens%s, %.0f tokens/s\n", split,
                metrics_words(&result->metrics, "", ", ", true, metrics, sizeof metrics), result->examples,
-               result->num_cut, result->tokens, unknown, result->tokens_per_second);
+               result->examples == 1 ? "" : "s", result->num_cut, result->tokens, unknown,
+               result->tokens_per_second);
         if (info->positive != NULL && hashattn_metric_find(&result->metrics, "f1") != NULL)
             printf("f1 is that of '%s'; --positive LABEL chooses another label\n", info->positive);
         classes_words(model, result);

@@ -1,5 +1,5 @@
 /* Predictions of several files, with the names of documents, bad lines, and numbers in the units of the
-   training. Planted and caught: the id of the document before; names of the next part; standard scores; a
+   training. Bugs it looks for: the id of the document before; names of the next part; standard scores; a
    skipped line counted as a document; the options' seed ignored.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

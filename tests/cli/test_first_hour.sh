@@ -1,7 +1,7 @@
 #!/bin/sh
 # A person's first hour with files as people have them: documents in tables with headers, delimiters and encodings of all
 # kinds; what was read is shown; splits and scores on rare labels; stopped runs; predictions with ids and file names.
-# Planted and caught: a header taken for a document; the split drawn without labels; the counts of another part; an id of
+# Bugs it looks for: a header taken for a document; the split drawn without labels; the counts of another part; an id of
 # the document before; the file's name left out; a bad line counted twice.
 # Covers: data_describe.c data_out.c csv_out.c
 . "$(dirname "$0")/checks.sh"

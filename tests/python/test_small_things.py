@@ -1,7 +1,7 @@
 """What a user of the package tries first: threads by the environment, whole numbers as a mask, copies, a name where a
 directory is needed, a package inside an archive.
 
-Planted and caught: HASHATTN_THREADS read after OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its
+Bugs it looks for: HASHATTN_THREADS read after OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its
 memory. SPDX-License-Identifier: Apache-2.0
 """
 

@@ -1,4 +1,4 @@
-"""Texts in lists: training, prediction, and a classifier for scikit-learn. Planted and caught: predictions in another
+"""Texts in lists: training, prediction, and a classifier for scikit-learn. Bugs it looks for: predictions in another
 order; classes as strings instead of their own type; a pickle that needs the directory of its training.
 """
 

@@ -1,5 +1,5 @@
 /* Splits that are cut out of a training file have the same share of every label; the first rule is kept.
-   Bugs planted and caught: a label's only example taken for validation, examples that small labels cannot
+   Bugs it looks for: a label's only example taken for validation, examples that small labels cannot
    give lost, test drawn from the examples of validation, labels ignored, the seed ignored.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/splits.h"
