@@ -9,6 +9,7 @@
 #include "cli/bench/bench.c"
 #include "cli/bench/inputs.c"
 #include "cli/shared/tool/halves.c"
+#include "cli/shared/tool/on_device.c"
 #include "support/check.h"
 
 /* ---- what these files call elsewhere in the tool ---- */

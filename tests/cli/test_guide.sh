@@ -42,7 +42,7 @@ mkdir guide
 numpy=$(python3 -c 'import numpy' 2>/dev/null && echo yes)
 [ -n "$numpy" ] || echo "SKIPPED: commands of the guide that need numpy"
 ran=0
-for page in "$source_dir"/docs/guide/[1-9]-*.md "$source_dir"/docs/guide/densities.md; do
+for page in "$source_dir"/docs/guide/[1-9]-*.md "$source_dir"/docs/guide/11-*.md "$source_dir"/docs/guide/densities.md; do
     name=$(basename "$page" .md)
     python3 blocks.py "$page" "blocks/$name" >err 2>&1 || failed "blocks_of_$name" "$(tail -n 1 err)"
     for block in "blocks/$name"/*; do
