@@ -338,15 +338,19 @@ static void read_series(struct work *work)
     char path[DOUBLING_PATH];
     struct series series;
     path_of(work, "t.csv", path);
-    good(work, series_read(work->host, &(struct series_file){.path = path}, 1, FILE_FOUND,
-                           &(struct series_choice){.date = "date", .target = ""}, &series));
+    good(work, series_read(
+                   work->host, &(struct series_file){.path = path}, 1, FILE_FOUND,
+                   &(struct series_choice){
+                       .date = "date", .by = "", .target = "", .format = -1, .freq = "auto", .expected = ""},
+                   &series));
     series_free(work->host, &series);
 }
 
 static void make_labels(struct work *work, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        put_number(work, "label", i * 2654435761u % 10007, "\tword\n");
+        for (int twice = 0; twice < 2; twice++) /* labels that occur once are refused */
+            put_number(work, "label", i * 2654435761u % 10007, "\tword\n");
     put_file(work, "train.tsv");
 }
 
