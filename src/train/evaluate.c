@@ -353,7 +353,7 @@ static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
         for (size_t i = 0; i < e->confused * e->confused; i++)
             result->confusion[i] += confusion_of(e, rank)[i];
     model_metrics(e->model, sums, result->metrics);
-    TRY(overall_metrics(e, result->metrics));
+    TRY(comm_agree(e->host, e->setup->comm, overall_metrics(e, result->metrics)));
     model_baselines(e->model, e->counts, result->baselines);
     return HASHATTN_OK;
 }

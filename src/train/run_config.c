@@ -456,7 +456,7 @@ hashattn_status run_config_data(struct host *host, const struct run_config *conf
 {
     if (*data != NULL)
         return HASHATTN_OK;
-    FAIL_IF(!file_exists(config->data), host, HASHATTN_BAD_FILE,
+    FAIL_IF(!file_is_standard(config->data) && !file_exists(config->data), host, HASHATTN_BAD_FILE,
             "%.300s: the data of the run is not there; move it back, or give its new place with --data",
             config->data);
     *data = config->data;

@@ -200,7 +200,7 @@ expect stream_needs_a_state 2 "softmax has no state of constant size" bench stre
 expect stream_too_large 4 "this machine has" bench stream --hash-bits 24 --num-hashes 4096 --seq-len 10
 
 expect bench_needs_a_kind 2 "bench needs one of attention, " bench --threads 2
-expect bench_knows_its_kinds 2 "bench has no kind 'peek', there are attention, error, suggest, layer, step, stream, peak, cluster; did you mean peak?" bench peek
+expect bench_knows_its_kinds 2 "bench has no kind 'peek', there are attention, error, suggest, layer, step, stream, peak, decode, cluster; did you mean peak?" bench peek
 expect options_of_another_kind 2 "bench peak has no option --seq-len" bench peak --seq-len 8
 expect kinds_take_no_operand 2 "bench attention takes no operand, got 'peak'" bench attention peak
 says kind_behind_options "float32 products" bench --threads 1 --seconds 0.01 peak

@@ -29,7 +29,7 @@ offers a_command "info|inspect|" in
 offers options_of_the_tool "--help|--version|" --
 offers tasks "$(list "$tasks")|" train ""
 offers tasks_that_data_makes "needle|listops|mlm|pathfinder|" data ""
-offers kinds "attention|error|suggest|layer|step|stream|peak|cluster|" bench ""
+offers kinds "attention|error|suggest|layer|step|stream|peak|decode|cluster|" bench ""
 offers kinds_of_tokenizer "train|encode|decode|" tokenizer ""
 offers kinds_of_density "fit|score|merge|remove|modes|" density ""
 offers files_one_after_another ":files|" tokenizer train a ""

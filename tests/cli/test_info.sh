@@ -138,5 +138,5 @@ expect option_without_mechanism 2 "hash is an option of mechanisms; name one wit
 says options_are_in_the_help "--hash-width" info --help
 says tensors_of_lha "tensor query (10, 16) per head" info --attention lha --head-dim 10 --max-len 300
 expect no_longest 2 "--max-len" info --attention lha --max-len 0
-expect unknown_mechanism 2 "no mechanism 'yosso', there are: " info --attention yosso
+expect unknown_mechanism 2 "no mechanism 'yosso'; did you mean yoso? There are: softmax" info --attention yosso
 finish

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/checks.sh"
 
 holds pages_are_written "$source_dir/tools/man_pages.sh" "$tool" man1
-[ "$(ls man1 | tr '\n' ' ')" = "hashattn-attend.1 hashattn-bench-attention.1 hashattn-bench-cluster.1 hashattn-bench-error.1 hashattn-bench-layer.1 hashattn-bench-peak.1 \
+[ "$(ls man1 | tr '\n' ' ')" = "hashattn-attend.1 hashattn-bench-attention.1 hashattn-bench-cluster.1 hashattn-bench-decode.1 hashattn-bench-error.1 hashattn-bench-layer.1 hashattn-bench-peak.1 \
 hashattn-bench-step.1 hashattn-bench-stream.1 hashattn-bench-suggest.1 hashattn-bench.1 hashattn-data-describe.1 hashattn-data.1 hashattn-density-fit.1 hashattn-density-merge.1 hashattn-density-modes.1 hashattn-density-remove.1 \
 hashattn-density-score.1 hashattn-density.1 hashattn-embed.1 hashattn-eval.1 hashattn-export.1 hashattn-fill-mask.1 hashattn-generate.1 hashattn-info.1 \
 hashattn-inspect.1 hashattn-predict.1 hashattn-report.1 hashattn-tokenizer-decode.1 hashattn-tokenizer-encode.1 hashattn-tokenizer-train.1 \

@@ -53,7 +53,7 @@ make_says() {
 packages='libopenmpi-dev openmpi-bin'
 make_says installs_headers yes "setup.sh $packages" "$work/bare:$PATH" MPI=1
 make_says installs_headers_for_demo yes "setup.sh $packages" "$work/bare:$PATH" demo MPI=1
-make_says offers_headers_to_tests yes "OPTIONAL=\"$packages\"" "$work/bare:$PATH" tests
+make_says offers_headers_to_tests yes "OPTIONAL=\"g++ $packages\"" "$work/bare:$PATH" tests
 make_says wants_nothing_by_itself no "$packages" "$work/bare:$PATH" demo
 for target in all demo tests; do
     make_says "nothing_for_${target}_without_MPI" no "$packages" "$work/bare:$PATH" $target MPI=0

@@ -191,12 +191,12 @@ tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 4"
 run train needle --data d --out r --steps 6 --eval-every 3 --json --threads 1 $tiny
 cp out train.json
 cp err steps
-report train train.json "run task steps seconds tokens_per_second accuracy loss valid_accuracy valid_loss best_accuracy best_loss saved_bytes peak_rss_bytes stopped_by" '(d["run"], d["task"], d["steps"], d["stopped_by"]) == ("r", "needle", 6, "steps")'
+report train train.json "run task steps seconds tokens_per_second accuracy loss valid_accuracy valid_loss valid_macro_f1 best_accuracy best_loss best_macro_f1 saved_bytes peak_rss_bytes stopped_by" '(d["run"], d["task"], d["steps"], d["stopped_by"]) == ("r", "needle", 6, "steps")'
 python3 - steps <<'P' >told 2>&1
 import json, re, sys
 d = json.load(open("train.json"))
 log = [r for r in map(json.loads, open("r/log.jsonl")) if "valid_loss" in r]
-lines = open(sys.argv[1]).read().splitlines()
+lines = [line for line in open(sys.argv[1]).read().splitlines() if line.startswith(("step ", "done: "))]
 best = 0
 assert len(lines) == 3 and len(log) == 2, (lines, log)
 for line, r in zip(lines, log):
@@ -210,7 +210,7 @@ import json
 rows = [json.loads(line) for line in open("r/log.jsonl")]
 keys = {"start": "step event isa product precision ranks threads parameters",
         "step": "step accuracy loss learning_rate gradient_norm tokens_per_second seconds saved_bytes rss_bytes",
-        "valid": "step mean_accuracy mean_loss valid_accuracy valid_loss valid_majority best_accuracy best_loss confusion valid_seconds seconds rss_bytes"}
+        "valid": "step mean_accuracy mean_loss valid_accuracy valid_loss valid_macro_f1 valid_majority best_accuracy best_loss best_macro_f1 confusion valid_seconds seconds rss_bytes"}
 kinds = ["start" if "event" in r else "valid" if "valid_loss" in r else "step" for r in rows]
 assert kinds[0] == "start" and kinds.count("start") == 1 and kinds.count("valid") == 2, kinds
 for row, kind in zip(rows, kinds):
@@ -223,9 +223,9 @@ holds words_of_train sh -c '[ ! -s told ] || { cat told; exit 1; }'
 run train --resume r
 words nothing_is_left err "nothing left to do in r"
 run train needle --data d --out reached --steps 1000 --eval-every 2 --until accuracy=0.01 $tiny
-grep -qxE "stopped by accuracy at step [0-9]+, saved in reached" err && passed words_of_accuracy || failed words_of_accuracy "$(cat err)"
+grep -qxE "stopped by accuracy at step [0-9]+ of 1000, saved in reached; continue with: hashattn train --resume reached" err && passed words_of_accuracy || failed words_of_accuracy "$(cat err)"
 run train needle --data d --out late --steps 100000 --max-seconds 0.01 $tiny
-words words_of_time err "stopped by time at step [0-9]+, saved in late"
+words words_of_time err "stopped by time at step [0-9]+ of 100000, saved in late; continue with: hashattn train --resume late"
 LC_ALL=C "$tool" train needle --data d --out piped --steps 12 --live $tiny >out 2>err
 words live_without_a_terminal err "loss [_.~=+*#-]{12} [0-9.]+ to [0-9.]+"
 "$tool" train needle --data d --out stopped --steps 100000 $tiny >out 2>err &
@@ -233,19 +233,19 @@ process=$!
 while [ ! -s stopped/log.jsonl ]; do kill -0 $process 2>/dev/null || break; done
 kill -INT $process
 wait $process
-words words_of_interrupt err "interrupted at step [0-9]+, saved in stopped; continue with: hashattn train --resume stopped"
+words words_of_interrupt err "interrupted at step [0-9]+ of 100000, saved in stopped; continue with: hashattn train --resume stopped"
 run train needle --data d --out profiled --steps 5 --profile --threads 1 $tiny
 words profile_of_train err "  ms per step                  ms     share      busy"
 
 run eval r --json --split valid
 cp out eval.json
-report eval eval.json "task attention precision parameters split accuracy loss majority tokens num_unknown examples num_cut num_params seconds tokens_per_second peak_rss_bytes labels confusion" '(d["task"], d["attention"], d["precision"], d["split"], d["examples"]) == ("needle", "yoso", "float32", "valid", 7) and d["num_params"] > 1000 and abs(d["tokens_per_second"] * d["seconds"] / (7 * 16) - 1) < 1e-6'
+report eval eval.json "task attention precision parameters split accuracy loss macro_f1 majority tokens num_unknown examples num_cut num_params seconds tokens_per_second peak_rss_bytes per_class labels confusion" '(d["task"], d["attention"], d["precision"], d["split"], d["examples"]) == ("needle", "yoso", "float32", "valid", 7) and d["num_params"] > 1000 and abs(d["tokens_per_second"] * d["seconds"] / (7 * 16) - 1) < 1e-6'
 run eval r --split valid
 python3 - out <<'P' >told 2>&1
 import json, re, sys
 d = json.load(open("eval.json"))
-line = open(sys.argv[1]).read()
-assert re.sub(r"[0-9]+ tokens/s\n$", "", line) == f"valid: accuracy {d['accuracy']:.4f}, loss {d['loss']:.4f}, majority {d['majority']:.4f}, 7 examples, 0 cut, {d['tokens']} tokens, ", line
+line = open(sys.argv[1]).readline()
+assert re.sub(r"[0-9]+ tokens/s\n$", "", line) == f"valid: accuracy {d['accuracy']:.4f}, loss {d['loss']:.4f}, macro f1 {d['macro_f1']:.4f}, majority {d['majority']:.4f}, 7 examples, 0 cut, {d['tokens']} tokens, ", line
 P
 holds words_of_eval sh -c '[ ! -s told ] || { cat told; exit 1; }'
 

@@ -13,11 +13,11 @@ says help_is_a_command "train" help
 says version_tells_what_runs "instruction set" --version
 cp out version
 "$tool" info >out
-holds version_is_the_first_paragraph_of_info sh -c 'sed "/^mechanisms/,\$d" out | sed "\$d" | diff - version'
+holds version_is_the_first_paragraph_of_info sh -c 'sed "/^devices/,\$d" out | sed "\$d" | diff - version'
 holds version_is_the_first_line sh -c 'head -n 1 version | grep -qxE "hashattn [0-9]+\.[0-9]+\.[0-9]+"'
 for word in -h help --help; do
     run $word
-    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n '/^options:/q; s/^  \([a-z-]*\)  *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict generate embed fill-mask export inspect report bench tokenizer " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
+    [ "$code" = 0 ] && [ ! -s err ] && [ "$(sed -n '/^options:/q; s/^  \([a-z-]*\)  *[A-Z].*/\1/p' out | tr '\n' ' ')" = "info attend data train eval predict generate embed fill-mask export inspect report bench tokenizer density " ] && passed "usage_by_$word" || failed "usage_by_$word" "$(cat out err)"
 done
 run
 [ "$code" = 2 ] && [ ! -s out ] && grep -q "commands:" err && passed no_command_is_usage || failed no_command_is_usage "code $code"
@@ -65,7 +65,7 @@ expect mechanism_of_a_plan_suggests 2 "no mechanism 'lah'; did you mean lha, lsh
 expect mechanism_unlike_all 2 "no mechanism 'transformer', there are: softmax" info --attention transformer
 expect task_before_the_rest 2 "no task 'txt'; did you mean text? There are: needle" train txt
 expect suggestions_are_near 2 "train has no option --dat; did you mean --data? (" train text --dat x
-expect nothing_is_near 2 "predict has no option --draw (" predict --draw
+expect nothing_is_near 2 "embed has no option --draw (" embed --draw
 
 for command in info attend data train eval predict generate embed fill-mask export inspect bench; do
     says "help_of_$command" "example:" "$command" --help

@@ -149,7 +149,8 @@ static hashattn_status evaluate_at_stop(struct trainer *t)
     double seconds = t->state.seconds;
     t->stop = false;
     t->event.stopping = true;
-    trainer_tell(t); /* asks first */
+    trainer_tell(t);                                  /* asks first */
+    TRY(comm_any(t->host, comm_of_run(t), &t->stop)); /* all ranks evaluate, or none */
     hashattn_status status = t->stop ? HASHATTN_INTERRUPTED : evaluate_state(t, &found);
     t->state.seconds = seconds;
     if (status == HASHATTN_OK) {
