@@ -68,7 +68,7 @@ def test_the_blocks_of_the_packages_readme(tmp_path, monkeypatch):
     """python/README.md: every block, in order, in one session."""
     monkeypatch.chdir(tmp_path)
     blocks = python_lines((ROOT / "python" / "README.md").read_text())
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     names = {}
     for block in blocks:
         if "torch" in block and importlib.util.find_spec("torch") is None:
