@@ -6,6 +6,7 @@
 
 #include "cli/data/data_describe.h"
 #include "cli/shared/options/arguments.h"
+#include "cli/shared/options/kinds.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/progress.h"
 
@@ -129,8 +130,9 @@ static const struct command *const kinds[] = {&data_describe, NULL};
 
 static int run(const struct command *self, int argc, char **argv)
 {
-    if (argc > 1 && strcmp(argv[1], "describe") == 0)
-        return data_describe.run(&data_describe, argc - 1, argv + 1);
+    const struct command *kind = argc > 1 ? kinds_find(self, argv[1]) : NULL;
+    if (kind != NULL)
+        return kind->run(kind, argc - 1, argv + 1);
     struct options options;
     struct data data = {.counts = {10000, 1000, 1000}, .prepares = made_from_texts(argv[1])};
     hashattn_sources_default(&data.sources);

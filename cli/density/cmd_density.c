@@ -1,15 +1,11 @@
 /* `density`: how dense rows are around a point. This file is the table of its kinds, and what they share.
    SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "cli/density/density_kinds.h"
-#include "cli/shared/options/suggest.h"
+#include "cli/shared/options/kinds.h"
 #include "cli/shared/output/json_out.h"
 
 static const struct command *const kinds[] = {&density_fit,    &density_score, &density_merge,
                                               &density_remove, &density_modes, NULL};
-enum { NUM_KINDS = sizeof kinds / sizeof kinds[0] - 1 };
-#define KINDS "fit, score, merge, remove, modes"
 
 int density_code(const hashattn_context *context, hashattn_status status)
 {
@@ -105,33 +101,6 @@ int density_finish(const struct options *options, hashattn_context *context, con
     return tool_finish();
 }
 
-/* The second word of "density fit". */
-static const char *word_of(const struct command *kind)
-{
-    return strchr(kind->name, ' ') + 1;
-}
-
-static int run(const struct command *self, int argc, char **argv)
-{
-    for (size_t k = 0; k < NUM_KINDS && argc > 1; k++)
-        if (strcmp(argv[1], word_of(kinds[k])) == 0)
-            return kinds[k]->run(kinds[k], argc - 1, argv + 1);
-    struct options options;
-    options_begin(&options, self);
-    int code;
-    if (!options_parse(&options, argc, argv, &code))
-        return code;
-    if (options.num_operands == 0)
-        return options_fail(&options, "density needs one of " KINDS);
-    const char *words[NUM_KINDS];
-    char near[200];
-    for (size_t i = 0; i < NUM_KINDS; i++)
-        words[i] = word_of(kinds[i]);
-    suggest(options.operands[0], words, NUM_KINDS, "", near, sizeof near);
-    return options_fail(&options, "density has no kind '%.60s', there are " KINDS "%s", options.operands[0],
-                        near);
-}
-
 const struct command command_density = {
     .name = "density",
     .operands = "KIND",
@@ -140,5 +109,5 @@ const struct command command_density = {
     "  hashattn density fit points.csv --map euclidean --out points.sketch\n"
     "  hashattn density score points.sketch points.csv --out density.npy --outliers 0.01\n",
     .kinds = kinds,
-    .run = run,
+    .run = kinds_run,
 };

@@ -206,7 +206,8 @@ class Density(ContextObject):
         With the map "none" they become unit vectors. Each step has hashes of its own.
         """
         self._check_filled()
-        moved, among = _points("points", points, self._width).copy(), _points("rows", rows, self._width)
+        moved: Floats = _points("points", points, self._width).copy()
+        among = _points("rows", rows, self._width)
         for step in range(whole_number("steps", steps, 10**9)):
             with self._use() as handle:
                 handle.origin.check(_library.functions().density_shift(

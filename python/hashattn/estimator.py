@@ -114,7 +114,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
     def predict(self, X: Iterable[str]) -> np.ndarray:
         """The most probable class of each text."""
         chances = self.predict_proba(X)
-        return self.classes_[chances.argmax(axis=1)]
+        return np.asarray(self.classes_[chances.argmax(axis=1)])
 
     def score(self, X: Iterable[str], y: Iterable[Any], sample_weight: Any = None) -> float:
         """The accuracy."""

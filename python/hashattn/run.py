@@ -13,7 +13,7 @@ import stat
 import tempfile
 import warnings
 from ctypes import byref
-from typing import Any, Callable, Iterable, Mapping, NamedTuple
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 import numpy as np
 

@@ -277,54 +277,47 @@ static hashattn_status get_dates(struct host *host, const struct json *root, str
 }
 
 /* The columns of each series follow each other, with the same names. */
-static hashattn_status get_series(struct host *host, const struct json *root, struct task_facts *facts)
+/* Texts of a list, owned; none if it is empty. what: of one, for a message. */
+static hashattn_status get_texts(struct host *host, const struct json *root, const char *list,
+                                 const char *what, char ***texts, size_t *num_texts)
 {
-    const struct json *list;
+    const struct json *array;
     void *block;
-    TRY(json_get_array(host, root, "task.facts.series", &list));
-    size_t count = json_count(list);
-    FAIL_IF(count == 0 || facts->num_columns % count != 0, host, HASHATTN_BAD_FILE,
-            "task.facts.series has %zu names, which do not divide the %zu columns", count,
-            facts->num_columns);
-    TRY(memory_new_zeroed(host, count, sizeof *facts->series, "series", &block));
-    facts->series = block;
-    facts->num_series = count;
+    TRY(json_get_array(host, root, list, &array));
+    size_t count = json_count(array);
+    if (count == 0)
+        return HASHATTN_OK;
+    TRY(memory_new_zeroed(host, count, sizeof **texts, list, &block));
+    *texts = block;
+    *num_texts = count;
     for (size_t i = 0; i < count; i++) {
         char path[64];
-        const char *name;
-        snprintf(path, sizeof path, "task.facts.series.%zu", i);
-        TRY(json_get_string(host, root, path, &name));
-        size_t size = strlen(name) + 1;
-        TRY(memory_new(host, size, 1, "the name of a series", &block));
-        facts->series[i] = block;
-        memcpy(facts->series[i], name, size);
+        const char *text;
+        snprintf(path, sizeof path, "%s.%zu", list, i);
+        TRY(json_get_string(host, root, path, &text));
+        size_t size = strlen(text) + 1;
+        TRY(memory_new(host, size, 1, what, &block));
+        (*texts)[i] = block;
+        memcpy((*texts)[i], text, size);
     }
+    return HASHATTN_OK;
+}
+
+static hashattn_status get_series(struct host *host, const struct json *root, struct task_facts *facts)
+{
+    TRY(get_texts(host, root, "task.facts.series", "the name of a series", &facts->series,
+                  &facts->num_series));
+    FAIL_IF(facts->num_series == 0 || facts->num_columns % facts->num_series != 0, host, HASHATTN_BAD_FILE,
+            "task.facts.series has %zu names, which do not divide the %zu columns", facts->num_series,
+            facts->num_columns);
     return HASHATTN_OK;
 }
 
 static hashattn_status get_labels(struct host *host, const struct json *root, struct task_facts *facts)
 {
-    const struct json *labels;
-    void *block;
-    TRY(json_get_array(host, root, "task.facts.labels", &labels));
-    size_t count = json_count(labels);
-    FAIL_IF(count > MOST_LABELS, host, HASHATTN_BAD_FILE,
-            "task.facts.labels has %zu labels, at most %d are allowed", count, MOST_LABELS);
-    if (count == 0)
-        return HASHATTN_OK;
-    TRY(memory_new_zeroed(host, count, sizeof *facts->labels, "labels", &block));
-    facts->labels = block;
-    facts->num_classes = count;
-    for (size_t i = 0; i < count; i++) {
-        char path[64];
-        const char *label;
-        snprintf(path, sizeof path, "task.facts.labels.%zu", i);
-        TRY(json_get_string(host, root, path, &label));
-        size_t size = strlen(label) + 1;
-        TRY(memory_new(host, size, 1, "a label", &block));
-        facts->labels[i] = block;
-        memcpy(facts->labels[i], label, size);
-    }
+    TRY(get_texts(host, root, "task.facts.labels", "a label", &facts->labels, &facts->num_classes));
+    FAIL_IF(facts->num_classes > MOST_LABELS, host, HASHATTN_BAD_FILE,
+            "task.facts.labels has %zu labels, at most %d are allowed", facts->num_classes, MOST_LABELS);
     return HASHATTN_OK;
 }
 

@@ -1,6 +1,5 @@
-/* What was read of data, alone and at the beginning of a training. Bugs it looks for: the counts of the
-   training set for every part; the longest sequence one too short; the data of an old callback; numbers left
-   standardised.
+/* What was read of data, alone and at the beginning of a training. Planted and caught: the name of the
+   training set for every part; the longest sequence one too short; numbers left standardised.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>

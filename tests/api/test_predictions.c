@@ -1,6 +1,6 @@
 /* Predictions of several files, with the names of documents, bad lines, and numbers in the units of the
-   training. Bugs it looks for: the id of the document before; names of the next part; standard scores; a
-   skipped line counted as a document; the options' seed ignored.
+   training. Planted and caught: the id of the document before; names of the next part; standard scores; a
+   skipped line counted as a document.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A person's first hour with files as people have them: documents in tables with headers, delimiters and encodings of all
 # kinds; what was read is shown; splits and scores on rare labels; stopped runs; predictions with ids and file names.
-# Bugs it looks for: a header taken for a document; the split drawn without labels; the counts of another part; an id of
+# Planted and caught: a header taken for a document; the split drawn without labels; the counts of another part; an id of
 # the document before; the file's name left out; a bad line counted twice.
 # Covers: data_describe.c data_out.c csv_out.c
 . "$(dirname "$0")/checks.sh"
@@ -128,7 +128,7 @@ run eval timed --json
 for signal in HUP TERM; do
     "$tool" train text --data mail --out gone$signal --steps 1000000 --eval-every 1000000 $tiny >out 2>err &
     pid=$!
-    while [ ! -e gone$signal/config.json ]; do sleep 0.05; done
+    while [ ! -e gone$signal/config.json ] && kill -0 $pid 2>/dev/null; do sleep 0.05; done
     sleep 0.5
     kill -$signal $pid
     wait $pid

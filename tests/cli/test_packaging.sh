@@ -1,8 +1,6 @@
 #!/bin/sh
 # The page and the metadata of the Python package, and the check of wheels (tools/wheel_contents.sh) on folders that look like one.
-# Planted and caught: a library of others accepted; a program that needs another library or a newer C library accepted; a
-# missing licence accepted; cli/bench left out of the source with bench; a page that begins with another line, or has links
-# into the repository.
+# Planted and caught: cli/bench left out of the source with bench. Wrong wheels and pages are made by the script itself.
 . "$(dirname "$0")/checks.sh"
 
 page=$source_dir/$(sed -n 's/^readme = "\(.*\)"$/\1/p' "$source_dir/pyproject.toml")

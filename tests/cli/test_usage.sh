@@ -5,7 +5,7 @@
 # name; a heading of help for each option; the locale of the environment used; the choices of the first mechanism shown for
 # all that have an option of that name; a name suggested twice; exchanged letters as two errors; names that are further away
 # than others; the option looked at before the task; pages of 100 columns; `help train` as `help`; an operand of help lost.
-# Covers: main.c tool.c arguments.c command_options.c suggest.c
+# Covers: main.c tool.c arguments.c command_options.c kinds.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
 says help_lists_commands "attend" --help

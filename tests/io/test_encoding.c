@@ -1,5 +1,5 @@
-/* Latin-1 and Windows-1252 as UTF-8: every byte, against Python's codecs. Bugs it looks for: two of the
-   table's characters swapped, Windows' characters in Latin-1, a character of three bytes cut to two.
+/* Latin-1 and Windows-1252 as UTF-8: every byte, against Python's codecs. Planted and caught: two of the
+   table's characters swapped; Windows' characters in Latin-1; a character of three bytes cut to two.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/encoding.h"
 

@@ -3,7 +3,7 @@
    unchecked; header length not checked against the file; narrow types first; padding left out; shape ignored
    by copy; a duplicate name accepted; the header leaked when a tensor is bad; metadata of numbers accepted;
    metadata that is not UTF-8 written; the data read with the header; a file cut after its header accepted;
-   other keys of a tensor refused; __metadata__ of null refused; another name of a tensor not found, or found
+   __metadata__ of null refused; another name of a tensor not found, or found
    in place of a tensor of that name.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/safetensors.h"

@@ -1,6 +1,6 @@
 """bench/torch_families.py: the columns of a family that works, of one with code of its own, and of one that is refused.
 
-Planted and caught: outputs compared with themselves; a refusal told as an error. SPDX-License-Identifier: Apache-2.0
+Outputs compared with themselves would be equal for `none` too, and one test has it differ. SPDX-License-Identifier: Apache-2.0
 """
 
 import sys

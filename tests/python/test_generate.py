@@ -65,7 +65,15 @@ def test_streaming(letters):
         assert run.generate("B", max_tokens=2, temperature=0)[0].text == "ä"
 
 
-def test_ctrl_c(letters):
+@pytest.fixture
+def interrupts():
+    """SIGINT raises KeyboardInterrupt, also where the shell ignores it, as for processes in the background."""
+    held = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, held)
+
+
+def test_ctrl_c(letters, interrupts):
     with hashattn.Run(letters) as run:
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()

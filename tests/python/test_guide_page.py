@@ -1,7 +1,7 @@
 """The page "My BERT, long documents" of the guide is followed, with a small checkpoint in the place of the reader's: its
 command, and its lines of Python.
 
-Bugs it looks for: a name that does not exist; an option that the tool does not have.
+It fails where the page names what does not exist.
 SPDX-License-Identifier: Apache-2.0
 """
 

@@ -1,5 +1,5 @@
-"""Texts in lists: training, prediction, and a classifier for scikit-learn. Bugs it looks for: predictions in another
-order; classes as strings instead of their own type; a pickle that needs the directory of its training.
+"""Texts in lists: training, prediction, and a classifier for scikit-learn. Planted and caught: predictions in another
+order; classes as strings instead of their own type; files of the run cut in a pickle.
 """
 
 import pickle

@@ -149,7 +149,7 @@ def test_threads_follow_torch():
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            assert _place().context.describe().threads == threads
+            assert _place(None).context.describe().threads == threads
     finally:
         torch.set_num_threads(before)
 

@@ -2,8 +2,7 @@
 with softmax, results and gradients; in PyTorch's transformer layers, training and evaluation.
 
 Planted and caught: masks whose True takes part; a layer in which PyTorch's fast path computes softmax; padding of equally
-long cross attention taken from the queries; biases of keys and values swapped; the added key masked; learned tensors without
-gradient; own_loss kept in a copy. SPDX-License-Identifier: Apache-2.0
+long cross attention taken from the queries; biases of keys and values swapped; the added key masked; own_loss kept in a copy. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy

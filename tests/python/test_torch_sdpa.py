@@ -2,8 +2,7 @@
 PyTorch's function where it has them, and of the same call written otherwise.
 
 Planted and caught: the scale divided by sqrt(d) twice; keys repeated in turn (0 1 0 1) instead of one after another; a mask
-of real numbers with the sign turned; the first rows given back instead of the last; one query of "random" alone; a mask that
-differs by head read from the first. SPDX-License-Identifier: Apache-2.0
+of real numbers with the sign turned; the first rows given back instead of the last; one query of "random" alone. SPDX-License-Identifier: Apache-2.0
 """
 
 import pytest

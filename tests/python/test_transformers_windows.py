@@ -1,7 +1,7 @@
 """hashattn.torch in models of the transformers library whose masks are more than causal: sliding windows, packed
 sequences, chunks; models in float16 and float64. Results are those of the library's own attention.
 
-Planted and caught: a window one key too long or too short; a window that removes nothing refused; keys in front of a window
+Planted and caught: a window one key too long or too short; keys in front of a window
 kept; the first packed sequence joined with the second. SPDX-License-Identifier: Apache-2.0
 """
 

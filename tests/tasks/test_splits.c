@@ -1,6 +1,6 @@
 /* Splits that are cut out of a training file have the same share of every label; the first rule is kept.
-   Bugs it looks for: a label's only example taken for validation, examples that small labels cannot
-   give lost, test drawn from the examples of validation, labels ignored, the seed ignored.
+   Planted and caught: a label's only example taken for validation; examples that small labels cannot give
+   lost; test drawn without end; labels ignored; the seed ignored.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/splits.h"
 

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "tasks/dataset.h"
-#include "tasks/forecast/series_read.h"
+#include "tasks/forecast/series_files.h"
 
 enum features { FEATURES_S, FEATURES_M, FEATURES_MS };
 enum model { MODEL_ENCODER, MODEL_DLINEAR, MODEL_LAST, MODEL_SEASONAL, MODEL_INFORMER };
@@ -103,81 +103,7 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-/* ---- the files ------------------------------------------------------------------------------------------
- */
-
-/* The files of a data set: one that was named, or those of a directory. */
-struct files {
-    char (*paths)[FILE_PATH]; /* (count) */
-    struct series_file *list;
-    char *names; /* of the series, one after another */
-    size_t count;
-    enum file_source source;
-};
-
-static void files_free(struct host *host, struct files *files)
-{
-    memory_free(host, files->paths);
-    memory_free(host, files->list);
-    memory_free(host, files->names);
-}
-
-static hashattn_status files_new(struct host *host, size_t count, size_t names, struct files *files)
-{
-    void *block;
-    files->count = count;
-    TRY(memory_new(host, count, sizeof *files->paths, "paths of files", &block));
-    files->paths = block;
-    TRY(memory_new_zeroed(host, count, sizeof *files->list, "paths of files", &block));
-    files->list = block;
-    TRY(memory_new(host, size_sum(names, 1), 1, "names of series", &block));
-    files->names = block;
-    return HASHATTN_OK;
-}
-
-/* Several files are a series each, called by the name of the file; `several`: one is, too. */
-static hashattn_status list_files(struct host *host, const char *data, bool several, struct files *files)
-{
-    static const char ending[] = ".csv";
-    const char **names;
-    size_t count, size = 0;
-    TRY(file_list(host, data, ending, &names, &count));
-    for (size_t i = 0; i < count; i++)
-        size += strlen(names[i]) + 1;
-    hashattn_status status = count > 0 ? files_new(host, count, size, files)
-                                       : host_fail(host, HASHATTN_BAD_FILE, "%s has no .csv file", data);
-    char *at = files->names;
-    for (size_t i = 0; i < count && status == HASHATTN_OK; i++) {
-        size_t stem = strlen(names[i]) - (sizeof ending - 1);
-        status = file_join(host, data, names[i], files->paths[i], FILE_PATH);
-        memcpy(at, names[i], stem);
-        at[stem] = '\0';
-        files->list[i] =
-            (struct series_file){.path = files->paths[i], .name = count > 1 || several ? at : NULL};
-        at += stem + 1;
-    }
-    memory_free(host, (void *)names);
-    return status;
-}
-
-/* `data` is a file, or a directory with .csv files. `several`: the run reads several series. */
-static hashattn_status find_files(struct host *host, const char *data, bool several, struct files *files)
-{
-    *files = (struct files){.source = file_is_directory(data) ? FILE_FOUND : FILE_TYPED};
-    if (files->source == FILE_FOUND)
-        return list_files(host, data, several, files);
-    FAIL_IF(strlen(data) >= FILE_PATH, host, HASHATTN_INVALID, "the path of the file has %zu bytes, %d fit",
-            strlen(data), FILE_PATH - 1);
-    const char *name = strrchr(data, '/') == NULL ? data : strrchr(data, '/') + 1;
-    const char *dot = strrchr(name, '.');
-    size_t stem = dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name);
-    TRY(files_new(host, 1, stem, files));
-    strcpy(files->paths[0], data);
-    memcpy(files->names, name, stem);
-    files->names[stem] = '\0';
-    files->list[0] = (struct series_file){.path = files->paths[0], .name = several ? files->names : NULL};
-    return HASHATTN_OK;
-}
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 /* Every column is an example of its own. The baselines forecast a column from itself. */
 static bool is_joint(const struct forecast_options *options)
@@ -237,10 +163,10 @@ static hashattn_status read_series(struct host *host, const struct forecast_opti
     char **names = NULL;
     void *block = NULL;
     struct series_choice choice;
-    struct files files = {.count = 0};
+    struct series_files files = {.count = 0};
     bool several = facts != NULL && facts->num_series > 0;
     TRY(choose(host, options, facts, &choice));
-    hashattn_status status = find_files(host, data, several, &files);
+    hashattn_status status = series_files_find(host, data, several, &files);
     if (facts != NULL && status == HASHATTN_OK) {
         choice.count = facts_columns(facts);
         status = memory_new(host, choice.count, sizeof *names, "names of columns", &block);
@@ -253,7 +179,7 @@ static hashattn_status read_series(struct host *host, const struct forecast_opti
     if (status == HASHATTN_OK)
         status = series_read(host, files.list, files.count, files.source, &choice, series);
     memory_free(host, (void *)names);
-    files_free(host, &files);
+    series_files_free(host, &files);
     return status;
 }
 

@@ -1,10 +1,11 @@
 /* Files as people have them: headers in .tsv, other names, orders, delimiters and encodings, no header, bad
    lines that are skipped, names of documents; and labels that are numbers or sets.
    Covers: document_parts.c document_lines.c document_records.c document_columns.c document_labels.c
-   documents.c Bugs it looks for: a header taken for a document, a document taken for a header, names
-   compared with the case of letters, column numbers from 0, the last field of .tsv cut at a tab, encodings
-   ignored in folders, a bad record that hides the next one, ids of the line before, the deviation of numbers
-   not divided by the count, a set without labels refused.
+   documents.c
+   Planted and caught: a header taken for a document, and a document for a header; names compared with the
+   case of letters; column numbers from 0; the last field of .tsv cut at a tab; encodings ignored in folders;
+   a bad record that hides the next one; the id of the line before; the deviation of numbers not divided by
+   the count.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents/document_files.h"
 

@@ -7,7 +7,7 @@
    read as numbers; a blank line counted as a row; a row with fewer fields; two columns of one name;
    an interpolation one row late; the mean of repeated rows divided by one more; values of missing rows
    counted twice; a decimal comma read as a group of digits.
-   Covers: series_read.c grid.c raw_rows.c
+   Covers: series_read.c series_files.c grid.c raw_rows.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/forecast/series_read.h"
 

@@ -5,7 +5,7 @@
    Planted and caught: added_tokens.json not read; the next id for a token whose file says another; added
    tokens found before normalization; older files read beside added_tokens_decoder; a special token of
    special_tokens_map.json without its flags; a default that the vocabulary lacks added; a role lost in
-   tokenizer.json; cls_token second to bos_token; the class of config.json ignored; "e</w>" accepted, or a
+   tokenizer.json; the class of config.json ignored; "e</w>" accepted, or a
    result of merges refused.
    SPDX-License-Identifier: Apache-2.0 */
 #include "text/files/tokenizer_settings.h"
