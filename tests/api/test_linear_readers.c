@@ -7,7 +7,7 @@
    the table of merges; names of tensors, columns and labels found by a loop; splits that are not shared; a
    split that begins again at its first byte; white space measured for every token; blanks of a whole token
    counted; a normalized token found by a loop; whole words visited by every merge; the rest of a log read
-   again for each line.
+   again for each line; all merges of a file looked at for each.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +129,30 @@ static void read_merges(struct work *work)
         good(work, bpe_add(work->host, &bpe, vocabulary, vocabulary_get(vocabulary, work->pairs[i][0]),
                            vocabulary_get(vocabulary, work->pairs[i][1])));
     bpe_free(work->host, &bpe);
+}
+
+/* The token "x" joins every number. */
+static void make_merges_file(struct work *work, size_t n)
+{
+    char text[40];
+    good(work, tokenizer_new(work->host, &work->tokenizer));
+    struct vocabulary *vocabulary = &work->tokenizer->vocabulary;
+    good(work, vocabulary_add(work->host, vocabulary, (struct piece){"x", 1}, 0));
+    put_text(work, "#version: 0.2\n");
+    for (size_t i = 0; i < n; i++) {
+        size_t size = (size_t)snprintf(text, sizeof text, "x%zu", i);
+        good(work,
+             vocabulary_add(work->host, vocabulary, (struct piece){text + 1, size - 1}, vocabulary->num_ids));
+        good(work, vocabulary_add(work->host, vocabulary, (struct piece){text, size}, vocabulary->num_ids));
+        put_number(work, "x ", i, "\n");
+    }
+}
+
+static void read_merges_file(struct work *work)
+{
+    good(work, merges_parse(work->host, work->text, work->size, work->tokenizer));
+    bpe_free(work->host, &work->tokenizer->bpe);
+    work->tokenizer->bpe = (struct bpe){.merges = NULL};
 }
 
 /* ---- tokenizers --------------------------------------------------------------------------------------- */
@@ -432,6 +456,7 @@ static const struct doubling readers[] = {
     {"words that collide", 8192, make_words, read_word_counts},
     {"a cache of words that collide", 14000, make_words, read_word_cache},
     {"merges that collide", 4096, make_merges, read_merges},
+    {"a file of merges", 8000, make_merges_file, read_merges_file},
     {"a word for WordPiece", 8000, make_wordpiece, read_text},
     {"added tokens", 5000, make_added, read_text},
     {"places to cut a text", 5000, make_cuts, read_text},

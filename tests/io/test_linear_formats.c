@@ -1,11 +1,16 @@
 /* Readers of file formats are linear (support/doubling.h), whether an input has many parts or a long one.
 
    Planted and caught: the rest of a picture read again at each comment, that of a header of an array at each
-   space.
+   space; a block for a pipe that grows by a constant.
    SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "base/memory.h"
 #include "density/number_rows.h"
 #include "density/sketch_file.h"
 #include "io/csv.h"
@@ -161,6 +166,49 @@ static void read_sketch(struct work *work)
     sketch_free(work->host, sketch);
 }
 
+/* ---- pipes --------------------------------------------------------------------------------------------- */
+
+static void make_bytes(struct work *work, size_t n)
+{
+    put_repeated(work, "0123456789abcdef", n);
+}
+
+struct pouring {
+    const struct work *work;
+    int to;
+};
+
+static void *pour(void *of)
+{
+    const struct pouring *pouring = of;
+    for (size_t at = 0; at < pouring->work->size;) {
+        ssize_t put = write(pouring->to, pouring->work->text + at, pouring->work->size - at);
+        if (put <= 0)
+            break;
+        at += (size_t)put;
+    }
+    close(pouring->to);
+    return NULL;
+}
+
+/* Standard input and other pipes have no size that is known before. */
+static void read_pipe(struct work *work)
+{
+    int ends[2];
+    char path[40], *bytes = NULL;
+    size_t size = 0;
+    pthread_t thread;
+    assert_int_equal(pipe(ends), 0);
+    struct pouring pouring = {work, ends[1]};
+    assert_int_equal(pthread_create(&thread, NULL, pour, &pouring), 0);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    good(work, file_read(work->host, path, SIZE_MAX, &bytes, &size));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    close(ends[0]);
+    assert_int_equal(size, work->size);
+    memory_free(work->host, bytes);
+}
+
 /* ---- the comparison ----------------------------------------------------------------------------------- */
 
 static const struct doubling readers[] = {
@@ -174,6 +222,7 @@ static const struct doubling readers[] = {
     {"the header of an array", 30000, make_header, read_header},
     {"rows of numbers", 30000, make_table, read_table},
     {"tables of a sketch", 200, make_sketch, read_sketch},
+    {"a pipe", 250000, make_bytes, read_pipe},
 };
 
 static void twice_the_input_takes_at_most_three_times_as_long(void **state)

@@ -2,7 +2,8 @@
    names, and of all that is read between examples.
 
    Planted and caught: the start of an expression read again for each symbol, that of a needle for each token;
-   the rest of a line of metadata read again at each byte of a field; all pairs before a pair looked at.
+   the rest of a line of metadata read again at each byte of a field; all pairs before a pair looked at; all
+   rows of GLUE before a row.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,12 +86,27 @@ static void read_needle(struct work *work)
 
 /* ---- texts -------------------------------------------------------------------------------------------- */
 
-static void make_rows(struct work *work, size_t n)
+/* n rows of a set in which a number differs. */
+static void make_set(struct work *work, size_t n, const char *head, const char *const rows[2],
+                     const char *const ends[2])
 {
-    put_text(work, "sentence\tlabel\n");
+    put_text(work, head);
     for (size_t i = 0; i < n; i++)
-        put_number(work, "word ", i, "\t1\n");
+        put_number(work, rows[i % 2], i, ends[i % 2]);
     put_file(work, "train.tsv");
+}
+
+static void load_set(struct work *work, const char *name)
+{
+    char settings[64];
+    snprintf(settings, sizeof settings, "name=%s max_len=16 vocab_size=300", name);
+    load(work, "glue", settings);
+}
+
+static void make_sst(struct work *work, size_t n)
+{
+    make_set(work, n, "sentence\tlabel\n", (const char *[]){"word ", "other "},
+             (const char *[]){"\t1\n", "\t0\n"});
 }
 
 static void make_row(struct work *work, size_t n)
@@ -106,38 +122,91 @@ static void make_row(struct work *work, size_t n)
     put_file(work, "train.tsv");
 }
 
-static void read_glue(struct work *work)
+static void read_sst(struct work *work)
 {
-    load(work, "glue", "name=SST-2 max_len=16 vocab_size=300");
+    load_set(work, "SST-2");
 }
 
-/* Pairs of sentences, of two sets with different columns. */
-static void make_questions(struct work *work, size_t n)
+static void make_cola(struct work *work, size_t n)
 {
-    put_text(work, "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n");
-    for (size_t i = 0; i < n; i++) {
-        put_number(work, "0\t0\t0\tword ", i, "\t");
-        put_number(work, "word ", i + 1, "\t1\n");
-    }
-    put_file(work, "train.tsv");
+    make_set(work, n, "", (const char *[]){"a\t1\t\tword ", "a\t0\t*\tword "}, (const char *[]){"\n", "\n"});
 }
 
-static void read_questions(struct work *work)
+static void read_cola(struct work *work)
 {
-    load(work, "glue", "name=QQP max_len=16 vocab_size=300");
+    load_set(work, "CoLA");
 }
 
-static void make_entailments(struct work *work, size_t n)
+static void make_mrpc(struct work *work, size_t n)
 {
-    put_text(work, "index\tsentence1\tsentence2\tlabel\n");
-    for (size_t i = 0; i < n; i++)
-        put_number(work, "0\ta cat\tword ", i, i % 2 == 0 ? "\tentailment\n" : "\tnot_entailment\n");
-    put_file(work, "train.tsv");
+    make_set(work, n, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n",
+             (const char *[]){"1\t1\t2\tsome\tword ", "0\t1\t2\t\"some\tword "},
+             (const char *[]){"\r\n", "\r\n"});
 }
 
-static void read_entailments(struct work *work)
+static void read_mrpc(struct work *work)
 {
-    load(work, "glue", "name=RTE max_len=16 vocab_size=300");
+    load_set(work, "MRPC");
+}
+
+static void make_qqp(struct work *work, size_t n)
+{
+    make_set(work, n, "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n",
+             (const char *[]){"0\t0\t0\tword ", "0\t0\t0\tother "},
+             (const char *[]){"\tword\t1\n", "\tword\t0\n"});
+}
+
+static void read_qqp(struct work *work)
+{
+    load_set(work, "QQP");
+}
+
+static void make_stsb(struct work *work, size_t n)
+{
+    make_set(work, n, "index\tgenre\tsentence1\tsentence2\tscore\n",
+             (const char *[]){"0\tnews\ta cat\tword ", "0\tnews\ta dog\tword "},
+             (const char *[]){"\t4.50\n", "\t0.25\n"});
+}
+
+static void read_stsb(struct work *work)
+{
+    load_set(work, "STS-B");
+}
+
+static void make_mnli(struct work *work, size_t n)
+{
+    make_set(work, n, "index\tlabel1\tsentence1\tsentence2\tgold_label\n",
+             (const char *[]){"0\t-\ta cat\tword ", "0\t-\ta dog\tword "},
+             (const char *[]){"\tentailment\n", "\tneutral\n"});
+}
+
+static void read_mnli(struct work *work)
+{
+    load_set(work, "MNLI");
+}
+
+static void make_qnli(struct work *work, size_t n)
+{
+    make_set(work, n, "index\tquestion\tsentence\tlabel\n",
+             (const char *[]){"0\twhat\tword ", "0\twho\tword "},
+             (const char *[]){"\tentailment\n", "\tnot_entailment\n"});
+}
+
+static void read_qnli(struct work *work)
+{
+    load_set(work, "QNLI");
+}
+
+static void make_rte(struct work *work, size_t n)
+{
+    make_set(work, n, "index\tsentence1\tsentence2\tlabel\n",
+             (const char *[]){"0\ta cat\tword ", "0\ta cat\tword "},
+             (const char *[]){"\tentailment\n", "\tnot_entailment\n"});
+}
+
+static void read_rte(struct work *work)
+{
+    load_set(work, "RTE");
 }
 
 static void make_pairs(struct work *work, size_t n)
@@ -407,10 +476,15 @@ static const struct doubling readers[] = {
     {"a long expression", 20000, make_expression, read_listops},
     {"needles", 40000, make_needles, read_needle},
     {"a long needle", 30000, make_needle, read_needle},
-    {"rows of GLUE", 12000, make_rows, read_glue},
-    {"a long row of GLUE", 120000, make_row, read_glue},
-    {"questions of GLUE", 8000, make_questions, read_questions},
-    {"entailments of GLUE", 10000, make_entailments, read_entailments},
+    {"rows of SST-2", 12000, make_sst, read_sst},
+    {"a long row of SST-2", 120000, make_row, read_sst},
+    {"rows of CoLA", 12000, make_cola, read_cola},
+    {"rows of MRPC", 10000, make_mrpc, read_mrpc},
+    {"rows of QQP", 8000, make_qqp, read_qqp},
+    {"rows of STS-B", 10000, make_stsb, read_stsb},
+    {"rows of MNLI", 10000, make_mnli, read_mnli},
+    {"rows of QNLI", 10000, make_qnli, read_qnli},
+    {"rows of RTE", 10000, make_rte, read_rte},
     {"pairs of documents", 20000, make_pairs, read_retrieval},
     {"a long pair of documents", 400000, make_pair, read_retrieval},
     {"text for a byte-pair tokenizer", 4000, make_words, read_bpe},
