@@ -469,7 +469,7 @@ static const struct doubling readers[] = {
     {"columns of a table", 10000, make_columns, read_series},
     {"labels", 4000, make_labels, read_labels},
     {"a vocabulary file with settings", 5000, make_vocabulary_file, read_wordpiece},
-    {"config.json of a checkpoint", 5000, make_config, read_config},
+    {"config.json of a checkpoint", 1000, make_config, read_config},
     {"the log of a run", 10000, make_log, read_log},
 };
 
