@@ -63,22 +63,25 @@ def told(row):
 
 
 def cell(row):
-    """"400", the steps after which it was right, or "no (87.5 %)"."""
-    return str(row["steps"]) if row["learned"] else f"no ({100 * row['test']:.1f} %)"
+    """"400", the steps after which it was right, or "no (87.5)", per cent."""
+    return str(row["steps"]) if row["learned"] else f"no ({100 * row['test']:.1f})"
 
 
 def document(kept):
-    """A row per model, commit, instruction set and limit."""
+    """A row per model and limit, a column per commit and instruction set, whose cells have the seeds in order."""
     seeds = range(1, max((each["seed"] for each in kept.rows), default=0) + 1)
-    lines = ["| | commit | instruction set | steps | " + "".join(f"seed {seed} | " for seed in seeds) + "learned |",
-             "|---|---|---|---|" + "---|" * (len(seeds) + 1)]
-    for name in MODELS:
-        of_name = [each for each in kept.rows if each["model"] == name]
-        for key in dict.fromkeys((each["commit"], each["isa"], each["limit"]) for each in of_name):
-            found = {each["seed"]: each for each in of_name if (each["commit"], each["isa"], each["limit"]) == key}
-            cells = [cell(found[seed]) if seed in found else "–" for seed in seeds]
-            learned = sum(each["learned"] for each in found.values())
-            lines.append(f"| {name} | {key[0][:8]} | {key[1]} | {key[2]:,} | {' | '.join(cells)} | {learned} of {len(found)} |")
+    columns = sorted({(each["commit"], each["isa"]) for each in kept.rows})
+    lines = [f"| seeds 1 to {len(seeds)}, steps | " + "".join(f"{commit[:8]}, {isa} | " for commit, isa in columns).rstrip(),
+             "|" + "---|" * (len(columns) + 1)]
+    limits = sorted({each["limit"] for each in kept.rows})
+    for name, limit in ((name, limit) for name in MODELS for limit in limits):
+        cells = []
+        for column in columns:
+            found = {each["seed"]: cell(each) for each in kept.rows
+                     if (each["model"], each["limit"], each["commit"], each["isa"]) == (name, limit, *column)}
+            cells.append(", ".join(found.get(seed, "–") for seed in seeds) if found else "")
+        if any(cells):
+            lines.append(f"| {name}, {limit:,} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
