@@ -1,11 +1,19 @@
 /* `export`: a run as a directory that the transformers library opens.
    SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/tool/outputs.h"
 
 static void report(const struct options *options, const hashattn_pretrained_info *info, const char *out)
 {
+    char output[60] = "without an output";
+    if (info->num_scores > 0)
+        snprintf(output, sizeof output, "with the output for masked tokens");
+    else if (info->num_labels > 0)
+        snprintf(output, sizeof output, "with a classifier of %zu output%s", info->num_labels,
+                 info->num_labels == 1 ? "" : "s");
     if (options->common.json) {
         struct json_out json = json_out_to(stdout);
         json_out_object(&json, NULL);
@@ -14,11 +22,15 @@ static void report(const struct options *options, const hashattn_pretrained_info
         json_out_count(&json, "layers", info->layers);
         json_out_count(&json, "dim", info->dim);
         json_out_flag(&json, "masked_tokens", info->num_scores > 0);
+        json_out_count(&json, "labels", info->num_labels);
         json_out_end_object(&json);
     } else if (!options->common.quiet) {
-        fprintf(stderr,
-                "%s: an encoder of type %s, %zu layers of width %zu, %s the output for masked tokens\n", out,
-                info->type, info->layers, info->dim, info->num_scores > 0 ? "with" : "without");
+        fprintf(stderr, "%s: an encoder of type %s, %zu layer%s of width %zu, %s\n", out, info->type,
+                info->layers, info->layers == 1 ? "" : "s", info->dim, output);
+        if (strcmp(info->mechanism, "yoso") == 0)
+            fprintf(stderr,
+                    "that library computes yoso on NVIDIA GPUs only; for processors, --attention yoso-e "
+                    "writes its expectation\n");
     }
 }
 
@@ -37,14 +49,15 @@ static int describe(const struct options *options, hashattn_context *context, co
 }
 
 static int work(const struct options *options, hashattn_context *context, const char *attention,
-                const char *out)
+                bool encoder_only, const char *out)
 {
     hashattn_pretrained *pretrained;
     hashattn_status status = hashattn_pretrained_load(context, options->operands[0], attention, &pretrained);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
         status = hashattn_pretrained_set(pretrained, options->settings[i].name, options->settings[i].text);
     if (status == HASHATTN_OK)
-        status = hashattn_pretrained_save(pretrained, out);
+        status = encoder_only ? hashattn_pretrained_save_encoder(pretrained, out)
+                              : hashattn_pretrained_save(pretrained, out);
     hashattn_pretrained_free(pretrained);
     return status != HASHATTN_OK ? tool_fail_status(context, status) : describe(options, context, out);
 }
@@ -53,10 +66,13 @@ static int run(const struct command *self, int argc, char **argv)
 {
     struct options options;
     const char *attention = NULL, *out = NULL;
+    int encoder_only = 0;
     options_begin(&options, self);
     options_add_text(&options, "out", &out, "DIR", "directory to write, must not exist yet; required");
     options_add_text(&options, "attention", &attention, "NAME",
                      "mechanism instead of the stored one, for instance yoso-e for a run with yoso");
+    options_add_switch(&options, "encoder-only", &encoder_only,
+                       "leave out the classifier, or any other output");
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -70,7 +86,7 @@ static int run(const struct command *self, int argc, char **argv)
     if (code == EXIT_GOOD)
         code = outputs_check_directory(out);
     if (code == EXIT_GOOD)
-        code = work(&options, context, attention, out);
+        code = work(&options, context, attention, encoder_only, out);
     tool_close(context);
     return code;
 }
@@ -78,7 +94,7 @@ static int run(const struct command *self, int argc, char **argv)
 const struct command command_export = {
     .name = "export",
     .operands = "RUN",
-    .summary = "Writes the encoder of a run as a checkpoint that the transformers library opens",
+    .summary = "Writes an encoder or a text classifier as a checkpoint that the transformers library opens",
     .example =
         "  for i in $(seq 200); do echo \"The cat sat on mat $i. The dog lay on log $i.\"; echo; done > "
         "cats.txt\n"

@@ -135,26 +135,31 @@ static int watch(void *user, const hashattn_progress *now)
     return watched->stopped_by != NULL;
 }
 
-/* What was read, before the first step. */
-static int show_data(void *user, const hashattn_data_part *part)
-{
-    static const char last[] = "valid";
-    struct data_read *read = user;
-    if (data_read_add(read, part) != 0)
-        return 1;
-    if (strcmp(part->split, last) == 0)
-        data_read_words(read, stderr);
-    return 0;
-}
-
 struct train {
     struct data_read read;
+    hashattn_context *context;
+    hashattn_setup *setup; /* NULL: a run is continued */
     const char *data, *preset, *from, *mechanism, *freeze, *out, *resume, *draw, *column;
     int profile, live;
     int rank;
     int64_t steps; /* of --resume: the new total, or 0 */
     struct watched watched;
 };
+
+/* What was read, and what would stop an export, before the first step. */
+static int show_data(void *user, const hashattn_data_part *part)
+{
+    static const char last[] = "valid";
+    struct train *train = user;
+    if (data_read_add(&train->read, part) != 0)
+        return 1;
+    if (strcmp(part->split, last) != 0)
+        return 0;
+    data_read_words(&train->read, stderr);
+    if (hashattn_setup_check_export(train->setup) == HASHATTN_REFUSED)
+        fprintf(stderr, "export will refuse this run: %s\n", hashattn_context_message(train->context));
+    return 0;
+}
 
 /* NaN, which is written as null, if nothing was reported. */
 static double or_null(bool told, double value)
@@ -264,10 +269,10 @@ static int finish(const struct train *train, const struct options *options, hash
 
 static int work(struct train *train, const struct options *options, hashattn_context *context)
 {
-    hashattn_setup *setup = NULL;
     hashattn_status status = HASHATTN_OK;
     hashattn_description is = {.struct_size = sizeof is};
     hashattn_context_describe(context, &is);
+    train->context = context;
     train->rank = is.rank;
     if (is.rank > 0)
         train->watched.max_seconds = 0; /* rank 0 keeps the time */
@@ -278,18 +283,18 @@ static int work(struct train *train, const struct options *options, hashattn_con
     }
     if (train->resume == NULL) {
         status = options_setup(options, context, options->operands[0], train->preset, train->from,
-                               train->mechanism, &setup);
+                               train->mechanism, &train->setup);
         if (status == HASHATTN_OK && train->freeze != NULL)
-            status = hashattn_setup_freeze(setup, train->freeze);
+            status = hashattn_setup_freeze(train->setup, train->freeze);
         if (status != HASHATTN_OK) {
-            hashattn_setup_free(setup);
+            hashattn_setup_free(train->setup);
             return tool_fail_status(context, status);
         }
     }
     if (train->profile)
         status = hashattn_profile_start(context);
     if (status != HASHATTN_OK) {
-        hashattn_setup_free(setup);
+        hashattn_setup_free(train->setup);
         return tool_fail_status(context, status);
     }
     train->watched.progress = progress_begin(options->common.quiet);
@@ -297,12 +302,12 @@ static int work(struct train *train, const struct options *options, hashattn_con
     train->watched.losses = sparkline_begin();
     train->watched.progress.curve = train->watched.live ? &train->watched.losses : NULL;
     watch_signals(context);
-    if (setup != NULL && !options->common.quiet)
-        hashattn_setup_watch_data(setup, show_data, &train->read);
+    if (train->setup != NULL && !options->common.quiet)
+        hashattn_setup_watch_data(train->setup, show_data, train);
     status = train->resume == NULL
-                 ? hashattn_train(setup, train->data, train->out, watch, &train->watched)
+                 ? hashattn_train(train->setup, train->data, train->out, watch, &train->watched)
                  : hashattn_train_extend(context, train->resume, train->steps, watch, &train->watched);
-    hashattn_setup_free(setup);
+    hashattn_setup_free(train->setup);
     data_read_free(&train->read);
     return finish(train, options, context, status);
 }

@@ -33,6 +33,7 @@ typedef struct hashattn_pretrained_info {
     size_t vocab_size, num_segments;
     size_t max_len;    /* tokens of the longest sequence */
     size_t num_scores; /* ids scored by the output for masked tokens, 0: the files have none */
+    size_t num_labels; /* outputs of the classifier, 0: the files have none */
 } hashattn_pretrained_info;
 /* Set info->struct_size first. The strings are valid until the next hashattn_pretrained_set or free. */
 HASHATTN_API void hashattn_pretrained_describe(const hashattn_pretrained *pretrained,
@@ -111,11 +112,15 @@ HASHATTN_API hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *
 
 /* Writes config.json, model.safetensors and, if there is a tokenizer, tokenizer.json and
    tokenizer_config.json to a new directory, which the transformers library opens with equal outputs. A run
-   with softmax becomes a checkpoint of type bert, one with yoso or yoso-e of type yoso: the encoder and, if
-   there is one, the output for masked tokens; classifiers are left out. REFUSED: a file of this type cannot
-   describe the model (the message names every setting that has no place there), or the ids of a run are no
-   tokens of text. */
+   with softmax becomes a checkpoint of type bert, one with yoso or yoso-e of type yoso: the encoder with the
+   output for masked tokens, or without one with the classifier and its labels, whose logits are those of
+   predictions; a predicted number is in the units of its file. REFUSED: a file of this type cannot describe
+   the model (the message names every setting that has no place there), or the ids of a run are no tokens of
+   text. */
 HASHATTN_API hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory);
+/* The same for a run without its outputs, whatever they are. REFUSED: a checkpoint, too. */
+HASHATTN_API hashattn_status hashattn_pretrained_save_encoder(hashattn_pretrained *pretrained,
+                                                              const char *directory);
 
 #ifdef __cplusplus
 }

@@ -114,6 +114,12 @@ HASHATTN_API hashattn_status hashattn_setup_describe(hashattn_setup *setup, cons
 HASHATTN_API void hashattn_setup_watch_data(hashattn_setup *setup, hashattn_data_callback *callback,
                                             void *user);
 
+/* Whether hashattn_pretrained_save could write a run of this setup with its output. In a callback of the
+   data, or after hashattn_setup_describe. REFUSED: not with these options; the message names every one that
+   is in the way, and what is needed. INVALID: not with any (its sequences are no texts, or its output has no
+   place there), or no data was read. */
+HASHATTN_API hashattn_status hashattn_setup_check_export(const hashattn_setup *setup);
+
 /* Generates counts[0..2] examples of train, valid and test in `directory`, which is created if absent;
    existing files are not overwritten. REFUSED: the task's data cannot be generated. */
 HASHATTN_API hashattn_status hashattn_setup_generate(hashattn_setup *setup, const char *directory,

@@ -205,7 +205,7 @@ class LearnOptions(Sized):
 class PretrainedInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("type", c_char_p), ("mechanism", c_char_p), ("num_params", c_size_t),
                 ("layers", c_size_t), ("dim", c_size_t), ("vocab_size", c_size_t), ("num_segments", c_size_t),
-                ("max_len", c_size_t), ("num_scores", c_size_t)]
+                ("max_len", c_size_t), ("num_scores", c_size_t), ("num_labels", c_size_t)]
 
 
 class Sequences(Sized):
@@ -357,6 +357,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
                                  c_void_p]),
     "pretrained_fill_mask": (c_int, [_HANDLE, c_char_p, c_size_t, c_uint64, GUESS_CALLBACK, c_void_p]),
     "pretrained_save": (c_int, [_HANDLE, c_char_p]),
+    "pretrained_save_encoder": (c_int, [_HANDLE, c_char_p]),
 }
 
 

@@ -73,6 +73,7 @@ class Pretrained(ContextObject):
         self.vocab_size, self.num_segments = int(info.vocab_size), int(info.num_segments)
         self.max_len = int(info.max_len)  #: tokens of the longest sequence
         self.num_scores = int(info.num_scores)  #: ids scored by the output for masked tokens; 0: there is none
+        self.num_labels = int(info.num_labels)  #: outputs of the classifier; 0: there is none
         self._handle = handle
 
     def __repr__(self) -> str:
@@ -162,15 +163,18 @@ class Pretrained(ContextObject):
                 handle.pointer, encoded, number, key, callback, None))
         return found
 
-    def save(self, directory: Any) -> None:
+    def save(self, directory: Any, *, encoder_only: bool = False) -> None:
         """Writes the model and its tokenizer to a new directory, which the transformers library opens.
 
-        A run is written as its encoder and its output for masked tokens. RefusedError: the files of that library cannot
-        describe the model; the message names every setting that has no place there.
+        A run is written with its output for masked tokens, or with its classifier and labels, as
+        AutoModelForMaskedLM and AutoModelForSequenceClassification read them; encoder_only leaves both out.
+        RefusedError: the files of that library cannot describe the model; the message names every setting that has no
+        place there.
         """
-        path = path_of("directory", directory)
+        path, library = path_of("directory", directory), _library.functions()
         with self._use() as handle:
-            handle.origin.check(_library.functions().pretrained_save(handle.pointer, path))
+            write = library.pretrained_save_encoder if encoder_only else library.pretrained_save
+            handle.origin.check(write(handle.pointer, path))
 
 
 class _Packed:

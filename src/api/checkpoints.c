@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "api/floating.h"
+#include "api/setup.h"
 #include "api/versions/versions.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -98,6 +99,13 @@ hashattn_status hashattn_pretrained_set(hashattn_pretrained *pretrained, const c
     return head_plan_change(host, &pretrained->config->plan, name, text, renew_net, pretrained);
 }
 
+static size_t count_labels(const struct hashattn_pretrained *pretrained)
+{
+    static const struct param last = {.name = "classifier.out_proj.weight"};
+    const struct tensor *tensor = pretrained_find(&pretrained->origin.files, &last, NULL);
+    return tensor == NULL ? 0 : tensor->shape[0];
+}
+
 void hashattn_pretrained_describe(const hashattn_pretrained *pretrained, hashattn_pretrained_info *info)
 {
     const struct origin *origin = &pretrained->origin;
@@ -113,6 +121,7 @@ void hashattn_pretrained_describe(const hashattn_pretrained *pretrained, hashatt
         .num_segments = (size_t)config->num_segments,
         .max_len = (size_t)config->max_len,
         .num_scores = model_num_scores(pretrained->net),
+        .num_labels = count_labels(pretrained),
     };
     version_give(info, &own, sizeof own);
 }
@@ -244,15 +253,22 @@ hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pretrained,
     return inference_scores(host, &inference, &input, places, num_places, scores);
 }
 
-static hashattn_status save_run(struct hashattn_pretrained *pretrained, const char *directory)
+static hashattn_status save_run(struct hashattn_pretrained *pretrained, const char *directory,
+                                bool encoder_only)
 {
     struct host *host = &pretrained->context->host;
+    const struct task_facts *facts = &pretrained->origin.run.facts;
     const struct tokenizer *tokenizer;
     uint32_t padding;
     TRY(checkpoint_tokenizer(pretrained, &tokenizer));
-    bool padded = tokenizer_role(tokenizer, TOKEN_PAD, &padding);
-    return pretrained_export(host, directory, &pretrained->origin.files, pretrained->net,
-                             padded ? (int64_t)padding : -1, pretrained->seed);
+    bool padded = tokenizer_role(tokenizer, TOKEN_PAD, &padding), numbers = facts->num_columns == 1;
+    const struct export_choice choice = {.encoder_only = encoder_only,
+                                         .padding = padded ? (int64_t)padding : -1,
+                                         .seed = pretrained->seed,
+                                         .labels = (const char *const *)facts->labels,
+                                         .shift = numbers ? facts->columns[0].mean : 0,
+                                         .scale = numbers ? facts->columns[0].deviation : 1};
+    return pretrained_export(host, directory, &pretrained->origin.files, pretrained->net, &choice);
 }
 
 static hashattn_status save_checkpoint(struct hashattn_pretrained *pretrained, const char *directory)
@@ -300,22 +316,62 @@ static hashattn_status check_new(struct host *host, const char *directory)
     return HASHATTN_OK;
 }
 
-hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory)
+static hashattn_status save(struct hashattn_pretrained *pretrained, const char *directory, bool encoder_only)
 {
-    FLOATING_DEFAULT;
     static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
                                         "tokenizer_config.json", NULL};
-    if (pretrained == NULL)
-        return HASHATTN_INVALID;
     struct host *host = &pretrained->context->host;
     FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
     bool run = pretrained->origin.run.task != NULL;
+    FAIL_IF(encoder_only && !run, host, HASHATTN_REFUSED,
+            "%.300s is a checkpoint; the encoder alone is written of runs", pretrained->origin.directory);
     TRY(check_new(host, directory));
     TRY(file_make_directory(host, directory, false));
     hashattn_status status = save_tokenizer(pretrained, directory);
     if (status == HASHATTN_OK) /* config.json is the last file */
-        status = run ? save_run(pretrained, directory) : save_checkpoint(pretrained, directory);
+        status = run ? save_run(pretrained, directory, encoder_only) : save_checkpoint(pretrained, directory);
     if (status != HASHATTN_OK)
         file_remove_directory(host, directory, files);
+    return status;
+}
+
+hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory)
+{
+    FLOATING_DEFAULT;
+    return pretrained == NULL ? HASHATTN_INVALID : save(pretrained, directory, false);
+}
+
+hashattn_status hashattn_pretrained_save_encoder(hashattn_pretrained *pretrained, const char *directory)
+{
+    FLOATING_DEFAULT;
+    return pretrained == NULL ? HASHATTN_INVALID : save(pretrained, directory, true);
+}
+
+hashattn_status hashattn_setup_check_export(const hashattn_setup *setup)
+{
+    FLOATING_DEFAULT;
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    const struct run_config *config = &setup->config;
+    const struct option_row *tokens = option_find(config->task->options, "tokens");
+    bool read = config->facts.num_tokens > 0; /* as tokens; a text could be, and is now words or bytes */
+    char remark[OPTION_TEXT_SIZE + 40] = "tokens is ";
+    FAIL_IF(config->data[0] == '\0', host, HASHATTN_INVALID, "no data was read");
+    FAIL_IF(!read && tokens == NULL, host, HASHATTN_INVALID, "the sequences of %s are no tokens of text",
+            config->task->name);
+    FAIL_IF(config->model.pairs, host, HASHATTN_INVALID, "an example of %s is two sequences",
+            config->task->name);
+    FAIL_IF(config->task->preset.causal, host, HASHATTN_INVALID, "%s predicts the next token",
+            config->task->name);
+    hashattn_status status = pretrained_export_check(host, &config->model, false);
+    if (read || status == HASHATTN_INVALID)
+        return status;
+    option_text(tokens, config->task_options, remark + strlen(remark), OPTION_TEXT_SIZE);
+    strcat(remark, " (bpe is needed)");
+    if (status == HASHATTN_OK)
+        return host_fail(host, HASHATTN_REFUSED, "%s", remark);
+    host_suffix(host, ", ");
+    host_suffix(host, remark);
     return status;
 }

@@ -291,6 +291,19 @@ static bool has_masked_output(const struct model_config *model)
     return masked;
 }
 
+const char *pretrained_problem(const struct model_config *model)
+{
+    static const struct {
+        const char *objective, *problem;
+    } problems[] = {{"classify", "single_label_classification"},
+                    {"label_set", "multi_label_classification"},
+                    {"regress", "regression"}};
+    for (size_t i = 0; model->num_objectives == 1 && i < sizeof problems / sizeof *problems; i++)
+        if (strcmp(model->objectives[0].objective->name, problems[i].objective) == 0)
+            return problems[i].problem;
+    return NULL;
+}
+
 hashattn_status pretrained_config_check(struct host *host, enum pretrained_type type,
                                         const struct model_config *model)
 {
@@ -319,6 +332,12 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
     need_option(&list, model_options, model, "attention_biases", "true");
     if (has_masked_output(model))
         need_option(&list, model_options, model, "scale_words", "false");
+    if (pretrained_problem(model) != NULL) {
+        need_option(&list, model_options, model, "pooling", "first");
+        need_option(&list, model_options, model, "classifier", type == PRETRAINED_YOSO ? "gelu" : "tanh");
+        if (model->pairs)
+            add_obstacle(&list, "an example", "two sequences", "one");
+    }
     if (type != PRETRAINED_YOSO)
         need_option(&list, model_options, model, "conv_window", "0");
     if (type != PRETRAINED_ROBERTA)
@@ -350,12 +369,18 @@ static hashattn_status put_attention(struct host *host, struct json *json, const
 }
 
 static hashattn_status put_class(struct host *host, struct json *json, const struct pretrained_names *names,
-                                 bool masked)
+                                 const struct model_config *model)
 {
+    const char *problem = pretrained_problem(model);
     struct json *array;
     TRY(json_new_array(host, &array));
     TRY(json_put(host, json, "architectures", array));
-    return json_put_string(host, array, NULL, masked ? names->masked_class : names->bare_class);
+    if (problem != NULL)
+        TRY(json_put_string(host, json, "problem_type", problem));
+    return json_put_string(host, array, NULL,
+                           has_masked_output(model) ? names->masked_class
+                           : problem != NULL        ? names->classes_class
+                                                    : names->bare_class);
 }
 
 static hashattn_status put_config(struct host *host, struct json *json, enum pretrained_type type,
@@ -363,7 +388,7 @@ static hashattn_status put_config(struct host *host, struct json *json, enum pre
 {
     TRY(json_put_string(host, json, "model_type", pretrained_names[type].model_type));
     if (json_at(json, "architectures") == NULL)
-        TRY(put_class(host, json, &pretrained_names[type], has_masked_output(model)));
+        TRY(put_class(host, json, &pretrained_names[type], model));
     for (size_t i = 0; i < NUMBERS; i++)
         TRY(json_put_int(host, json, numbers[i].key,
                          *(const int64_t *)((const char *)model + numbers[i].offset)));

@@ -28,6 +28,11 @@ hashattn_status pretrained_config_read(struct host *host, const char *directory,
                                        struct pretrained_config *config);
 void pretrained_config_free(struct host *host, struct pretrained_config *config);
 
+/* What the library calls the loss of a model whose only objective reads one row of a sequence, the classifier
+   of the files: "single_label_classification", "multi_label_classification" or "regression". NULL: of any
+   other model. */
+const char *pretrained_problem(const struct model_config *model);
+
 /* REFUSED: a file of this type cannot describe the model; the message names every setting that has no place
    in it. */
 hashattn_status pretrained_config_check(struct host *host, enum pretrained_type type,

@@ -9,10 +9,11 @@
 enum pretrained_type { PRETRAINED_YOSO, PRETRAINED_BERT, PRETRAINED_ROBERTA, PRETRAINED_TYPES };
 
 struct pretrained_names {
-    const char *model_type;   /* as in config.json: "yoso" */
-    const char *bare_class;   /* of a trunk: "YosoModel" */
-    const char *masked_class; /* of a trunk with the output for masked tokens: "YosoForMaskedLM" */
-    const char *word_table;   /* the table of words in a file of a whole model */
+    const char *model_type;    /* as in config.json: "yoso" */
+    const char *bare_class;    /* of a trunk: "YosoModel" */
+    const char *masked_class;  /* of a trunk with the output for masked tokens: "YosoForMaskedLM" */
+    const char *classes_class; /* of a trunk with a classifier: "YosoForSequenceClassification" */
+    const char *word_table;    /* the table of words in a file of a whole model */
     struct name_map whole, bare;
 };
 extern const struct pretrained_names pretrained_names[PRETRAINED_TYPES];

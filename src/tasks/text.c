@@ -45,11 +45,13 @@ static hashattn_status source_of(struct host *host, const struct text_options *t
 {
     FAIL_IF(text->multi_label && text->label_type == LABELS_NUMBER, host, HASHATTN_INVALID,
             "text: multi_label needs label_type class");
-    *source = (struct document_source){
-        .files = &files,
-        .labels = text->multi_label ? LABELS_MANY : (enum label_kind)text->label_type,
-        .rules = {
-            .texts = {text->text_column}, .label = text->label_column, .label_list = text->multi_label}};
+    *source = (struct document_source){.files = &files,
+                                       .labels = text->multi_label ? LABELS_MANY
+                                                                   : (enum label_kind)text->label_type,
+                                       .rules = {.texts = {text->text_column},
+                                                 .label = text->label_column,
+                                                 .label_list = text->multi_label,
+                                                 .label_number = text->label_type == LABELS_NUMBER}};
     return documents_source(host, &text->files, facts, source);
 }
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # A pretrained run as a directory of the transformers library: its files, the same answers when it is read back, and what is
 # refused. tests/python/test_export.py opens it with that library.
-# Planted and caught: --attention ignored; a refusal that leaves the directory; the padding's id not from the tokenizer.
+# Planted and caught: --attention ignored; a refusal that leaves the directory; the padding's id not from the tokenizer;
+# bytes for which no remark is made before training.
 . "$(dirname "$0")/checks.sh"
 small="--layers 2 --dim 16 --heads 2 --ffn 24 --batch 8 --steps 4 --seed 3 --quiet"
 for i in $(seq 60); do printf 'The cat sat on mat %d. The dog lay on log %d.\n\n' "$i" "$i"; done >cats.txt
@@ -19,7 +20,7 @@ run fill-mask soft "The <mask> sat on <mask>" --json
 cp out soft.json
 run fill-mask bert "The <mask> sat on <mask>" --json
 holds the_same_answers cmp out soft.json
-says expectation_as_json '{"type": "yoso", "attention": "yoso-e", "layers": 2, "dim": 16, "masked_tokens": true}' export sampled --attention yoso-e --out exact --json
+says expectation_as_json '{"type": "yoso", "attention": "yoso-e", "layers": 2, "dim": 16, "masked_tokens": true, "labels": 0}' export sampled --attention yoso-e --out exact --json
 holds config_of_yoso json exact/config.json '(d["model_type"], d["use_expectation"], d["hash_code_len"], d["conv_window"], d["type_vocab_size"]) == ("yoso", True, 5, 3, 1)'
 run export sampled --out hashed --quiet
 holds config_of_sampled json hashed/config.json '(d["use_expectation"], d["num_hash"], d["use_fast_hash"]) == (False, 8, False)'
@@ -40,6 +41,29 @@ expect every_setting_is_named 2 "a file of type bert cannot describe the model: 
 run data needle --out needles --train 8 --valid 4 --test 4 --seq-len 16 --marks 4
 run train needle --data needles --out letters --norm post --positions learned --steps 1 --batch 2 --layers 1 --dim 16 --heads 2 --ffn 16 --quiet
 expect no_tokens 2 "the ids of this run are no tokens of text" export letters --out no
+
+# ---- classifiers ----
+mkdir mail
+for i in $(seq 40); do printf 'spam\tbuy now, offer %d\nham\tsee you at noon, room %d\n' "$i" "$i"; done >mail/train.tsv
+tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --steps 4 --max-len 32"
+expect told_before_training 0 "export will refuse this run: a file of type yoso cannot describe the model: norm is pre (post is needed), pooling is mean (first is needed), classifier is relu (gelu is needed)" train text --data mail --out filter $tiny
+[ "$(grep -n 'export will refuse' err | cut -d: -f1)" -lt "$(grep -n '^step ' err | head -n 1 | cut -d: -f1)" ] && passed told_first || failed told_first "$(cat err)"
+expect the_same_after_it 2 "norm is pre (post is needed), pooling is mean (first is needed), classifier is relu (gelu is needed)" export filter --out no
+expect bytes_are_told 0 "export will refuse this run: tokens is bytes (bpe is needed)" train text --data mail --out bytes $tiny --tokens bytes --norm post --pooling first --classifier gelu
+run train text --data mail --out first $tiny --norm post --pooling first --classifier gelu
+[ "$code" = 0 ] && ! grep -q 'export' err && passed nothing_to_tell || failed nothing_to_tell "$(cat err)"
+run train needle --data needles --out needle --steps 1 --batch 2 --layers 1 --dim 16 --heads 2 --ffn 16
+[ "$code" = 0 ] && ! grep -q 'export' err && passed no_text_is_not_told || failed no_text_is_not_told "$(cat err)"
+run train text --data mail --out silent $tiny --quiet
+[ "$code" = 0 ] && [ ! -s err ] && passed quiet || failed quiet "$(cat err)"
+expect classifier 0 "sorter: an encoder of type yoso, 1 layer of width 16, with a classifier of 2 outputs" export first --out sorter
+grep -q 'computes yoso on NVIDIA GPUs only; for processors, --attention yoso-e' err && passed processors_are_told || failed processors_are_told "$(cat err)"
+holds labels_of_the_classifier json sorter/config.json '(d["architectures"], d["problem_type"], d["id2label"], d["label2id"]) == (["YosoForSequenceClassification"], "single_label_classification", {"0": "ham", "1": "spam"}, {"ham": 0, "spam": 1})'
+says classifier_as_json '"masked_tokens": false, "labels": 2}' export first --attention yoso-e --out exact2 --json
+run train text --data mail --out mean $tiny --norm post --quiet
+expect the_encoder_alone 0 "plain: an encoder of type yoso, 1 layer of width 16, without an output" export mean --encoder-only --out plain
+expect encoder_of_a_checkpoint 2 "is a checkpoint; the encoder alone is written of runs" export exact --encoder-only --out no
+expect a_classifier_goes_on 0 "valid accuracy" train text --data mail --out again2 --from sorter --steps 4 --batch 8 --pooling first --max-len 32
 expect no_out 2 "export needs --out" export soft
 expect no_run 2 "export needs one operand" export --out no
 expect nowhere 3 "cannot open none" export none --out no

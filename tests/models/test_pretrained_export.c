@@ -1,8 +1,9 @@
 /* Models of our own as checkpoints: what was exported opens as the type of its attention and computes the
    same rows and scores; what has no place there is refused with every setting, and nothing is left. Bugs
    planted and caught: positions shifted by the unused rows; the segment of a model without segments started
-   from the seed; softmax written as yoso; a classifier written too; the padding not written; only the first
-   setting named; a convolution accepted with softmax; tails accepted.
+   from the seed; softmax written as yoso; labels in another order; a number without its deviation, or without
+   its mean; mean pooling accepted; a classifier written too; the padding not written; only the first setting
+   named; a convolution accepted with softmax; tails accepted.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained_export.h"
 
@@ -125,7 +126,10 @@ static hashattn_status export(struct host *host, const struct model_config *conf
     TRY(model_new(host, config, &model));
     if (!file_exists(directory))
         assert_int_equal(mkdir(directory, 0700), 0);
-    hashattn_status status = pretrained_export(host, directory, &no_files, model, padding, SEED);
+    static const char *const labels[] = {"ham", "more of \"it\"", "spam"};
+    const struct export_choice choice = {
+        .padding = padding, .seed = SEED, .labels = labels, .shift = 3, .scale = 2};
+    hashattn_status status = pretrained_export(host, directory, &no_files, model, &choice);
     model_free(host, model);
     return status;
 }
@@ -187,7 +191,73 @@ static void outputs_are_the_same(void **state)
     pool_free(host, pool);
 }
 
-/* An encoder without output for masked tokens. */
+/* The classifier of a type is written by its names, with what the library needs to call its classes by name;
+   a regression gives numbers in the units of its targets. */
+static void classifiers_are_exported(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    static const struct {
+        const char *attention, *objective, *problem, *class_of, *last;
+        int64_t outputs;
+    } cases[] = {
+        {"softmax", "classify", "single_label_classification", "BertForSequenceClassification",
+         "classifier.weight", 3},
+        {"yoso", "label_set", "multi_label_classification", "YosoForSequenceClassification",
+         "classifier.out_proj.weight", 3},
+        {"softmax", "regress", "regression", "BertForSequenceClassification", "classifier.weight", 1}};
+    char path[100];
+    snprintf(path, sizeof path, "%s/out", folder->path);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        bool yoso = strcmp(cases[i].attention, "yoso") == 0;
+        struct model_config config = config_of(host, cases[i].attention);
+        struct pretrained files;
+        struct model *model;
+        const char *word;
+        config.num_segments = 1;
+        config.position_offset = yoso ? PRETRAINED_YOSO_OFFSET : 0;
+        config.pooling = POOL_FIRST;
+        config.classifier = yoso ? HEAD_GELU : HEAD_TANH;
+        config.objectives[0] = (struct model_objective){
+            .objective = objective_find(cases[i].objective), .weight = 1, .num_outputs = cases[i].outputs};
+        check_status(host, export(host, &config, path, 1), HASHATTN_OK, NULL);
+        check_status(host, pretrained_open(host, path, NULL, &files), HASHATTN_OK, NULL);
+        check_status(host, json_get_string(host, files.config.json, "problem_type", &word), HASHATTN_OK,
+                     NULL);
+        assert_string_equal(word, cases[i].problem);
+        check_status(host, json_get_string(host, files.config.json, "architectures.0", &word), HASHATTN_OK,
+                     NULL);
+        assert_string_equal(word, cases[i].class_of);
+        check_status(host, json_get_string(host, files.config.json, "id2label.0", &word), HASHATTN_OK, NULL);
+        assert_string_equal(word, "ham");
+        assert_non_null(weight_files_find(&files.weights, cases[i].last, NULL));
+        assert_non_null(weight_files_find(&files.weights,
+                                          yoso ? "classifier.dense.bias" : "bert.pooler.dense.bias", NULL));
+        check_status(host, model_new(host, &config, &model), HASHATTN_OK, NULL);
+        check_status(host, pretrained_check(host, &files, model_params(model)), HASHATTN_OK, NULL);
+        const struct params *params = model_params(model);
+        float *own = new_floats(params->total), *stored = new_floats(params->total);
+        check_status(host, pretrained_load(host, &no_files, params, SEED, own), HASHATTN_OK, NULL);
+        check_status(host, pretrained_load(host, &files, params, SEED, stored), HASHATTN_OK, NULL);
+        bool number = strcmp(cases[i].objective, "regress") == 0;
+        for (size_t r = 0; r < params->num_rows; r++) {
+            const struct param *row = &params->rows[r];
+            double scale = number && strncmp(row->name, "classifier.out_proj", 19) == 0 ? 2 : 1;
+            double shift = number && strcmp(row->name, "classifier.out_proj.bias") == 0 ? 3 : 0;
+            if (strncmp(row->name, "classifier.", 11) == 0)
+                for (size_t k = row->offset; k < row->offset + row->count; k++)
+                    assert_true(stored[k] == (float)(shift + scale * (double)own[k]));
+        }
+        free(own);
+        free(stored);
+        model_free(host, model);
+        pretrained_close(host, &files);
+        remove_directory(host, path);
+        head_plan_free(host, &config.plan);
+    }
+}
+
+/* A head that has no place there is refused with every setting, unless the encoder is written alone. */
 static void a_bare_encoder_is_exported(void **state)
 {
     struct folder *folder = *state;
@@ -196,16 +266,29 @@ static void a_bare_encoder_is_exported(void **state)
     struct pretrained files;
     struct outputs own, stored;
     struct pool *pool;
+    struct model *model;
     char path[100];
     snprintf(path, sizeof path, "%s/out", folder->path);
+    config.pairs = true;
+    config.pooling = POOL_MEAN;
+    config.classifier = HEAD_RELU;
     config.objectives[0] =
         (struct model_objective){.objective = objective_find("classify"), .weight = 1, .num_outputs = 3};
     check_status(host, pool_new(host, 1, &pool), HASHATTN_OK, NULL);
+    check_status(
+        host, export(host, &config, path, 1), HASHATTN_REFUSED,
+        "a file of type bert cannot describe the model: pooling is mean (first is needed), classifier is "
+        "relu (tanh is needed), an example is two sequences (one is needed)");
+    config.pairs = false;
     compute_own(host, pool, &config, &own);
-    check_status(host, export(host, &config, path, 1), HASHATTN_OK, NULL);
+    check_status(host, model_new(host, &config, &model), HASHATTN_OK, NULL);
+    const struct export_choice choice = {.encoder_only = true, .padding = 1, .seed = SEED};
+    check_status(host, pretrained_export(host, path, &no_files, model, &choice), HASHATTN_OK, NULL);
+    model_free(host, model);
     compute_stored(host, pool, path, false, &files, &stored);
     check_same_bits(stored.rows, own.rows, sizeof own.rows, "rows");
     assert_int_equal(files.config.model.num_objectives, 0);
+    assert_null(json_at(files.config.json, "id2label"));
     pretrained_close(host, &files);
     remove_directory(host, path);
     pool_free(host, pool);
@@ -297,6 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(outputs_are_the_same),
+        IN_FOLDER(classifiers_are_exported),
         IN_FOLDER(a_bare_encoder_is_exported),
         IN_FOLDER(what_has_no_place_is_refused),
         IN_FOLDER(every_failing_allocation_is_reported),

@@ -1,7 +1,10 @@
-"""Exported runs in the transformers library: equal hidden states and logits, with and without padding, and the tokenizer.
+"""Exported runs in the transformers library: equal hidden states, logits and classes, and the tokenizer.
 
-Planted and caught: unused rows after the positions; a tokenizer without its mask. SPDX-License-Identifier: Apache-2.0
+Planted and caught: unused rows after the positions; a tokenizer without its mask; the labels in another order; a number
+in units of its deviation. SPDX-License-Identifier: Apache-2.0
 """
+
+import json
 
 import numpy as np
 import pytest
@@ -51,3 +54,82 @@ def test_equal_outputs(corpora, tmp_path, data, attention, options):
         shares = model(input_ids=ids).logits[0, ids[0].tolist().index(tokenizer.mask_token_id)].softmax(-1)
     assert [guess.id for guess in guesses] == shares.topk(5).indices.tolist()
     assert np.allclose([guess.probability for guess in guesses], shares.topk(5).values, atol=1e-5)
+
+
+OURS = {"softmax": dict(mechanism="softmax", conv_window=0, classifier="tanh"),
+        "yoso-e": dict(mechanism="yoso-e", classifier="gelu")}
+DOCUMENTS = [(f"{'buy now, offer' if i % 3 else 'see you at noon, room'} {i}", i % 3 > 0) for i in range(90)]
+
+
+def compare(run, directory, value, number=False):
+    """The library's outputs for texts beside the predictions of the run; returns its model."""
+    hashattn.Pretrained(run).save(directory)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(directory).eval()
+    texts = ["buy me at noon", "offer", "see you 7", "", "room " * 60]
+    with hashattn.Run(run) as own:
+        found = list(own.predict(texts, progress=False))
+    for text, mine in zip(texts, found):
+        with torch.no_grad():
+            logits = model(**tokenizer(text, return_tensors="pt", truncation=True)).logits[0]
+        if number:
+            assert logits.item() == pytest.approx(mine.score, abs=1e-5 * max(1, abs(mine.score)))
+            continue
+        shares = dict(zip(model.config.id2label.values(), value(logits).tolist()))
+        assert shares.keys() == mine.probabilities.keys()
+        assert all(abs(shares[label] - mine.probabilities[label]) <= 1e-5 for label in shares)
+    return model
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_classifier(tmp_path, name):
+    texts, labels = [text for text, _ in DOCUMENTS], ["spam" if bad else "ham" for _, bad in DOCUMENTS]
+    hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=texts, labels=labels, progress=False, max_len=40,
+                   pooling="first", norm="post", **OURS[name], **SMALL).close()
+    model = compare(tmp_path / "run", tmp_path / "there", lambda logits: logits.softmax(-1))
+    assert model.config.problem_type == "single_label_classification" and model.config.label2id == {"ham": 0, "spam": 1}
+    assert hashattn.Pretrained(tmp_path / "there").num_labels == 2
+
+
+@pytest.mark.parametrize("kind", ["number", "set"])
+def test_numbers_and_sets(tmp_path, kind):
+    (tmp_path / "data").mkdir()
+    for i, (text, bad) in enumerate(DOCUMENTS):
+        label = 40.0 + 7 * bad if kind == "number" else ["spam", "short"][: 1 + i % 2] if bad else ["ham"]
+        with open(tmp_path / "data" / "train.jsonl", "a") as file:
+            file.write(json.dumps({"text": text, "label": label}) + "\n")
+    options = dict(label_type="number") if kind == "number" else dict(multi_label=True)
+    hashattn.train("text", tmp_path / "data", tmp_path / "run", progress=False, max_len=40, pooling="first", norm="post",
+                   **options, **OURS["softmax"], **SMALL).close()
+    model = compare(tmp_path / "run", tmp_path / "there", torch.sigmoid, number=kind == "number")
+    assert model.config.problem_type == {"number": "regression", "set": "multi_label_classification"}[kind]
+
+
+def stored(kind, directory):
+    """A small model of the transformers library, as a person has it."""
+    sizes = dict(vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48)
+    if kind == "bert":
+        words = sorted({w for text, _ in DOCUMENTS for w in text.replace(",", " ,").split()})
+        vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]
+        (directory / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
+        (directory / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer", "do_lower_case": true}')
+        model = transformers.BertModel(transformers.BertConfig(max_position_embeddings=64, **sizes))
+    else:
+        (directory / "texts.txt").write_text("".join(text + "\n" for text, _ in DOCUMENTS))
+        hashattn.Tokenizer.learn([directory / "texts.txt"], vocab_size=300, progress=False).save(directory / "tokens")
+        for file in (directory / "tokens").iterdir():
+            file.rename(directory / file.name)
+        model = transformers.RobertaForMaskedLM(transformers.RobertaConfig(
+            max_position_embeddings=66, type_vocab_size=1, pad_token_id=1, layer_norm_eps=1e-5, **sizes))
+    torch.manual_seed(5)
+    model.save_pretrained(directory)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_fine_tuned(tmp_path, kind):
+    (tmp_path / "stored").mkdir()
+    stored(kind, tmp_path / "stored")
+    texts, labels = [text for text, _ in DOCUMENTS], ["spam" if bad else "ham" for _, bad in DOCUMENTS]
+    hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=texts, labels=labels, progress=False, max_len=40,
+                   start=tmp_path / "stored", steps=20, batch=8, learning_rate=0.001, pooling="first", seed=2).close()
+    compare(tmp_path / "run", tmp_path / "there", lambda logits: logits.softmax(-1))

@@ -181,7 +181,7 @@ static void damaged_training_files_are_refused_by_line(void **state)
         {"train.jsonl", "[\"x\", 1]\n", "line 1: 'text' is missing"},
         {"train.jsonl", "{\"label\": 1}\n", "line 1: 'text' is missing"},
         {"train.jsonl", "{\"text\": 3, \"label\": 1}\n", "line 1: 'text' is "},
-        {"train.jsonl", "{\"text\": \"x\"}\n", "line 1: label is neither a string"},
+        {"train.jsonl", "{\"text\": \"x\"}\n", "line 1: has no 'label'"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": null}\n", "line 1: label is neither a string"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": 0.5}\n", "line 1: label is neither a string"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": [1]}\n", "line 1: label is neither a string"},
@@ -406,7 +406,7 @@ static void columns_and_keys_have_names(void **state)
     folder_put_text(folder, "valid.jsonl", "{\"Review\": \"bad\"}\n");
     check_status(&folder->host,
                  task->load(&folder->host, &options, &facts, folder->path, SPLIT_VALID, 1, &data),
-                 HASHATTN_BAD_FILE, "valid.jsonl: line 1: Stars is neither a string");
+                 HASHATTN_BAD_FILE, "valid.jsonl: line 1: has no 'Stars'");
     task_facts_free(&folder->host, &facts);
 }
 

@@ -23,6 +23,7 @@ struct document_rules {
     bool pairs;
     bool label_needed; /* a document without label, or with one that no class can have, is an error */
     bool label_list;   /* a label of .jsonl may be an array */
+    bool label_number; /* a label of .jsonl may be any number; otherwise only a whole one */
     const char *texts[2], *label; /* keys of .jsonl and columns */
     char delimiter;               /* of records; 0: by the ending */
     enum text_encoding encoding;

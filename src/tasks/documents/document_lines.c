@@ -64,19 +64,23 @@ static bool is_long(const char *text)
 }
 
 /* number: room for the text of a label that is a number. */
-static hashattn_status read_label(struct host *host, const struct json *root, const char *name,
-                                  char number[JSON_MAX_NUMBER], struct piece *label)
+static hashattn_status read_label(struct host *host, const struct json *root,
+                                  const struct document_rules *rules, char number[JSON_MAX_NUMBER],
+                                  struct piece *label)
 {
-    const char *text;
+    const char *text, *name = rules->label;
     int64_t whole;
     bool flag;
     label->bytes = json_text(json_find(root, name));
     if (label->bytes == NULL && json_get_text(host, root, name, number, &text) == HASHATTN_OK &&
-        (is_long(text) || json_get_int(host, root, name, INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK ||
+        (is_long(text) || (rules->label_number && !isnan(json_number(json_find(root, name)))) ||
+         json_get_int(host, root, name, INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK ||
          json_get_bool(host, root, name, &flag) == HASHATTN_OK))
         label->bytes = text;
+    FAIL_IF(json_find(root, name) == NULL, host, HASHATTN_BAD_FILE, "has no '%.100s'", name);
     FAIL_IF(label->bytes == NULL, host, HASHATTN_BAD_FILE,
-            "%s is neither a string, nor a whole number, nor true or false", name);
+            "%s is neither a string, nor a %s, nor true or false", name,
+            rules->label_number ? "number" : "whole number");
     label->size = strlen(label->bytes);
     return HASHATTN_OK;
 }
@@ -109,7 +113,7 @@ static hashattn_status use_json(struct host *host, const struct document_visit *
     if (rules->label_list && json_is_list(label))
         document.label_json = label;
     else
-        status = read_label(host, root, rules->label, number, &document.label);
+        status = read_label(host, root, rules, number, &document.label);
     if (rules->label_needed)
         TRY(status);
     read_id(host, root, id, &document);
