@@ -2,7 +2,7 @@
 # The include rule (CONTRIBUTING.md). A file includes only its own floor and the floors listed for it. In parts/ the rule
 # applies to rooms. In attention/, objectives/, tasks/ and cli/ siblings do not include each other, only the headers
 # that all of them share. Modules do not include each other in a cycle, outside of attention/, nn/ and models/; NAME_more.h
-# belongs to module NAME.
+# belongs to module NAME. Modules of the Python package do not import each other in a cycle, late imports included.
 # A folder of src/ or cli/ has at most 30 files, except src/kernels/.
 bad=0
 circle=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' | grep -vE '^src/(attention|nn|models)/' | xargs awk '
@@ -13,6 +13,21 @@ circle=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' | grep -v
     if ($2 !~ /^"hashattn\// && from != to && index(from, to "_") != 1 && index(to, from "_") != 1) print from, to
 }' | tsort 2>&1 >/dev/null)
 [ -z "$circle" ] || { echo "modules include each other in a cycle:"; echo "$circle"; bad=1; }
+imports() { # pairs of modules, "torch/names arrays"
+    git ls-files -co --exclude-standard 'python/hashattn/*.py' | grep -v /__init__.py | xargs awk '
+/^[ \t]*from \.+[a-z_]* import / {
+    from = FILENAME; sub(/^python\/hashattn\//, "", from); sub(/\.py$/, "", from)
+    folder = from ~ /\// ? "torch/" : ""
+    if ($2 ~ /^\.\./) folder = ""
+    target = $2; gsub(/\./, "", target)
+    names = $0; sub(/.* import /, "", names); sub(/ as .*/, "", names); sub(/#.*/, "", names)
+    if (target != "") names = target
+    count = split(names, each, /[ ,]+/)
+    for (i = 1; i <= count; i++) if (each[i] != "") print from, folder each[i]
+}'
+}
+circle=$(imports | tsort 2>&1 >/dev/null)
+[ -z "$circle" ] || { echo "modules of python/hashattn import each other in a cycle:"; echo "$circle"; bad=1; }
 full=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' | sed 's|/[^/]*$||' | sort | uniq -c |
     awk '$1 > 30 && $2 != "src/kernels" { print $2 ": " $1 " files, 30 are allowed" }')
 [ -z "$full" ] || { echo "$full"; bad=1; }

@@ -2,7 +2,9 @@
 
 Whether a layer attends to its own rows or to those of an encoder: `forward` of the layer was given other states as well,
 with as many rows as the keys. Whether the code of a model computes with additive masks: the model has no sdpa. Arguments
-are those of the frames that called. A compiled graph has no frames; there the parameters of `forward` decide.
+are those of the frames that called, because the library passes neither, a call may come from any class of any model, made
+before hashattn was imported or copied since, and no hook reaches them all. Nothing else in the package reads frames. A
+compiled graph has no frames; there the parameters of `forward` decide.
 SPDX-License-Identifier: Apache-2.0
 """
 

@@ -65,22 +65,3 @@ def stored_name(name: Any) -> str | None:
 def is_ours(name: Any) -> bool:
     """True for a registered name, and for one of a stored configuration."""
     return isinstance(name, str) and (name in _known or name.startswith(PREFIX))
-
-
-class Name(str):
-    """A name inside a pickled model, which registers itself where it is loaded."""
-
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
-        return restored, (str(self),)
-
-
-def restored(name: str) -> str:
-    """A name of a stored configuration or a pickled model, registered."""
-    from . import transformers  # registers the mechanisms without options
-
-    name = name.removesuffix(HINT)
-    if name not in _known:
-        mechanism, seed, options, _ = parts_of(name)
-        transformers.register(name, mechanism, seed=seed, **options)
-        remember(name, name)
-    return name

@@ -36,7 +36,7 @@ def replace_attention(model: nn.Module, mechanism: str = "yoso", *, filter: Call
 
     InvalidError: the model has no layer that it knows, `filter` takes none, or the mechanism or an option is unknown.
     """
-    from . import learned, names, transformers
+    from . import interface, learned, names
     from .layers import candidates, choose
 
     found = candidates(model)
@@ -46,7 +46,7 @@ def replace_attention(model: nn.Module, mechanism: str = "yoso", *, filter: Call
     if not numbers:
         raise InvalidError(f"filter takes none of the {len(found)} attention layers: {', '.join(name for name, _ in found)}")
     name = names.name_of(mechanism, seed, options, None if len(numbers) == len(found) else numbers)
-    transformers.register(name, mechanism, seed=seed, **options)
+    interface.register(name, mechanism, seed=seed, **options)
     names.remember(name, name)
     chosen = choose(model, numbers)
     put_into_yoso(chosen, mechanism, seed, options)

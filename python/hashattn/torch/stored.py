@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from . import learned, names
+from . import interface, learned, names
 from .layers import OWN_CODE, choose, layers
 from .modules import Learned
 from .replace import put_into_yoso
@@ -41,7 +41,7 @@ def _registered(value: Any) -> Any:
     if isinstance(value, dict):
         return {part: _registered(each) for part, each in value.items()}
     if isinstance(value, str) and value.startswith(names.PREFIX):
-        return names.restored(value)
+        return interface.restored(value)
     return value
 
 
@@ -71,7 +71,7 @@ def keep_with_configurations() -> None:
         found = dict(self.__dict__)
         name = names.stored_name(found.get("_attn_implementation_internal"))
         if name is not None:
-            found["_attn_implementation_internal"] = names.Name(name)
+            found["_attn_implementation_internal"] = interface.Name(name)
         return found
 
     def finish(self: Any) -> None:
