@@ -33,13 +33,6 @@ def run_tool(*arguments, **keywords):
     return done.stdout
 
 
-def can_compile_training():
-    """torch 2.4 compiles no operator whose result has a size that depends on data, as what forward saves."""
-    import torch
-
-    return tuple(int(each) for each in torch.__version__.split(".")[:2]) > (2, 4)
-
-
 def skip_without_layers(model):
     """Skips a test if this version of the transformers library has layers of its own there, as BERT's before 5.0."""
     from transformers import __version__ as version

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 import hashattn  # noqa: E402
 import hashattn.torch  # noqa: E402
-from conftest import TINY, can_compile_training, numbers  # noqa: E402
+from conftest import TINY, numbers  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 
@@ -97,7 +97,6 @@ def test_double_backward_is_refused():
         gradient.sum().backward()
 
 
-@pytest.mark.skipif(not can_compile_training(), reason="torch 2.4 does not compile it")
 def test_compile_and_export():
     q, k, v = tensors(2, 3, 24, 8, gradient=True)
 
@@ -123,7 +122,6 @@ def test_compile_and_export():
 
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="inductor needs a C++ compiler")
-@pytest.mark.skipif(not can_compile_training(), reason="torch 2.4 does not compile it")
 def test_compile_by_inductor():
     q, k, v = tensors(2, 24, 8, gradient=True)
 
@@ -262,9 +260,8 @@ def test_modules(kind, options):
     loss = out.square().sum() + (layer.own_loss if kind == "LHAAttention" else 0)
     loss.backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in layer.parameters())
-    if can_compile_training():
-        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-        assert torch.equal(compiled(rows, lengths=lengths, seed=1), out)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(rows, lengths=lengths, seed=1), out)
     layer.eval()
     assert torch.equal(layer(rows[0], seed=1), out[0])
     parts = [layer._heads(each(rows)) for each in (layer.query, layer.key, layer.value)]

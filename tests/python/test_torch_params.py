@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import hashattn  # noqa: E402
 import hashattn.torch  # noqa: E402
-from conftest import can_compile_training, numbers  # noqa: E402
+from conftest import numbers  # noqa: E402
 
 HEADS, N, D, MAX_LEN = 2, 9, 4, 12
 # What learns from the output; options; causal.
@@ -115,9 +115,8 @@ def test_modules(mechanism, options):
     with hashattn.Attention(mechanism, **options) as attention:
         drawn = attention.params(3, 4, max_len=50)
     assert all(np.array_equal(layer.own[name].detach().numpy(), drawn[name]) for name in drawn)
-    if can_compile_training():
-        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
-        assert torch.equal(compiled(rows, lengths=torch.tensor([40, 11]), seed=1), out)
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(rows, lengths=torch.tensor([40, 11]), seed=1), out)
     layer.own_loss = None
     layer.eval()
     other = hashattn.torch.SelfAttention(12, 3, mechanism, max_len=50, seed=7, **options).eval()

@@ -13,6 +13,7 @@ Sources: as of hashattn.attention. SPDX-License-Identifier: Apache-2.0
 
 from . import _needs as _needs  # first: it tells what is missing
 
+from . import flops as _flops  # registers formulas
 from .modules import Learned as Learned
 from .modules import LHAAttention as LHAAttention
 from .modules import SelfAttention as SelfAttention

@@ -20,7 +20,7 @@ from transformers import cache_utils  # type: ignore[import-not-found,unused-ign
 
 from .. import cache as key_value_cache
 from ..errors import InvalidError, InvalidTypeError
-from .calls import TensorLayout, _ELEMENTS, check_tensors
+from .calls import ELEMENTS, TensorLayout, check_tensors
 from .masks import read
 
 _IMPLEMENTATION = "hashattn-softmax"
@@ -221,14 +221,14 @@ def _windows(config: Any) -> list[int | None]:
 
 def _append(cache: key_value_cache.Cache, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
     layouts = TensorLayout(key.detach(), False), TensorLayout(value.detach(), False)
-    cache._append(key.shape[0], key.shape[-2], _ELEMENTS[key.dtype], layouts[0].struct, layouts[1].struct,
+    cache._append(key.shape[0], key.shape[-2], ELEMENTS[key.dtype], layouts[0].struct, layouts[1].struct,
                   None if mask is None else mask.data_ptr())
 
 
 def _attend(cache: key_value_cache.Cache, query: Tensor) -> Tensor:
     out = torch.empty(query.shape, dtype=query.dtype)
     layouts = TensorLayout(query.detach(), False), TensorLayout(out, False)
-    cache._attend(query.shape[0], query.shape[-2], _ELEMENTS[query.dtype], layouts[0].struct, layouts[1].struct)
+    cache._attend(query.shape[0], query.shape[-2], ELEMENTS[query.dtype], layouts[0].struct, layouts[1].struct)
     return out
 
 

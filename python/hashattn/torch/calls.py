@@ -24,7 +24,7 @@ from ..context import Context, ObjectHandle
 from ..errors import InvalidError, InvalidTypeError, OutOfMemoryError
 from ..operator import Attention
 
-_ELEMENTS = {torch.float32: _library.FLOAT32, torch.bfloat16: _library.BF16}
+ELEMENTS = {torch.float32: _library.FLOAT32, torch.bfloat16: _library.BF16}
 _ALIGNMENT = 64
 DEVICES = ("cpu", "cuda", "meta")
 
@@ -38,7 +38,7 @@ def check_tensors(**tensors: Any) -> None:
             raise InvalidTypeError(f"{name} is on {tensor.device}; hashattn computes on the CPU and on CUDA: {name}.cpu()")
         if tensor.layout != torch.strided:
             raise InvalidTypeError(f"{name} has layout {tensor.layout}; a dense tensor is needed: {name}.to_dense()")
-        if tensor.dtype not in _ELEMENTS:
+        if tensor.dtype not in ELEMENTS:
             raise InvalidTypeError(f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; float32 or "
                                    "bfloat16 is needed")
     if len({tensor.dtype for tensor in tensors.values()}) > 1:
@@ -72,7 +72,7 @@ def _copy(tensor: Tensor) -> Tensor:
 def call_of(q: Tensor, k: Tensor, v: Tensor, key_mask: Tensor | None, query_counts: Tensor | None,
             key_counts: Tensor | None, max_len: int | None, padded: bool, seed: Tensor, causal: bool) -> Call:
     """The call as the C API takes it. counts: lengths if `padded`, else offsets; the keys' may be None, if equal."""
-    element = _ELEMENTS.get(q.dtype)
+    element = ELEMENTS.get(q.dtype)
     if element is None or k.dtype != q.dtype or v.dtype != q.dtype:
         check_tensors(q=q, k=k, v=v)
     counts: Any = None
@@ -176,6 +176,11 @@ def _place(device: str | None) -> _Place:
     if place is None:
         place = _places.setdefault(key, _Place(*key))
     return place
+
+
+def context_of(device: str | None) -> Context:
+    """The context that calls on a device use, with the number of threads of torch; None: the processor."""
+    return _place(device).context
 
 
 class _Cached(NamedTuple):

@@ -121,7 +121,9 @@ class HasMechanism(nn.Module):
         return self.own.options
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, **given: Any) -> Tensor:
-        out, self.own_loss = attention_with(self.own, self.training, q, k, v, **given)
+        out, loss = attention_with(self.own, self.training, q, k, v, **given)
+        if loss is not self.own_loss:  # torch 2.4 does not compile the assignment
+            self.own_loss = loss
         return out
 
     def __getstate__(self) -> dict[str, Any]:

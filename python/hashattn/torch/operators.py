@@ -1,9 +1,9 @@
 """The registered operators: forward, backward and own loss, with fake tensors and autograd.
 
 They are registered for the dispatcher's keys themselves, which costs a quarter of torch.library.custom_op. The seed is
-a tensor, so that it stays in the graph of torch.compile and torch.export. The size of what forward saves depends on the
-lengths, so compiled graphs treat it as unknown. torch.func has reverse derivatives and vmap, one call for each sample;
-forward-mode derivatives are refused.
+a tensor, so that it stays in the graph of torch.compile and torch.export. The size of what forward saves follows from
+shapes (saved.py), except on CUDA and in an exported graph, where it is unknown. torch.func has reverse derivatives and
+vmap, one call for each sample; forward-mode derivatives are refused.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -18,6 +18,7 @@ from torch.autograd import forward_ad
 
 from ..errors import InvalidError
 from .calls import aligned_address, check_tensors, new, opened, saved_block
+from .saved import saved_bytes
 
 # q, k, v, masks and lengths as of `attention`; counts are lengths if padded, else offsets; options: name, value, ...
 _PROBLEM = ("Tensor q, Tensor k, Tensor v, Tensor? key_mask, Tensor? query_counts, Tensor? key_counts, "
@@ -44,11 +45,18 @@ own_loss = torch.ops.hashattn.own_loss.default
 def _forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     """The output, and with `save` what backward needs."""
     *problem, save = arguments
+    size = _saved_bytes(problem) if save and not problem[0].is_cuda else 0
     with opened(*problem) as call:
         out = call.result(problem[0], call.out_shape)
-        saved = saved_block(call.saved_bytes, out) if save else torch.empty(0, dtype=torch.uint8, device=out.device)
+        saved = (saved_block(max(size, call.saved_bytes), out) if save
+                 else torch.empty(0, dtype=torch.uint8, device=out.device))
         call.run("attention_forward", [out], aligned_address(saved) if save else None)
     return out, saved
+
+
+def _saved_bytes(problem: Any) -> Any:
+    q, k, v, _, query_counts, _, _, max_len, padded, _, causal, mechanism, options = problem
+    return saved_bytes(q, k, v, query_counts, max_len, padded, causal, mechanism, options)
 
 
 def _backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -86,9 +94,18 @@ def _loss(*arguments: Any) -> tuple[Tensor, Tensor]:
 
 
 def _fake_forward(*arguments: Any) -> tuple[Tensor, Tensor]:
-    q, _, v, *_, save = arguments
-    size = torch.library.get_ctx().new_dynamic_size() if save else 0
+    *problem, save = arguments
+    q, _, v, *_ = problem
+    size: Any = 0
+    if save:
+        unknown = q.is_cuda or _is_exporting()
+        size = torch.library.get_ctx().new_dynamic_size() if unknown else _saved_bytes(problem)
     return new(q, (*q.shape[:-1], v.shape[-1])), torch.empty(size, dtype=torch.uint8, device=q.device)
+
+
+def _is_exporting() -> bool:
+    """An exported graph may be for any number of rows, and not to the next power of two only. From torch 2.7 on."""
+    return bool(getattr(torch.compiler, "is_exporting", bool)())
 
 
 def _fake_backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -246,7 +263,7 @@ _apply: Any = super(torch.autograd.Function, _Differentiable).apply
 
 def loss_of(arguments: tuple[Any, ...], saved: Tensor) -> Tensor:
     """The first result of `own_loss(*arguments, saved)`."""
-    transformed = torch._C._are_functorch_transforms_active() and not torch.compiler.is_compiling()
+    transformed = not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
     call: Any = _OwnLoss.apply if transformed else own_loss
     loss: Tensor = call(*arguments, saved)[0]
     return loss
