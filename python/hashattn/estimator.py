@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from typing import Any, Iterable
 
 import numpy as np
 
 from .errors import InvalidError, InvalidTypeError
 from .options import mechanisms, tasks
-from .run import Run
+from .run import Run, write_texts
 from .training import train
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from sklearn.exceptions import DataConversionWarning  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    from sklearn.exceptions import NotFittedError  # type: ignore[import-not-found,import-untyped,unused-ignore]
 except ImportError:
 
     class BaseEstimator:  # type: ignore[no-redef]
@@ -26,9 +29,40 @@ except ImportError:
     class ClassifierMixin:  # type: ignore[no-redef]
         """The same."""
 
+    class NotFittedError(ValueError):  # type: ignore[no-redef]
+        """The same."""
 
-_FILES = "config.json", "model.safetensors", "last.safetensors", "trainer.json", "tokenizer.json", "vocab.txt"
-_OTHERS = "mechanism", "preset", "size", "start", "freeze"
+    DataConversionWarning = UserWarning
+
+
+class _NotFitted(InvalidError, NotFittedError):  # type: ignore[misc,unused-ignore]
+    """Both packages' error of an estimator that is not fitted."""
+
+
+_FILES = "config.json", "model.safetensors", "tokenizer.json", "vocab.txt"
+_OTHERS = "mechanism", "preset", "size", "start", "freeze", "early_stopping"
+#: Options of the task that say what files hold.
+_OF_FILES = "text_column", "label_column", "label_type", "multi_label", "delimiter", "encoding", "header"
+
+
+class _Stored:
+    """The files of a fitted run in memory, which are loaded when they are first needed."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = files
+        self._run: Run | None = None
+
+    def run(self) -> Run:
+        if self._run is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hashattn-")
+            for name, content in self.files.items():
+                with open(os.path.join(self._folder.name, name), "wb") as file:
+                    file.write(content)
+            self._run = Run(self._folder.name)
+        return self._run
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"files": self.files, "_run": None}
 
 
 def _texts_of(documents: Iterable[Any]) -> list[str]:
@@ -41,12 +75,36 @@ def _texts_of(documents: Iterable[Any]) -> list[str]:
     return texts
 
 
+def _classes_of(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted classes of `count` texts, and the place of each text's class among them."""
+    if y is None:
+        raise InvalidError("TextClassifier requires y to be passed, but the target y is None")
+    given = np.asarray(y if isinstance(y, np.ndarray) else list(y))
+    if given.ndim == 2 and given.shape[1] == 1:
+        warnings.warn("A column-vector y was passed when a 1d array was expected; its column is taken",
+                      DataConversionWarning, stacklevel=3)
+        given = given[:, 0]
+    if given.shape != (count,):
+        raise InvalidError(f"there are {count} texts, and y has the shape {given.shape}")
+    if given.dtype.kind == "f" and not np.isfinite(given).all():
+        raise InvalidError("Input y contains NaN or infinity")
+    if given.dtype.kind == "f" and (given != np.floor(given)).any():
+        raise InvalidError("Unknown label type: continuous; a class for each text is needed, and "
+                           "hashattn.train(..., label_type='number') predicts numbers")
+    classes, places = np.unique(given, return_inverse=True)
+    if len(classes) < 2:
+        raise InvalidError(f"all {count} texts are of one class, at least 2 classes are needed")
+    return classes, places
+
+
 class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unused-ignore]
     """Classifies texts; `fit` trains a model of the task `text` in memory.
 
-    TextClassifier(steps=1000, seed=1, num_hashes=64, ...) takes every option of `hashattn.train("text", ...)`, and
-    mechanism, preset, size, start and freeze. A tenth of the documents is set aside to choose the best model, and
-    another tenth is not used. It can be pickled, cloned, and searched with GridSearchCV.
+    TextClassifier(steps=1000, seed=1, num_hashes=64, ...) takes every option of `hashattn.train("text", ...)` but those
+    of files, and mechanism, preset, size, start and freeze. All texts are trained on, for all steps.
+    TextClassifier(early_stopping=True, patience=10, best="macro_f1") instead sets a tenth of each class aside, keeps
+    the model that is best on it by a metric, and stops after `patience` evaluations without a better one (default 10).
+    It can be pickled, cloned, and searched with GridSearchCV.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -56,13 +114,18 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
     def _get_param_names(cls) -> list[str]:
         return []
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        return tags
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The options that were given."""
         return dict(self._options)
 
     def set_params(self, **options: Any) -> "TextClassifier":
         """Sets options. InvalidError (a ValueError): there is no such option."""
-        known = {*tasks()["text"].options, *_OTHERS}
+        known = {*tasks()["text"].options, *_OTHERS}.difference(_OF_FILES)
         for name in options:
             plain = name.split(".")[-1]
             if name not in known and not any(plain in mechanism.options for mechanism in mechanisms().values()):
@@ -75,35 +138,39 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
 
     def fit(self, X: Iterable[str], y: Iterable[Any]) -> "TextClassifier":
         """Trains on texts and their classes."""
-        texts, given = _texts_of(X), np.asarray(list(y))
-        self.classes_, places = np.unique(given, return_inverse=True)
-        if len(texts) != len(given):
-            raise InvalidError(f"there are {len(texts)} texts and {len(given)} classes")
-        if len(self.classes_) < 2:
-            raise InvalidError(f"all {len(texts)} texts have one class, at least 2 are needed")
+        texts = _texts_of(X)
+        classes, places = _classes_of(y, len(texts))
+        labels = [f"{place:06d}" for place in places]
+        options = dict(self.set_params(**self._options).get_params())
+        early = options.pop("early_stopping", False)
+        if early:
+            options = {"patience": 10, **options}
+        for name in () if early else ("patience", "best"):
+            if name in options:
+                raise InvalidError(f"{name} needs early_stopping=True, which sets texts aside")
         with tempfile.TemporaryDirectory(prefix="hashattn-") as folder:
-            run = os.path.join(folder, "run")
-            labels = [f"{place:06d}" for place in places]
-            train("text", os.path.join(folder, "data"), run, texts=texts, labels=labels, progress=False,
-                  **self._options).close()
-            self._stored = {}
+            run, data = os.path.join(folder, "run"), os.path.join(folder, "data")
+            # A set that exists is not drawn from the training file: a test set that nothing reads, or a validation
+            # set of a text of each class, which does not choose the parameters.
+            first = [int(np.flatnonzero(places == place)[0]) for place in range(len(classes))]
+            os.mkdir(data)
+            write_texts(os.path.join(data, "test.jsonl" if early else "valid.jsonl"), [texts[i] for i in first],
+                        [labels[i] for i in first])
+            train("text", data, run, texts=texts, labels=labels, progress=False, **options).close()
+            if not early:
+                os.replace(os.path.join(run, "last.safetensors"), os.path.join(run, "model.safetensors"))
+            files = {}
             for name in _FILES:
                 if os.path.exists(os.path.join(run, name)):
                     with open(os.path.join(run, name), "rb") as file:
-                        self._stored[name] = file.read()
-        self._loaded: Run | None = None
+                        files[name] = file.read()
+        self.classes_, self._stored = classes, _Stored(files)
         return self
 
     def _run(self) -> Run:
         if not hasattr(self, "_stored"):
-            raise InvalidError("the classifier is not fitted yet")
-        if self._loaded is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hashattn-")
-            for name, content in self._stored.items():
-                with open(os.path.join(self._folder.name, name), "wb") as file:
-                    file.write(content)
-            self._loaded = Run(self._folder.name)
-        return self._loaded
+            raise _NotFitted("this TextClassifier is not fitted yet; call fit first")
+        return self._stored.run()
 
     def predict_proba(self, X: Iterable[str]) -> np.ndarray:
         """(texts, classes), in the order of classes_."""
@@ -119,15 +186,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
     def score(self, X: Iterable[str], y: Iterable[Any], sample_weight: Any = None) -> float:
         """The accuracy."""
         return float(np.average(self.predict(X) == np.asarray(list(y)), weights=sample_weight))
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(self.__dict__)
-        state["_loaded"] = None
-        state.pop("_folder", None)
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return f"TextClassifier({', '.join(f'{name}={value!r}' for name, value in self._options.items())})"

@@ -86,8 +86,8 @@ hashattn_status hashattn_setup_describe(hashattn_setup *setup, const char *data,
         struct dataset dataset = {0};
         hashattn_status status = config->task->load(host, config->task_options, &config->facts, config->data,
                                                     split, (uint64_t)config->training.seed, &dataset);
-        if (split == SPLIT_TEST && status == HASHATTN_BAD_FILE)
-            break; /* there is none, and training reads none */
+        if (split == SPLIT_TEST && dataset.absent)
+            break; /* training reads none */
         if (status == HASHATTN_OK)
             status = describe_part(host, &config->facts, split, &dataset, callback, user);
         dataset_free(host, &dataset);

@@ -393,8 +393,8 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
     }
     bool missing = paths[split][0] == '\0';
     names_of(files, SPLIT_TEST, names, sizeof names);
-    FAIL_IF(missing && split == SPLIT_TEST && !cut_test, host, HASHATTN_BAD_FILE, "%s has no %s", directory,
-            names);
+    dataset->absent = missing && split == SPLIT_TEST && !cut_test;
+    FAIL_IF(dataset->absent, host, HASHATTN_BAD_FILE, "%s has no %s", directory, names);
 
     struct dataset_builder builder = {.dataset = *shape};
     hashattn_status status = read_named(host, read, context, paths[missing ? SPLIT_TRAIN : split], &builder);

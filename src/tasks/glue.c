@@ -453,7 +453,10 @@ static hashattn_status load(struct host *host, const void *options, const struct
     FAIL_IF((facts->num_classes == 0) != (e.set->labels[0] == NULL), host, HASHATTN_BAD_FILE,
             "%.200s is %s, and the model predicts %s", directory, e.set->name,
             facts->num_classes == 0 ? "scores" : "classes");
-    return split_load(host, files_of(e.set), facts, directory, split, seed, &shape, read_file, &e, dataset);
+    hashattn_status status =
+        split_load(host, files_of(e.set), facts, directory, split, seed, &shape, read_file, &e, dataset);
+    dataset->absent = status == HASHATTN_BAD_FILE && split == SPLIT_TEST; /* it has no labels, as published */
+    return status;
 }
 
 /* A file of any split, with or without labels. */

@@ -125,7 +125,8 @@ struct dataset {
     struct mask_rules masks; /* of TARGETS_MASKED */
     size_t num_cut;          /* number of examples cut to max_len */
     bool drawn;              /* the split was cut out of the training file */
-    size_t num_unknown;      /* number of targets that are not in the vocabulary */
+    bool absent;        /* of a failed `load`: there is no file of this split, and nothing to cut it out of */
+    size_t num_unknown; /* number of targets that are not in the vocabulary */
     /* Windows of a series instead of `floats` and the floats of targets[0], the only set (TARGETS_EXAMPLE):
        example i is example i of the windows. */
     struct windows windows;
@@ -248,7 +249,7 @@ struct task {
     /* Reads one split, in the order of its file. Without a validation file, 10 % of the training file, chosen
        by (seed) from every label alike, take its place (for one text: its end); with neither validation nor
        test, another 10 % are the test. SPLIT_COUNT, of a task with lone files: all of the file. A label that
-       is not in the facts is BAD_FILE with the line number. On failure *dataset is empty. */
+       is not in the facts is BAD_FILE with the line number. On failure *dataset is empty but for `absent`. */
     hashattn_status (*load)(struct host *host, const void *options, const struct task_facts *facts,
                             const char *directory, enum split split, uint64_t seed, struct dataset *dataset);
     /* (optional) As `load`, of a task whose data sets are windows; SPLIT_COUNT: the one window that ends with

@@ -2,7 +2,8 @@
 # A person's first hour with files as people have them: documents in tables with headers, delimiters and encodings of all
 # kinds; what was read is shown; splits and scores on rare labels; stopped runs; predictions with ids and file names.
 # Planted and caught: a header taken for a document; the split drawn without labels; the counts of another part; an id of
-# the document before; the file's name left out; a bad line counted twice.
+# the document before; the file's name left out; a bad line counted twice; an error of the test set taken for a missing one;
+# a cell without labels refused.
 # Covers: data_describe.c data_out.c csv_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --tokens bytes"
@@ -48,6 +49,49 @@ run train text --data stars.csv --label-column stars --label-type number --out n
 run predict numbers stars.csv
 holds numbers_are_predicted_in_their_units python3 -c 'import json; s = [json.loads(l)["score"] for l in open("out")]; assert len(s) == 100 and all(abs(v - 1 - i % 5) < 0.8 for i, v in enumerate(s)), s[:5]'
 expect numbers_are_suggested 3 "numbers to predict need --label-type number" data describe text "$(python3 -c 'print("label,text"); [print("%d.%d,x" % (i, i)) for i in range(20)]' >n.csv; echo n.csv)"
+
+printf '%s\n' '{"label": 1.5, "text": "good"}' '{"label": -2, "text": "bad"}' '{"label": 4, "text": "fine"}' >reals.jsonl
+run data describe text reals.jsonl --label-type number --json
+holds numbers_of_json json out 'sum(p["examples"] for p in d["parts"].values()) == 3'
+mkdir halves
+cp plain.tsv halves/train.tsv
+cp plain.tsv halves/valid.tsv
+run data describe text halves $tiny
+[ "$code" = 0 ] && grep -q '^valid  *100 ' out && ! grep -q '^test' out && passed no_test_set_is_none || failed no_test_set_is_none "$code $(cat out err)"
+printf 'ham\tsee you\nno tab\n' >halves/test.tsv
+expect a_bad_test_set_is_told 3 "halves/test.tsv: line 2: no tab between label and text" data describe text halves $tiny
+printf '{"text": "see you"}\n' >keyless.jsonl
+expect a_line_without_the_key 3 "keyless.jsonl: line 1: has no 'label'" data describe text keyless.jsonl
+
+# ---- several labels of a document ----
+
+python3 - <<'P'
+import json
+# Words tell the labels: "a" food, "z" travel, both, or neither.
+rows = [("aaaa", ["food"]), ("zzzz", ["travel"]), ("aaaa zzzz", ["food", "travel"]), ("mmmm", [])] * 20
+open("topics.jsonl", "w").write("".join(json.dumps({"text": t, "label": l}) + "\n" for t, l in rows))
+open("topics.csv", "w").write("text,label\n" + "".join('%s,"%s"\n' % (t, ", ".join(l)) for t, l in rows))
+P
+run data describe text topics.jsonl --multi-label --json $tiny
+holds sets_are_counted json out 'sum(p["labels"]["food"] for p in d["parts"].values()) == 40 and set(d["parts"]["train"]["labels"]) == {"food", "travel"}'
+run train text --data topics.jsonl --multi-label --out topics --steps 200 --eval-every 50 --json --quiet $tiny
+holds sets_are_trained json out 'd["valid_f1"] > 0.9 and "valid_exact" in d and "valid_accuracy" not in d'
+run train text --data topics.csv --multi-label --out topics2 --steps 200 --eval-every 50 --quiet $tiny
+holds commas_in_csv_are_the_same cmp topics/model.safetensors topics2/model.safetensors
+run eval topics --split test --json
+holds sets_are_evaluated json out '0.9 < d["f1"] <= 1 and 0.5 < d["exact"] <= 1 and "confusion" not in d'
+run eval topics --split test
+grep -Eq '^test: f1 [01]\.[0-9]+, exact [01]\.[0-9]+, loss .*, 8 examples' out && passed sets_in_words || failed sets_in_words "$(cat out err)"
+printf '%s\n' aaaa zzzz 'aaaa zzzz' mmmm | "$tool" predict topics - --lines >out 2>err
+cp out sets
+holds sets_are_predicted python3 - <<'P'
+import json
+rows = [json.loads(line) for line in open("sets")]
+assert [row["labels"] for row in rows] == [["food"], ["travel"], ["food", "travel"], []], rows
+assert all(set(row["probabilities"]) == {"food", "travel"} for row in rows)
+assert all((label in row["labels"]) == (p > 0.5) for row in rows for label, p in row["probabilities"].items())
+P
+expect numbers_are_no_sets 2 "multi_label needs label_type class" train text --data topics.csv --multi-label --label-type number --out never
 
 # ---- predictions ----
 

@@ -1,8 +1,10 @@
 """Texts in lists: training, prediction, and a classifier for scikit-learn. Planted and caught: predictions in another
-order; classes as strings instead of their own type; files of the run cut in a pickle.
+order; classes as strings instead of their own type; files of the run cut in a pickle; the best parameters of a set that
+was not asked for; a tenth of the texts left out; an attribute that predict sets.
 """
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,6 +40,10 @@ def test_text_classifier():
         model.set_params(stepps=1)
     with pytest.raises(hashattn.InvalidError, match="not fitted"):
         model.predict(["a"])
+    for given, reason in ((None, "target y is None"), ([0.5] * 80, "continuous"), ([1, 2], "80 texts"), ([1] * 80, "one class"),
+                          ([float("nan")] * 80, "NaN")):
+        with pytest.raises(hashattn.InvalidError, match=reason):
+            hashattn.TextClassifier(**TINY).fit(TEXTS, given)
     model.fit(TEXTS, np.array([7, -3] * 40))
     assert list(model.classes_) == [-3, 7]
     assert list(model.predict(["zzzz", "aaaa"])) == [-3, 7]
@@ -57,3 +63,77 @@ def test_text_classifier_in_scikit_learn():
     assert clone(model).get_params() == model.get_params()
     search = GridSearchCV(model, {"steps": [1, 60]}, cv=2).fit(TEXTS, ["low", "high"] * 40)
     assert search.best_params_ == {"steps": 60} and search.predict(["zzzz"])[0] == "high"
+
+
+def test_all_texts_are_trained_on_unless_early_stopping_is_asked_for(monkeypatch):
+    """The parameters are the last ones of a training on all texts; with early stopping a tenth of each class chooses them."""
+    from hashattn import estimator
+
+    seen = []
+
+    def spy(task, data, run, **keywords):
+        made = hashattn.train(task, data, run, **keywords)
+        seen.append((made.evaluate("train", progress=False).examples, made.evaluate("valid", progress=False).examples,
+                     [line["step"] for line in made.log][-1], (Path(run) / "last.safetensors").read_bytes()))
+        return made
+
+    monkeypatch.setattr(estimator, "train", spy)
+    model = hashattn.TextClassifier(seed=1, **TINY).fit(TEXTS, ["low", "high"] * 40)
+    assert seen[-1][:3] == (80, 2, 60) and model._stored.files["model.safetensors"] == seen[-1][3]
+    early = dict(TINY, steps=2000, eval_every=5)
+    hashattn.TextClassifier(seed=1, early_stopping=True, patience=3, best="loss", **early).fit(TEXTS, ["low", "high"] * 40)
+    assert seen[-1][:2] == (72, 8) and seen[-1][2] < 2000
+    with pytest.raises(hashattn.InvalidError, match="patience needs early_stopping=True"):
+        hashattn.TextClassifier(patience=3, **TINY).fit(TEXTS, ["low", "high"] * 40)
+    with pytest.raises(hashattn.InvalidError, match="no option 'text_column'"):
+        hashattn.TextClassifier(text_column="x", **TINY).fit(TEXTS, ["low", "high"] * 40)
+
+
+#: Checks of scikit-learn that are not meant for texts, or for an estimator whose options are keywords.
+NOT_MEANT = {
+    "check_do_not_raise_errors_in_init_or_set_params": "options are keywords, and set_params refuses an unknown name",
+    "check_n_features_in": "texts have no features",
+    "check_n_features_in_after_fitting": "the same",
+    "check_estimators_empty_data_messages": "the same",
+    "check_classifiers_train": "the same, for the texts to predict",
+    "check_estimators_nan_inf": "a text may say nan",
+    "check_complex_data": "a text may say 1+2j",
+    "check_dtype_object": "an object that is no text is refused in other words",
+    "check_estimator_sparse_tag": "texts are no sparse matrix",
+    "check_estimator_sparse_array": "the same",
+    "check_estimator_sparse_matrix": "the same",
+    "check_classifier_data_not_an_array": "texts are a sequence",
+    "check_fit1d": "the rows below have two dimensions",
+    "check_fit2d_predict1d": "the same",
+}
+
+
+class Rows(hashattn.TextClassifier):
+    """Writes rows of numbers as texts, so that the checks that need arrays run too."""
+
+    def fit(self, X, y):
+        return super().fit([" ".join(f"{value:.3f}" for value in row) for row in np.asarray(X)], y)
+
+    def predict_proba(self, X):
+        return super().predict_proba([" ".join(f"{value:.3f}" for value in row) for row in np.asarray(X)])
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = False, True
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_check_estimator():
+    pytest.importorskip("sklearn", minversion="1.6")
+    from sklearn.utils.estimator_checks import check_estimator
+
+    quick = dict(TINY, steps=1, max_len=64)
+    found = check_estimator(hashattn.TextClassifier(**quick), on_skip=None)  # of texts: the tags, then it stops
+    found += check_estimator(Rows(**quick), expected_failed_checks=NOT_MEANT, on_skip=None, on_fail=None)
+    assert not {one["check_name"]: str(one["exception"]) for one in found if one["status"] == "failed"}
+    assert {one["check_name"] for one in found if one["status"] == "xfail"} == NOT_MEANT.keys()
+    passed = {one["check_name"] for one in found if one["status"] == "passed"}
+    assert {"check_dict_unchanged", "check_estimators_pickle", "check_fit_idempotent", "check_estimators_unfitted",
+            "check_requires_y_none", "check_supervised_y_2d", "check_classifiers_one_label"} <= passed

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "io/decimal.h"
 #include "io/json.h"
+#include "tasks/documents/document_parts.h"
 
 /* Few documents may have a label each; many that do are read from the wrong column. */
 enum { FEW_DOCUMENTS = 20 };
@@ -89,6 +90,8 @@ static hashattn_status add_label(struct host *host, void *context, struct piece 
     const struct adding *adding = context;
     struct label_pass *pass = adding->pass;
     uint32_t index;
+    if (pass->kind == LABELS_MANY) /* the visit has checked a single one */
+        TRY(document_check_label(host, label));
     TRY(index_table_grow(host, &pass->table));
     uint64_t hash = hash_bytes(&pass->table.key, label.bytes, label.size);
     for (size_t probes = 0; index_table_next(&pass->table, hash, &probes, &index);)

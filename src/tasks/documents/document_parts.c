@@ -9,7 +9,7 @@
 
 enum { LONGEST_LABEL = 200 }; /* bytes; a label appears in messages and in config.json */
 
-static hashattn_status check_label(struct host *host, struct piece label)
+hashattn_status document_check_label(struct host *host, struct piece label)
 {
     char shown[SHOWN_SIZE];
     FAIL_IF(label.size == 0, host, HASHATTN_BAD_FILE, "the label is empty");
@@ -23,8 +23,8 @@ static hashattn_status check_label(struct host *host, struct piece label)
 
 hashattn_status document_use(struct host *host, const struct document_visit *visit, struct document *document)
 {
-    if (visit->rules->label_needed && document->label_json == NULL)
-        TRY(check_label(host, document->label));
+    if (visit->rules->label_needed && !visit->rules->label_list)
+        TRY(document_check_label(host, document->label));
     document->file = visit->path;
     return visit->use(host, visit->context, document);
 }

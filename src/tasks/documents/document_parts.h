@@ -18,7 +18,9 @@ static inline size_t documents_texts(const struct document_visit *visit)
     return visit->rules->pairs ? 2 : 1;
 }
 
-/* Checks the label, if one is needed, and passes the document on. */
+/* A single label: BAD_FILE if it is empty, too long or holds NUL. */
+hashattn_status document_check_label(struct host *host, struct piece label);
+/* Checks the label, if a single one is needed, and passes the document on. */
 hashattn_status document_use(struct host *host, const struct document_visit *visit,
                              struct document *document);
 /* utf8_check; the message names the option for other encodings. */

@@ -141,7 +141,8 @@ static hashattn_status load(struct host *host, const void *options, const struct
     struct token_header header;
     *dataset = (struct dataset){0};
     TRY(mlm_path(host, directory, split, path, sizeof path));
-    FAIL_IF(!file_exists(path), host, HASHATTN_BAD_FILE, "%s has no %s.tokens", directory, split_name(split));
+    dataset->absent = !file_exists(path);
+    FAIL_IF(dataset->absent, host, HASHATTN_BAD_FILE, "%s has no %s.tokens", directory, split_name(split));
     TRY(token_file_map(host, path, &header, dataset));
     hashattn_status status = check_facts(host, path, &header, facts);
     if (status == HASHATTN_OK)
