@@ -37,26 +37,26 @@ static bool tell(void *user, const struct forecast_window *window, const struct 
 {
     const struct bridge *bridge = user;
     const hashattn_evaluation evaluation = evaluation_of(bridge->model, result);
-    const hashattn_forecast forecast = {.struct_size = sizeof forecast,
-                                        .window = window->index,
-                                        .num_windows = window->count,
-                                        .num_columns = window->columns,
-                                        .num_read = window->length,
-                                        .horizon = window->horizon,
-                                        .columns = bridge->names + window->first_column,
-                                        .read = window->read,
-                                        .values = window->forecast,
-                                        .truth = window->truth,
-                                        .dates = window,
-                                        .date_column = bridge->date_column,
-                                        .deviations = bridge->deviations + window->first_column,
-                                        .quantiles = bridge->model->config.facts.objectives[0].quantiles,
-                                        .quantile_values = window->quantiles,
-                                        .num_quantiles = window->num_quantiles,
-                                        .evaluation = window->truth == NULL ? NULL : &evaluation,
-                                        .scales = bridge->scales + window->first_column,
-                                        .series =
-                                            bridge->series == NULL ? NULL : bridge->series[window->series]};
+    const hashattn_forecast forecast = {
+        .struct_size = sizeof forecast,
+        .window = window->index,
+        .num_windows = window->count,
+        .num_columns = window->columns,
+        .num_read = window->length,
+        .horizon = window->horizon,
+        .columns = bridge->names + window->first_column,
+        .read = window->read,
+        .values = window->forecast,
+        .truth = window->truth,
+        .dates = window,
+        .date_column = bridge->date_column,
+        .deviations = bridge->deviations + window->first_column,
+        .quantiles = bridge->model->config.facts.objectives[0].quantiles.levels,
+        .quantile_values = window->quantiles,
+        .num_quantiles = window->num_quantiles,
+        .evaluation = window->truth == NULL ? NULL : &evaluation,
+        .scales = bridge->scales + window->first_column,
+        .series = bridge->series == NULL ? NULL : bridge->series[window->series]};
     return bridge->callback(bridge->user, &forecast) != 0;
 }
 

@@ -173,17 +173,17 @@ hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name
 }
 
 /* An option that the stored model determines can only be set to its value there. */
-static hashattn_status check_fixed(const struct hashattn_setup *setup, const char *name, const char *text)
+static hashattn_status check_fixed(const struct hashattn_setup *setup, const struct option_row *row,
+                                   const char *text)
 {
     struct host *host = &setup->context->host;
-    const struct option_row *row = option_find(model_options, name);
     struct model_config wanted = setup->config.model;
-    char stored[40], given[40];
-    TRY(option_set(host, model_options, "model", &wanted, name, text));
+    char stored[OPTION_TEXT_SIZE], given[OPTION_TEXT_SIZE];
+    TRY(option_set(host, model_options, "model", &wanted, row->name, text));
     option_text(row, &setup->config.model, stored, sizeof stored);
     option_text(row, &wanted, given, sizeof given);
     FAIL_IF(strcmp(stored, given) != 0, host, HASHATTN_INVALID,
-            "model: %s is %s in %.200s, where training starts; it cannot be %s", name, stored,
+            "model: %s is %s in %.200s, where training starts; it cannot be %s", row->name, stored,
             setup->origin->directory, given);
     return HASHATTN_OK;
 }
@@ -202,12 +202,13 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
         head_plan_has(&setup->config.model.plan, name))
         return head_plan_set(host, &setup->config.model.plan, name, text);
     for (size_t o = 0; o < count; o++) {
-        if (option_find(owners[o].rows, name) == NULL)
+        const struct option_row *row = option_find(owners[o].rows, name);
+        if (row == NULL)
             continue;
         if (owners[o].rows == train_rows)
             return train_options_set(host, &setup->config.training, name, text);
-        if (owners[o].rows == model_options && setup->origin != NULL && origin_fixes(setup->origin, name))
-            return check_fixed(setup, name, text);
+        if (setup->origin != NULL && origin_fixes(setup->origin, row))
+            return check_fixed(setup, row, text);
         return option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text);
     }
     return host_fail(host, HASHATTN_INVALID, "%s with %.60s has no option '%.60s'", setup->config.task->name,

@@ -281,27 +281,12 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "block_size",
-     .type = OPTION_INT,
-     .offset = offsetof(struct bigbird_options, block_size),
-     .preset = 64,
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help = "tokens per block; each token sees its own block and both neighbours"},
-    {.name = "random_blocks",
-     .type = OPTION_INT,
-     .offset = offsetof(struct bigbird_options, random_blocks),
-     .preset = 3,
-     .minimum = 0,
-     .maximum = 1024,
-     .help = "random blocks that each token sees, drawn anew for every head, sequence and step"},
-    {.name = "global_blocks",
-     .type = OPTION_INT,
-     .offset = offsetof(struct bigbird_options, global_blocks),
-     .preset = 1,
-     .minimum = 0,
-     .maximum = 1 << 20,
-     .help = "the first and the last global_blocks blocks see all tokens and are seen by all"},
+    OPTION_ROW("block_size", OPTION_INT, offsetof(struct bigbird_options, block_size), 64, 1, 1 << 20, NULL,
+               "tokens per block; each token sees its own block and both neighbours"),
+    OPTION_ROW("random_blocks", OPTION_INT, offsetof(struct bigbird_options, random_blocks), 3, 0, 1024, NULL,
+               "random blocks that each token sees, drawn anew for every head, sequence and step"),
+    OPTION_ROW("global_blocks", OPTION_INT, offsetof(struct bigbird_options, global_blocks), 1, 0, 1 << 20,
+               NULL, "the first and the last global_blocks blocks see all tokens and are seen by all"),
     {.name = NULL},
 };
 

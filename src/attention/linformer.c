@@ -202,14 +202,9 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "rank",
-     .type = OPTION_INT,
-     .offset = offsetof(struct linformer_options, rank),
-     .preset = 256,
-     .minimum = 1,
-     .maximum = 65536,
-     .help = "rows that keys and values are projected to; the projection has rank x max_len learned numbers "
-             "per head"},
+    OPTION_ROW("rank", OPTION_INT, offsetof(struct linformer_options, rank), 256, 1, 65536, NULL,
+               "rows that keys and values are projected to; the projection has rank x max_len learned "
+               "numbers per head"),
     {.name = NULL},
 };
 

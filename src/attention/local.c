@@ -413,23 +413,15 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "block_size",
-     .type = OPTION_INT,
-     .offset = offsetof(struct local_options, block_size),
-     .preset = 64,
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help = "tokens per block; each token sees its own block and both neighbours (causal: the two blocks "
-             "before it), so at most 3 x block_size keys"},
-    {.name = "relative",
-     .type = OPTION_FLAG,
-     .offset = offsetof(struct local_options, relative),
-     .help = "learned relative positions as in Transformer-XL; with wrap, distance is the shorter way round"},
-    {.name = "wrap",
-     .type = OPTION_FLAG,
-     .offset = offsetof(struct local_options, wrap),
-     .help =
-         "treat the first and last block as neighbours, as in the released code; not in causal attention"},
+    OPTION_ROW("block_size", OPTION_INT, offsetof(struct local_options, block_size), 64, 1, 1 << 20, NULL,
+               "tokens per block; each token sees its own block and both neighbours (causal: the two blocks "
+               "before it), so at most 3 x block_size keys"),
+    OPTION_ROW(
+        "relative", OPTION_FLAG, offsetof(struct local_options, relative), 0, 0, 0, NULL,
+        "learned relative positions as in Transformer-XL; with wrap, distance is the shorter way round"),
+    OPTION_ROW(
+        "wrap", OPTION_FLAG, offsetof(struct local_options, wrap), 0, 0, 0, NULL,
+        "treat the first and last block as neighbours, as in the released code; not in causal attention"),
     {.name = NULL},
 };
 

@@ -100,20 +100,10 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "window",
-     .type = OPTION_INT,
-     .offset = offsetof(struct longformer_options, window),
-     .preset = 512,
-     .minimum = 0,
-     .maximum = 1 << 30,
-     .help = "each token sees the tokens at a distance of at most window / 2 (causal: only earlier ones)"},
-    {.name = "global_tokens",
-     .type = OPTION_INT,
-     .offset = offsetof(struct longformer_options, global_tokens),
-     .preset = 1,
-     .minimum = 0,
-     .maximum = 1 << 30,
-     .help = "the first global_tokens tokens see all tokens and are seen by all"},
+    OPTION_ROW("window", OPTION_INT, offsetof(struct longformer_options, window), 512, 0, 1 << 30, NULL,
+               "each token sees the tokens at a distance of at most window / 2 (causal: only earlier ones)"),
+    OPTION_ROW("global_tokens", OPTION_INT, offsetof(struct longformer_options, global_tokens), 1, 0, 1 << 30,
+               NULL, "the first global_tokens tokens see all tokens and are seen by all"),
     {.name = NULL},
 };
 

@@ -203,11 +203,12 @@ static void prepare(const struct preparation *p)
 }
 
 static const struct option_row options[] = {
-    {"num_features", OPTION_INT, offsetof(struct performer_options, num_features), 256, 1, 65536, NULL,
-     "random features that estimate softmax: more are more accurate and take proportionally more time"},
-    {"both_signs", OPTION_FLAG, offsetof(struct performer_options, both_signs), 0, 0, 0, NULL,
-     "each random direction gives two features, one for each sign: less time, and less variance for short "
-     "rows"},
+    OPTION_ROW(
+        "num_features", OPTION_INT, offsetof(struct performer_options, num_features), 256, 1, 65536, NULL,
+        "random features that estimate softmax: more are more accurate and take proportionally more time"),
+    OPTION_ROW("both_signs", OPTION_FLAG, offsetof(struct performer_options, both_signs), 0, 0, 0, NULL,
+               "each random direction gives two features, one for each sign: less time, and less variance "
+               "for short rows"),
     {.name = NULL},
 };
 

@@ -447,14 +447,9 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "factor",
-     .type = OPTION_INT,
-     .offset = offsetof(struct probsparse_options, factor),
-     .preset = 5,
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help =
-         "factor times ceil(ln n) queries get exact attention, and as many keys are sampled to choose them"},
+    OPTION_ROW(
+        "factor", OPTION_INT, offsetof(struct probsparse_options, factor), 5, 1, 1 << 20, NULL,
+        "factor times ceil(ln n) queries get exact attention, and as many keys are sampled to choose them"),
     {.name = NULL},
 };
 

@@ -228,12 +228,12 @@ static void prepare(const struct preparation *p)
 }
 
 static const struct option_row options[] = {
-    {"num_tables", OPTION_INT, offsetof(struct race_options, num_tables), 8, 1, 256, NULL,
-     "tables whose sums are averaged: more are more accurate and take proportionally more time"},
-    {"hash_bits", OPTION_INT, offsetof(struct race_options, hash_bits), 4, 1, 10, NULL,
-     "planes per table, which has 2^hash_bits corners: more attend more sharply"},
-    {"sharpness", OPTION_REAL, offsetof(struct race_options, sharpness), 1, 0, 40, NULL,
-     "beta, the inverse temperature of the corners: 0 averages all values, large ones hash hard"},
+    OPTION_ROW("num_tables", OPTION_INT, offsetof(struct race_options, num_tables), 8, 1, 256, NULL,
+               "tables whose sums are averaged: more are more accurate and take proportionally more time"),
+    OPTION_ROW("hash_bits", OPTION_INT, offsetof(struct race_options, hash_bits), 4, 1, 10, NULL,
+               "planes per table, which has 2^hash_bits corners: more attend more sharply"),
+    OPTION_ROW("sharpness", OPTION_REAL, offsetof(struct race_options, sharpness), 1, 0, 40, NULL,
+               "beta, the inverse temperature of the corners: 0 averages all values, large ones hash hard"),
     {.name = NULL},
 };
 

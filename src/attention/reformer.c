@@ -437,21 +437,12 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "rounds",
-     .type = OPTION_INT,
-     .offset = offsetof(struct reformer_options, rounds),
-     .preset = 2,
-     .minimum = 1,
-     .maximum = 1024,
-     .help = "hashings, each with new rotations; a token attends to the tokens that it meets in any of them"},
-    {.name = "chunk_size",
-     .type = OPTION_INT,
-     .offset = offsetof(struct reformer_options, chunk_size),
-     .preset = 64,
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help = "tokens per chunk of the tokens sorted by bucket, at most; a token attends to its own chunk and "
-             "the one before it"},
+    OPTION_ROW(
+        "rounds", OPTION_INT, offsetof(struct reformer_options, rounds), 2, 1, 1024, NULL,
+        "hashings, each with new rotations; a token attends to the tokens that it meets in any of them"),
+    OPTION_ROW("chunk_size", OPTION_INT, offsetof(struct reformer_options, chunk_size), 64, 1, 1 << 20, NULL,
+               "tokens per chunk of the tokens sorted by bucket, at most; a token attends to its own chunk "
+               "and the one before it"),
     {.name = NULL},
 };
 

@@ -432,10 +432,11 @@ static void merge(const void *options, const struct problem_shape *shape, void *
 }
 
 static const struct option_row options[] = {
-    {"num_features", OPTION_INT, offsetof(struct rfa_options, num_features), 64, 1, 65536, NULL,
-     "random directions, each a sine and a cosine: more are more accurate and take proportionally more time"},
-    {"gate", OPTION_FLAG, offsetof(struct rfa_options, gate), 0, 0, 1, NULL,
-     "keys decay by a learned factor per token (causal attention only)"},
+    OPTION_ROW("num_features", OPTION_INT, offsetof(struct rfa_options, num_features), 64, 1, 65536, NULL,
+               "random directions, each a sine and a cosine: more are more accurate and take proportionally "
+               "more time"),
+    OPTION_ROW("gate", OPTION_FLAG, offsetof(struct rfa_options, gate), 0, 0, 1, NULL,
+               "keys decay by a learned factor per token (causal attention only)"),
     {.name = NULL},
 };
 

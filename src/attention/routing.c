@@ -443,14 +443,9 @@ static double loss_share(const void *options)
 }
 
 static const struct option_row options[] = {
-    {.name = "num_clusters",
-     .type = OPTION_INT,
-     .offset = offsetof(struct routing_options, num_clusters),
-     .preset = 16,
-     .minimum = 1,
-     .maximum = 4096,
-     .help = "learned centroids; attention runs inside clusters and computes about 1 / num_clusters of all "
-             "pairs"},
+    OPTION_ROW(
+        "num_clusters", OPTION_INT, offsetof(struct routing_options, num_clusters), 16, 1, 4096, NULL,
+        "learned centroids; attention runs inside clusters and computes about 1 / num_clusters of all pairs"),
     {.name = NULL},
 };
 

@@ -428,13 +428,8 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "block_size",
-     .type = OPTION_INT,
-     .offset = offsetof(struct sinkhorn_options, block_size),
-     .preset = 64,
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help = "tokens per block; each token sees its own block and one sorted block"},
+    OPTION_ROW("block_size", OPTION_INT, offsetof(struct sinkhorn_options, block_size), 64, 1, 1 << 20, NULL,
+               "tokens per block; each token sees its own block and one sorted block"),
     {.name = NULL},
 };
 

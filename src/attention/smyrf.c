@@ -239,20 +239,10 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "cluster_size",
-     .type = OPTION_INT,
-     .offset = offsetof(struct smyrf_options, cluster_size),
-     .preset = 64,
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help = "keys per cluster, at most; a token attends in one cluster per round"},
-    {.name = "rounds",
-     .type = OPTION_INT,
-     .offset = offsetof(struct smyrf_options, rounds),
-     .preset = 2,
-     .minimum = 1,
-     .maximum = 1024,
-     .help = "clusterings, each by a new random direction; a token attends to the keys of all of them"},
+    OPTION_ROW("cluster_size", OPTION_INT, offsetof(struct smyrf_options, cluster_size), 64, 1, 1 << 20, NULL,
+               "keys per cluster, at most; a token attends in one cluster per round"),
+    OPTION_ROW("rounds", OPTION_INT, offsetof(struct smyrf_options, rounds), 2, 1, 1024, NULL,
+               "clusterings, each by a new random direction; a token attends to the keys of all of them"),
     {.name = NULL},
 };
 

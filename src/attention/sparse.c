@@ -230,27 +230,14 @@ static void backward(const struct problem *problem, struct view out, struct view
 static const char *const patterns[] = {"fixed", "strided", NULL};
 
 static const struct option_row options[] = {
-    {.name = "block_size",
-     .type = OPTION_INT,
-     .offset = offsetof(struct sparse_options, block_size),
-     .preset = 64,
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help = "tokens per block, and the stride; about the root of the length makes the cost smallest"},
-    {.name = "pattern",
-     .type = OPTION_CHOICE,
-     .offset = offsetof(struct sparse_options, pattern),
-     .preset = PATTERN_FIXED,
-     .choices = patterns,
-     .help = "fixed: the own block and the last tokens of every block; strided: tokens less than block_size "
-             "away, or a multiple of it"},
-    {.name = "summary_width",
-     .type = OPTION_INT,
-     .offset = offsetof(struct sparse_options, summary_width),
-     .preset = 8,
-     .minimum = 1,
-     .maximum = 1 << 20,
-     .help = "fixed pattern: the last summary_width tokens of every block are seen by all"},
+    OPTION_ROW("block_size", OPTION_INT, offsetof(struct sparse_options, block_size), 64, 1, 1 << 20, NULL,
+               "tokens per block, and the stride; about the root of the length makes the cost smallest"),
+    OPTION_ROW("pattern", OPTION_CHOICE, offsetof(struct sparse_options, pattern), PATTERN_FIXED, 0, 0,
+               patterns,
+               "fixed: the own block and the last tokens of every block; strided: tokens less than "
+               "block_size away, or a multiple of it"),
+    OPTION_ROW("summary_width", OPTION_INT, offsetof(struct sparse_options, summary_width), 8, 1, 1 << 20,
+               NULL, "fixed pattern: the last summary_width tokens of every block are seen by all"),
     {.name = NULL},
 };
 

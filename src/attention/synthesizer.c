@@ -337,20 +337,11 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "kind",
-     .type = OPTION_CHOICE,
-     .offset = offsetof(struct synthesizer_options, kind),
-     .choices = kinds,
-     .help =
-         "what the scores are: dense (from the query), random (learned per pair of positions), factorised "
-         "(the same, of low rank), or two of them added; dot are the ordinary scores"},
-    {.name = "rank",
-     .type = OPTION_INT,
-     .offset = offsetof(struct synthesizer_options, rank),
-     .preset = 32,
-     .minimum = 1,
-     .maximum = 65536,
-     .help = "rank of factorised scores"},
+    OPTION_ROW("kind", OPTION_CHOICE, offsetof(struct synthesizer_options, kind), 0, 0, 0, kinds,
+               "what the scores are: dense (from the query), random (learned per pair of positions), "
+               "factorised (the same, of low rank), or two of them added; dot are the ordinary scores"),
+    OPTION_ROW("rank", OPTION_INT, offsetof(struct synthesizer_options, rank), 32, 1, 65536, NULL,
+               "rank of factorised scores"),
     {.name = NULL},
 };
 

@@ -5,6 +5,7 @@
 #ifndef BASE_OPTIONS_H
 #define BASE_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/host.h"
@@ -25,7 +26,15 @@ struct option_row {
     double preset, minimum, maximum; /* preset: the default; of a choice, its index */
     const char *const *choices;      /* ended by NULL; of a text, the default */
     const char *help;                /* one sentence, no full stop */
+    bool architecture; /* of a model: training that starts from a stored model keeps its value */
 };
+/* A row in the order of its fields. Behind help may stand fields by name: OPTION_ROW(..., "width",
+ * .architecture = true). */
+#define OPTION_ROW(name_, type_, offset_, preset_, minimum_, maximum_, choices_, ...)                        \
+    {                                                                                                        \
+        .name = name_, .type = type_, .offset = offset_, .preset = preset_, .minimum = minimum_,             \
+        .maximum = maximum_, .choices = choices_, .help = __VA_ARGS__                                        \
+    }
 
 const struct option_row *option_find(const struct option_row *rows,
                                      const char *name); /* NULL: no such option */

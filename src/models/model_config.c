@@ -9,60 +9,75 @@ static const char *const no_cutoffs[] = {"", NULL};
 
 #define FIELD(name) offsetof(struct model_config, name)
 const struct option_row model_options[] = {
-    {"layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of encoder blocks"},
-    {"decoder_layers", OPTION_INT, FIELD(decoder_layers), 1, 1, 64, NULL,
-     "number of decoder blocks, of a model that has a decoder (forecast --model informer)"},
-    {"distil", OPTION_FLAG, FIELD(distil), 0, 0, 1, NULL,
-     "halve the rows between encoder blocks by a convolution and a maximum, as Informer does (forecast "
-     "--model informer)"},
-    {"dim", OPTION_INT, FIELD(dim), 64, 1, 16384, NULL, "width of a token's row, a multiple of heads"},
-    {"heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads per block"},
-    {"ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward layer"},
-    {"activation", OPTION_CHOICE, FIELD(activation), FFN_GELU, 0, 0, ffn_activations,
-     "activation of the feed-forward layer"},
-    {"attention_biases", OPTION_FLAG, FIELD(attention_biases), 1, 0, 1, NULL,
-     "the layers that make queries, keys, values and the output of attention have biases; not so in LHA's "
-     "code"},
-    {"conv_window", OPTION_INT, FIELD(conv_window), 0, 0, 1023, NULL,
-     "width of the convolution over values that is added to the attention output (YOSO-C), odd; 0 for none"},
-    {"pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,
-     "input of the classifier: mean of the tokens, mean-padded (sum divided by the longest length), or first "
-     "token"},
-    {"classifier", OPTION_CHOICE, FIELD(classifier), HEAD_RELU, 0, 0, head_names,
-     "hidden layer of the classifier: relu of twice the width, tanh (BERT's pooler, RoBERTa) or gelu (YOSO) "
-     "of "
-     "the width"},
-    {"norm", OPTION_CHOICE, FIELD(norm), BLOCK_PRE_NORM, 0, 0, block_norms,
-     "layer norm before the attention and feed-forward layers of a block (pre), or after them as in BERT "
-     "(post)"},
-    {"norm_epsilon", OPTION_REAL, FIELD(norm_epsilon), NORM_EPSILON, 1e-12, 0.1, NULL,
-     "number added to the variance in layer norms"},
-    {"positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
-     "position embeddings; sinusoidal alternates sines and cosines, sinusoidal-halves has all sines first, "
-     "as in "
-     "Transformer-XL; layered projects them to queries and keys in every layer, as LHA, except of relative "
-     "heads"},
-    {"position_offset", OPTION_INT, FIELD(position_offset), 0, 0, 1024, NULL,
-     "unused rows before the first learned position: 2 in checkpoints of RoBERTa and YOSO"},
-    {"scale_words", OPTION_FLAG, FIELD(scale_words), 1, 0, 1, NULL,
-     "multiply word embeddings that are also the output by sqrt(dim); not so in checkpoints of BERT"},
-    {"cutoffs", OPTION_TEXT, FIELD(cutoffs), 0, 0, OPTION_TEXT_SIZE - 1, no_cutoffs,
-     "adaptive softmax: the ids at which tails of rare words begin, such as 20000,60000, with narrower "
-     "embeddings; ids must rise as words become rare (empty: none)"},
-    {"div_value", OPTION_INT, FIELD(div_value), 4, 1, 64, NULL,
-     "with cutoffs: each tail has embeddings this many times narrower than the words before it"},
-    {"causal", OPTION_FLAG, FIELD(causal), 0, 0, 1, NULL,
-     "each token sees only itself and earlier tokens; required for predicting the next token"},
-    {"dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL,
-     "probability of dropping an activation in training"},
-    {"attention_dropout", OPTION_REAL, FIELD(attention_dropout), 0, 0, 0.9, NULL,
-     "probability of dropping an attention weight in training, for mechanisms that have weights of pairs"},
-    {"initial_std", OPTION_REAL, FIELD(initial_std), 0, 0, 1, NULL,
-     "standard deviation of the initial weights of dense layers, whose biases then start at 0 (BERT: 0.02); "
-     "0: "
-     "weights and biases are uniform within 1/sqrt(inputs)"},
-    {"precision", OPTION_CHOICE, FIELD(precision), PRECISION_FLOAT32, 0, 0, precision_names,
-     "format of the operands of matrix products; parameters and sums are float32 in both"},
+    OPTION_ROW("layers", OPTION_INT, FIELD(layers), 2, 1, 256, NULL, "number of encoder blocks",
+               .architecture = true),
+    OPTION_ROW("decoder_layers", OPTION_INT, FIELD(decoder_layers), 1, 1, 64, NULL,
+               "number of decoder blocks, of a model that has a decoder (forecast --model informer)",
+               .architecture = true),
+    OPTION_ROW("distil", OPTION_FLAG, FIELD(distil), 0, 0, 1, NULL,
+               "halve the rows between encoder blocks by a convolution and a maximum, as Informer does "
+               "(forecast --model informer)",
+               .architecture = true),
+    OPTION_ROW("dim", OPTION_INT, FIELD(dim), 64, 1, 16384, NULL,
+               "width of a token's row, a multiple of heads", .architecture = true),
+    OPTION_ROW("heads", OPTION_INT, FIELD(heads), 2, 1, 256, NULL, "attention heads per block",
+               .architecture = true),
+    OPTION_ROW("ffn", OPTION_INT, FIELD(ffn), 128, 1, 65536, NULL, "width of the feed-forward layer",
+               .architecture = true),
+    OPTION_ROW("activation", OPTION_CHOICE, FIELD(activation), FFN_GELU, 0, 0, ffn_activations,
+               "activation of the feed-forward layer", .architecture = true),
+    OPTION_ROW("attention_biases", OPTION_FLAG, FIELD(attention_biases), 1, 0, 1, NULL,
+               "the layers that make queries, keys, values and the output of attention have biases; not so "
+               "in LHA's code",
+               .architecture = true),
+    OPTION_ROW("conv_window", OPTION_INT, FIELD(conv_window), 0, 0, 1023, NULL,
+               "width of the convolution over values that is added to the attention output (YOSO-C), odd; 0 "
+               "for none",
+               .architecture = true),
+    OPTION_ROW("pooling", OPTION_CHOICE, FIELD(pooling), POOL_MEAN, 0, 0, pooling_names,
+               "input of the classifier: mean of the tokens, mean-padded (sum divided by the longest "
+               "length), or first token"),
+    OPTION_ROW("classifier", OPTION_CHOICE, FIELD(classifier), HEAD_RELU, 0, 0, head_names,
+               "hidden layer of the classifier: relu of twice the width, tanh (BERT's pooler, RoBERTa) or "
+               "gelu (YOSO) of the width",
+               .architecture = true),
+    OPTION_ROW("norm", OPTION_CHOICE, FIELD(norm), BLOCK_PRE_NORM, 0, 0, block_norms,
+               "layer norm before the attention and feed-forward layers of a block (pre), or after them as "
+               "in BERT (post)",
+               .architecture = true),
+    OPTION_ROW("norm_epsilon", OPTION_REAL, FIELD(norm_epsilon), NORM_EPSILON, 1e-12, 0.1, NULL,
+               "number added to the variance in layer norms", .architecture = true),
+    OPTION_ROW("positions", OPTION_CHOICE, FIELD(positions), POSITIONS_LEARNED, 0, 0, position_names,
+               "position embeddings; sinusoidal alternates sines and cosines, sinusoidal-halves has all "
+               "sines first, as in Transformer-XL; layered projects them to queries and keys in every layer, "
+               "as LHA, except of relative heads",
+               .architecture = true),
+    OPTION_ROW("position_offset", OPTION_INT, FIELD(position_offset), 0, 0, 1024, NULL,
+               "unused rows before the first learned position: 2 in checkpoints of RoBERTa and YOSO",
+               .architecture = true),
+    OPTION_ROW(
+        "scale_words", OPTION_FLAG, FIELD(scale_words), 1, 0, 1, NULL,
+        "multiply word embeddings that are also the output by sqrt(dim); not so in checkpoints of BERT",
+        .architecture = true),
+    OPTION_ROW("cutoffs", OPTION_TEXT, FIELD(cutoffs), 0, 0, OPTION_TEXT_SIZE - 1, no_cutoffs,
+               "adaptive softmax: the ids at which tails of rare words begin, such as 20000,60000, with "
+               "narrower embeddings; ids must rise as words become rare (empty: none)",
+               .architecture = true),
+    OPTION_ROW("div_value", OPTION_INT, FIELD(div_value), 4, 1, 64, NULL,
+               "with cutoffs: each tail has embeddings this many times narrower than the words before it",
+               .architecture = true),
+    OPTION_ROW("causal", OPTION_FLAG, FIELD(causal), 0, 0, 1, NULL,
+               "each token sees only itself and earlier tokens; required for predicting the next token"),
+    OPTION_ROW("dropout", OPTION_REAL, FIELD(dropout), 0.1, 0, 0.9, NULL,
+               "probability of dropping an activation in training"),
+    OPTION_ROW(
+        "attention_dropout", OPTION_REAL, FIELD(attention_dropout), 0, 0, 0.9, NULL,
+        "probability of dropping an attention weight in training, for mechanisms that have weights of pairs"),
+    OPTION_ROW("initial_std", OPTION_REAL, FIELD(initial_std), 0, 0, 1, NULL,
+               "standard deviation of the initial weights of dense layers, whose biases then start at 0 "
+               "(BERT: 0.02); 0: weights and biases are uniform within 1/sqrt(inputs)"),
+    OPTION_ROW("precision", OPTION_CHOICE, FIELD(precision), PRECISION_FLOAT32, 0, 0, precision_names,
+               "format of the operands of matrix products; parameters and sums are float32 in both"),
     {0},
 };
 

@@ -19,8 +19,7 @@ struct model_objective {
     int64_t first_output; /* see objective_facts */
     int64_t positive;     /* the same */
     char selects[32];     /* the metric that chooses the best model; empty: the objective's own choice */
-    size_t num_quantiles; /* see objective_facts */
-    double quantiles[OBJECTIVE_QUANTILES];
+    struct quantiles quantiles;
 };
 
 struct model_config {

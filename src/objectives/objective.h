@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/memory.h"
+#include "base/quantiles.h"
 #include "nn/embed.h"
 #include "nn/outputs/head.h"
 #include "nn/outputs/pooling.h"
@@ -29,8 +30,6 @@ struct targets {
     const float *weights; /* (targets) of their losses, >= 0; 0: no loss. NULL: all 1 */
 };
 
-enum { OBJECTIVE_QUANTILES = 16 };
-
 /* What an objective may depend on when it describes itself. */
 struct objective_facts {
     size_t dim;          /* width of the rows; of a bare objective, that of the input */
@@ -42,11 +41,9 @@ struct objective_facts {
     bool pairs;          /* an example is two sequences, one after the other */
     bool causal;         /* no row depends on a later one */
     bool bytes;          /* an id is a byte of text */
-    /* (num_quantiles) levels of the quantiles that are predicted of every float; 0: of its mean */
-    const double *quantiles;
-    size_t num_quantiles;
-    enum pooling pooling; /* how the rows of a sequence become one row */
-    enum head_kind head;  /* activation of the classifier's hidden layer */
+    struct quantiles quantiles; /* that are predicted of every float */
+    enum pooling pooling;       /* how the rows of a sequence become one row */
+    enum head_kind head;        /* activation of the classifier's hidden layer */
     double norm_epsilon;
     const struct embed *embed; /* of the input; for tied outputs */
 };

@@ -10,10 +10,9 @@ const char *const squares_sums[] = {"loss", "absolute", "count", "squared", "cov
 
 const char *squares_refuse(const struct objective_facts *facts)
 {
-    if (facts->num_quantiles > OBJECTIVE_QUANTILES)
-        return "there are too many quantiles";
-    for (size_t q = 0; q < facts->num_quantiles; q++)
-        if (!(facts->quantiles[q] > (q == 0 ? 0 : facts->quantiles[q - 1]) && facts->quantiles[q] < 1))
+    const double *levels = facts->quantiles.levels;
+    for (size_t q = 0; q < facts->quantiles.count; q++)
+        if (!(levels[q] > (q == 0 ? 0 : levels[q - 1]) && levels[q] < 1))
             return "quantiles must ascend, from above 0 to below 1";
     return facts->pairs              ? "a forecast is made from one sequence, not two"
            : facts->num_outputs == 0 ? "there are no floats to forecast"
@@ -22,16 +21,10 @@ const char *squares_refuse(const struct objective_facts *facts)
 
 struct squares squares_of(const struct objective_facts *facts)
 {
-    struct squares squares = {
-        .outputs = facts->num_outputs, .levels = 1, .quantiles = facts->num_quantiles > 0};
-    if (squares.quantiles)
-        squares.levels = facts->num_quantiles;
-    for (size_t q = 0; q < facts->num_quantiles; q++) {
-        squares.level[q] = facts->quantiles[q];
-        if (fabs(squares.level[q] - 0.5) < fabs(squares.level[squares.point] - 0.5))
-            squares.point = q;
-    }
-    return squares;
+    return (struct squares){.outputs = facts->num_outputs,
+                            .levels = size_max(facts->quantiles.count, 1),
+                            .point = quantiles_middle(&facts->quantiles),
+                            .quantiles = facts->quantiles};
 }
 
 size_t squares_width(const struct squares *squares)
@@ -85,13 +78,13 @@ static void errors_of(const struct objective_pass *pass, size_t i, double errors
         double off = off_by(pass, k, self->point);
         squares += off * off;
         sizes += fabs(off);
-        for (size_t q = 0; q < self->levels && self->quantiles; q++)
-            losses += quantile_loss(self->level[q], off_by(pass, k, q));
+        for (size_t q = 0; q < self->quantiles.count; q++)
+            losses += quantile_loss(self->quantiles.levels[q], off_by(pass, k, q));
         covered += self->levels > 1 && is_covered(pass, k);
     }
     errors[SUM_SQUARED] = squares / (double)outputs;
     errors[SUM_ABSOLUTE] = sizes / (double)outputs;
-    errors[SUM_LOSS] = self->quantiles ? losses / (double)squares_width(self) : errors[SUM_SQUARED];
+    errors[SUM_LOSS] = self->quantiles.count > 0 ? losses / (double)squares_width(self) : errors[SUM_SQUARED];
     errors[SUM_COUNT] = 1;
     errors[SUM_COVERED] = covered / (double)outputs;
 }
@@ -118,10 +111,10 @@ void squares_gradient(const struct objective_pass *pass, float *dy)
         for (size_t k = i * outputs; k < (i + 1) * outputs; k++)
             for (size_t q = 0; q < self->levels; q++) {
                 double off = off_by(pass, k, q);
-                double slope = !self->quantiles ? 2 * off
-                               : off > 0        ? 1 - self->level[q]
-                               : off < 0        ? -self->level[q]
-                                                : 0;
+                double slope = self->quantiles.count == 0 ? 2 * off
+                               : off > 0                  ? 1 - self->quantiles.levels[q]
+                               : off < 0                  ? -self->quantiles.levels[q]
+                                                          : 0;
                 dy[k * self->levels + q] = weight == 0 ? 0 : (float)(scale * slope);
             }
     }

@@ -22,8 +22,7 @@ struct squares {
     size_t outputs; /* floats of a target */
     size_t levels;  /* predictions of each */
     size_t point;   /* the level whose errors are counted */
-    bool quantiles;
-    double level[OBJECTIVE_QUANTILES];
+    struct quantiles quantiles;
 };
 struct squares squares_of(const struct objective_facts *facts);
 /* Floats predicted per example: outputs x levels. */

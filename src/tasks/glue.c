@@ -52,12 +52,13 @@ struct glue_options {
 
 #define FIELD(member) offsetof(struct glue_options, member)
 static const struct option_row rows[] = {
-    {"name", OPTION_CHOICE, FIELD(name), GLUE_AUTO, 0, 0, set_names,
-     "which set the directory holds; auto: its last name says it"},
-    {"max_len", OPTION_INT, FIELD(max_len), 128, 8, 65536, NULL,
-     "tokens read of an example, special ones included; the longer sentence of a pair is cut first"},
-    {"vocab_size", OPTION_INT, FIELD(vocab_size), 8192, LEARN_LEAST, VOCABULARY_MOST_IDS - 1, NULL,
-     "tokens to learn from the training file, unless training starts from a stored model"},
+    OPTION_ROW("name", OPTION_CHOICE, FIELD(name), GLUE_AUTO, 0, 0, set_names,
+               "which set the directory holds; auto: its last name says it"),
+    OPTION_ROW(
+        "max_len", OPTION_INT, FIELD(max_len), 128, 8, 65536, NULL,
+        "tokens read of an example, special ones included; the longer sentence of a pair is cut first"),
+    OPTION_ROW("vocab_size", OPTION_INT, FIELD(vocab_size), 8192, LEARN_LEAST, VOCABULARY_MOST_IDS - 1, NULL,
+               "tokens to learn from the training file, unless training starts from a stored model"),
     {.name = NULL},
 };
 
@@ -353,7 +354,7 @@ static hashattn_status find_label(struct host *host, const struct task_facts *fa
 }
 
 static const struct option_row score_row[] = {
-    {"score", OPTION_REAL, 0, 0, -1000, 1000, NULL, "a number"},
+    OPTION_ROW("score", OPTION_REAL, 0, 0, -1000, 1000, NULL, "a number"),
     {.name = NULL},
 };
 

@@ -21,10 +21,10 @@ struct image_options {
 };
 
 static const struct option_row rows[] = {
-    {"input", OPTION_CHOICE, offsetof(struct image_options, input), PIXELS_IDS, 0, 0, pixel_inputs,
-     "a pixel is the id of its grey level, or one float, or three"},
-    {"shrink", OPTION_INT, offsetof(struct image_options, shrink), 1, 1, 64, NULL,
-     "the mean of N x N pixels is one pixel"},
+    OPTION_ROW("input", OPTION_CHOICE, offsetof(struct image_options, input), PIXELS_IDS, 0, 0, pixel_inputs,
+               "a pixel is the id of its grey level, or one float, or three"),
+    OPTION_ROW("shrink", OPTION_INT, offsetof(struct image_options, shrink), 1, 1, 64, NULL,
+               "the mean of N x N pixels is one pixel"),
     {.name = NULL},
 };
 

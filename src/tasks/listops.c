@@ -22,16 +22,16 @@ static const char *const names[LISTOPS_SYMBOLS] = {"",  "0", "1", "2",    "3",  
                                                    "7", "8", "9", "[MIN", "[MAX", "[MED", "[SM", "]"};
 
 static const struct option_row rows[] = {
-    {"min_len", OPTION_INT, offsetof(struct listops_options, min_len), 500, 0, 65535, NULL,
-     "generated expressions have more symbols than this"},
-    {"max_len", OPTION_INT, offsetof(struct listops_options, max_len), 2000, 3, 65536, NULL,
-     "generated expressions have fewer symbols than this; expressions from files are cut to it"},
-    {"max_depth", OPTION_INT, offsetof(struct listops_options, max_depth), 10, 1, LISTOPS_MAX_DEPTH, NULL,
-     "greatest depth, at which every node is a digit"},
-    {"max_args", OPTION_INT, offsetof(struct listops_options, max_args), 10, 2, 1000, NULL,
-     "maximum number of arguments of an operator"},
-    {"check_labels", OPTION_FLAG, offsetof(struct listops_options, check_labels), 1, 0, 1, NULL,
-     "evaluate expressions from files and refuse wrong labels"},
+    OPTION_ROW("min_len", OPTION_INT, offsetof(struct listops_options, min_len), 500, 0, 65535, NULL,
+               "generated expressions have more symbols than this"),
+    OPTION_ROW("max_len", OPTION_INT, offsetof(struct listops_options, max_len), 2000, 3, 65536, NULL,
+               "generated expressions have fewer symbols than this; expressions from files are cut to it"),
+    OPTION_ROW("max_depth", OPTION_INT, offsetof(struct listops_options, max_depth), 10, 1, LISTOPS_MAX_DEPTH,
+               NULL, "greatest depth, at which every node is a digit"),
+    OPTION_ROW("max_args", OPTION_INT, offsetof(struct listops_options, max_args), 10, 2, 1000, NULL,
+               "maximum number of arguments of an operator"),
+    OPTION_ROW("check_labels", OPTION_FLAG, offsetof(struct listops_options, check_labels), 1, 0, 1, NULL,
+               "evaluate expressions from files and refuse wrong labels"),
     {.name = NULL},
 };
 

@@ -32,15 +32,14 @@ struct lm_options {
 
 #define FIELD(name) offsetof(struct lm_options, name)
 static const struct option_row rows[] = {
-    {"vocabulary", OPTION_CHOICE, FIELD(vocabulary), VOCABULARY_BYTES, 0, 0, vocabularies,
-     "a token is a byte, a word between white space, or a token of a byte-level BPE learned from the "
-     "training "
-     "file"},
-    {"seq_len", OPTION_INT, FIELD(seq_len), 256, 1, 65536, NULL,
-     "tokens per segment; a prediction sees only its own segment"},
-    {"max_words", OPTION_INT, FIELD(max_words), 65535, 2, WORDS_MOST, NULL,
-     "with words: size of the vocabulary, which is <unk>, <eos> and the most frequent words of the training "
-     "file; with bpe: its largest number of tokens"},
+    OPTION_ROW("vocabulary", OPTION_CHOICE, FIELD(vocabulary), VOCABULARY_BYTES, 0, 0, vocabularies,
+               "a token is a byte, a word between white space, or a token of a byte-level BPE learned from "
+               "the training file"),
+    OPTION_ROW("seq_len", OPTION_INT, FIELD(seq_len), 256, 1, 65536, NULL,
+               "tokens per segment; a prediction sees only its own segment"),
+    OPTION_ROW("max_words", OPTION_INT, FIELD(max_words), 65535, 2, WORDS_MOST, NULL,
+               "with words: size of the vocabulary, which is <unk>, <eos> and the most frequent words of the "
+               "training file; with bpe: its largest number of tokens"),
     {.name = NULL},
 };
 

@@ -18,10 +18,10 @@ struct needle_options {
 };
 
 static const struct option_row rows[] = {
-    {"seq_len", OPTION_INT, offsetof(struct needle_options, seq_len), 1024, 2, LONGEST, NULL,
-     "tokens of a generated example, including the question"},
-    {"marks", OPTION_INT, offsetof(struct needle_options, marks), 0, 0, LONGEST, NULL,
-     "number of marked tokens; 0 means one in 32, at least one"},
+    OPTION_ROW("seq_len", OPTION_INT, offsetof(struct needle_options, seq_len), 1024, 2, LONGEST, NULL,
+               "tokens of a generated example, including the question"),
+    OPTION_ROW("marks", OPTION_INT, offsetof(struct needle_options, marks), 0, 0, LONGEST, NULL,
+               "number of marked tokens; 0 means one in 32, at least one"),
     {.name = NULL},
 };
 

@@ -11,6 +11,7 @@
 #include "base/file_map.h"
 #include "base/host.h"
 #include "base/options.h"
+#include "base/quantiles.h"
 #include "tasks/windows.h"
 
 struct words;     /* words.h */
@@ -22,7 +23,7 @@ struct calendar; /* io/dates/calendar.h */
 enum split { SPLIT_TRAIN, SPLIT_VALID, SPLIT_TEST, SPLIT_COUNT };
 const char *split_name(enum split split); /* "train", "valid", "test" */
 
-enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32, TASK_SHOWN = 48, TASK_QUANTILES = 16 };
+enum { TASK_OBJECTIVES = 4, TASK_OBJECTIVE_NAME = 32, TASK_SHOWN = 48 };
 
 /* What is needed to build a model and to read the next file the same way. Stored in config.json under
    "task". */
@@ -48,8 +49,7 @@ struct task_facts {
         size_t positive;     /* the class, from 1, whose F1 is computed; 0: the second of two, or none */
         char selects[TASK_OBJECTIVE_NAME]; /* the metric that chooses the best model; empty: the objective's
                                               own choice. First objective only */
-        size_t num_quantiles;              /* levels of quantiles that are predicted; 0: the mean is */
-        double quantiles[TASK_QUANTILES];
+        struct quantiles quantiles;
     } objectives[TASK_OBJECTIVES];
     char **labels; /* (num_classes) text of each class, owned; NULL without classes */
     size_t num_classes;

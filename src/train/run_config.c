@@ -70,11 +70,9 @@ hashattn_status run_config_take_facts(struct host *host, struct run_config *conf
                                                         .weight = entry->weight,
                                                         .num_outputs = (int64_t)entry->num_outputs,
                                                         .first_output = (int64_t)entry->first_output,
-                                                        .positive = (int64_t)entry->positive};
+                                                        .positive = (int64_t)entry->positive,
+                                                        .quantiles = entry->quantiles};
         snprintf(model->objectives[i].selects, sizeof model->objectives[i].selects, "%s", entry->selects);
-        _Static_assert((int)TASK_QUANTILES == (int)OBJECTIVE_QUANTILES, "tasks and objectives have as many");
-        model->objectives[i].num_quantiles = entry->num_quantiles;
-        memcpy(model->objectives[i].quantiles, entry->quantiles, sizeof entry->quantiles);
     }
     return HASHATTN_OK;
 }

@@ -23,12 +23,12 @@ static hashattn_status put_quantiles(struct host *host, struct json *object,
                                      const struct task_objective *entry)
 {
     struct json *list;
-    if (entry->num_quantiles == 0)
+    if (entry->quantiles.count == 0)
         return HASHATTN_OK;
     TRY(json_new_array(host, &list));
     TRY(json_put(host, object, "quantiles", list));
-    for (size_t q = 0; q < entry->num_quantiles; q++)
-        TRY(json_put_real(host, list, NULL, entry->quantiles[q]));
+    for (size_t q = 0; q < entry->quantiles.count; q++)
+        TRY(json_put_real(host, list, NULL, entry->quantiles.levels[q]));
     return HASHATTN_OK;
 }
 
@@ -141,12 +141,12 @@ static hashattn_status get_quantiles(struct host *host, const struct json *root,
     char path[100];
     snprintf(path, sizeof path, "%s.quantiles", where);
     TRY(json_get_array(host, root, path, &list));
-    FAIL_IF(json_count(list) > TASK_QUANTILES, host, HASHATTN_BAD_FILE,
-            "%s has %zu levels, at most %d are allowed", path, json_count(list), TASK_QUANTILES);
-    entry->num_quantiles = json_count(list);
-    for (size_t q = 0; q < entry->num_quantiles; q++) {
+    FAIL_IF(json_count(list) > MOST_QUANTILES, host, HASHATTN_BAD_FILE,
+            "%s has %zu levels, at most %d are allowed", path, json_count(list), MOST_QUANTILES);
+    entry->quantiles.count = json_count(list);
+    for (size_t q = 0; q < entry->quantiles.count; q++) {
         snprintf(path, sizeof path, "%s.quantiles.%zu", where, q);
-        TRY(json_get_real(host, root, path, &entry->quantiles[q]));
+        TRY(json_get_real(host, root, path, &entry->quantiles.levels[q]));
     }
     return HASHATTN_OK;
 }

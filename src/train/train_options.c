@@ -19,51 +19,57 @@
 static const char *const class_weights[] = {"none", "balanced", NULL}, *const automatic[] = {"auto", NULL};
 
 const struct option_row train_rows[] = {
-    {"steps", OPTION_INT, FIELD(steps), 1000, 1, 1e9, NULL, "optimiser steps"},
-    {"epochs", OPTION_REAL, FIELD(epochs), 0, 0, 1e6, NULL,
-     "passes over the training examples instead of steps, with an evaluation after each; 0: steps count"},
-    {"batch", OPTION_INT, FIELD(batch), 32, 1, 65536, NULL, "sequences computed at once"},
-    {"accumulate", OPTION_INT, FIELD(accumulate), 1, 1, 65536, NULL,
-     "batches per step: gradients of batch x accumulate sequences in the memory of one batch"},
-    {"shards", OPTION_INT, FIELD(shards), 0, 0, 256, NULL,
-     "parts of a batch that ranks share; their gradients are added in a fixed tree, so results depend on "
-     "shards and not on ranks; 0: 8 under mpirun, otherwise 1"},
-    {"sequence_parallel", OPTION_INT, FIELD(sequence_parallel), 1, 1, 4096, NULL,
-     "ranks that share each sequence, with attention yoso, lha, softmax, local or none: each has a span of "
-     "its rows; the number of ranks must be a multiple of it"},
-    {"gradient_precision", OPTION_CHOICE, FIELD(gradient_precision), TREE_F32, 0, 0, precision_names,
-     "what is kept of the gradient of each shard and of their sums: float32, or bf16, for which ranks send "
-     "half as many bytes"},
-    {"warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
-     "steps over which the learning rate rises, at most steps"},
-    {"eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between evaluations"},
-    {"eval_examples", OPTION_INT, FIELD(eval_examples), 0, 0, 1e9, NULL,
-     "evaluate on N validation sequences that the seed draws; 0 means all"},
-    {"best", OPTION_TEXT, FIELD(best), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
-     "the metric that chooses the best model, such as accuracy, macro_f1, loss, or f1:LABEL for the F1 of "
-     "one "
-     "label; auto: the first of the task"},
-    {"patience", OPTION_INT, FIELD(patience), 0, 0, 1e9, NULL,
-     "stop after N evaluations without a better model; 0: never"},
-    {"class_weight", OPTION_CHOICE, FIELD(class_weight), WEIGHT_NONE, 0, 0, class_weights,
-     "weights of examples in the loss; balanced: every class has the same weight in all, however rare"},
-    {"save_every", OPTION_INT, FIELD(save_every), 200, 1, 1e9, NULL, "steps between checkpoints"},
-    {"seed", OPTION_INT, FIELD(seed), 1, 0, MOST, NULL,
-     "determines initial values, the order of examples, dropout and hashing"},
-    {"learning_rate", OPTION_REAL, FIELD(learning_rate), 1e-3, 0, 10, NULL, "peak learning rate"},
-    {"beta1", OPTION_REAL, FIELD(beta1), 0.9, 0, 0.9999, NULL, "AdamW: decay of the average of gradients"},
-    {"beta2", OPTION_REAL, FIELD(beta2), 0.999, 0, 0.999999, NULL,
-     "AdamW: decay of the average of squared gradients"},
-    {"epsilon", OPTION_REAL, FIELD(epsilon), 1e-6, 1e-12, 1, NULL, "AdamW: added to the denominator"},
-    {"weight_decay", OPTION_REAL, FIELD(weight_decay), 0, 0, 10, NULL,
-     "AdamW: decoupled weight decay of matrices; biases, norms, scales and centroids have none"},
-    {"clip", OPTION_REAL, FIELD(clip), 1, 0, 1e6, NULL,
-     "clip the gradient of a step to this norm; 0 means no limit"},
-    {"schedule", OPTION_CHOICE, FIELD(schedule), SCHEDULE_ONE_CYCLE, 0, 0, schedule_names,
-     "learning rate schedule: one-cycle (up from peak/25, then linearly down to almost 0), linear or cosine "
-     "(down to 0), constant, or halving (half as high after each pass over the examples)"},
-    {"cycle_momentum", OPTION_FLAG, FIELD(cycle_momentum), 0, 0, 1, NULL,
-     "with schedule one-cycle: beta1 falls from .95 to .85 while the learning rate rises, then returns"},
+    OPTION_ROW("steps", OPTION_INT, FIELD(steps), 1000, 1, 1e9, NULL, "optimiser steps"),
+    OPTION_ROW(
+        "epochs", OPTION_REAL, FIELD(epochs), 0, 0, 1e6, NULL,
+        "passes over the training examples instead of steps, with an evaluation after each; 0: steps count"),
+    OPTION_ROW("batch", OPTION_INT, FIELD(batch), 32, 1, 65536, NULL, "sequences computed at once"),
+    OPTION_ROW("accumulate", OPTION_INT, FIELD(accumulate), 1, 1, 65536, NULL,
+               "batches per step: gradients of batch x accumulate sequences in the memory of one batch"),
+    OPTION_ROW("shards", OPTION_INT, FIELD(shards), 0, 0, 256, NULL,
+               "parts of a batch that ranks share; their gradients are added in a fixed tree, so results "
+               "depend on shards and not on ranks; 0: 8 under mpirun, otherwise 1"),
+    OPTION_ROW("sequence_parallel", OPTION_INT, FIELD(sequence_parallel), 1, 1, 4096, NULL,
+               "ranks that share each sequence, with attention yoso, lha, softmax, local or none: each has a "
+               "span of its rows; the number of ranks must be a multiple of it"),
+    OPTION_ROW("gradient_precision", OPTION_CHOICE, FIELD(gradient_precision), TREE_F32, 0, 0,
+               precision_names,
+               "what is kept of the gradient of each shard and of their sums: float32, or bf16, for which "
+               "ranks send half as many bytes"),
+    OPTION_ROW("warmup", OPTION_INT, FIELD(warmup), 100, 0, 1e9, NULL,
+               "steps over which the learning rate rises, at most steps"),
+    OPTION_ROW("eval_every", OPTION_INT, FIELD(eval_every), 200, 1, 1e9, NULL, "steps between evaluations"),
+    OPTION_ROW("eval_examples", OPTION_INT, FIELD(eval_examples), 0, 0, 1e9, NULL,
+               "evaluate on N validation sequences that the seed draws; 0 means all"),
+    OPTION_ROW("best", OPTION_TEXT, FIELD(best), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
+               "the metric that chooses the best model, such as accuracy, macro_f1, loss, or f1:LABEL for "
+               "the F1 of one label; auto: the first of the task"),
+    OPTION_ROW("patience", OPTION_INT, FIELD(patience), 0, 0, 1e9, NULL,
+               "stop after N evaluations without a better model; 0: never"),
+    OPTION_ROW(
+        "class_weight", OPTION_CHOICE, FIELD(class_weight), WEIGHT_NONE, 0, 0, class_weights,
+        "weights of examples in the loss; balanced: every class has the same weight in all, however rare"),
+    OPTION_ROW("save_every", OPTION_INT, FIELD(save_every), 200, 1, 1e9, NULL, "steps between checkpoints"),
+    OPTION_ROW("seed", OPTION_INT, FIELD(seed), 1, 0, MOST, NULL,
+               "determines initial values, the order of examples, dropout and hashing"),
+    OPTION_ROW("learning_rate", OPTION_REAL, FIELD(learning_rate), 1e-3, 0, 10, NULL, "peak learning rate"),
+    OPTION_ROW("beta1", OPTION_REAL, FIELD(beta1), 0.9, 0, 0.9999, NULL,
+               "AdamW: decay of the average of gradients"),
+    OPTION_ROW("beta2", OPTION_REAL, FIELD(beta2), 0.999, 0, 0.999999, NULL,
+               "AdamW: decay of the average of squared gradients"),
+    OPTION_ROW("epsilon", OPTION_REAL, FIELD(epsilon), 1e-6, 1e-12, 1, NULL,
+               "AdamW: added to the denominator"),
+    OPTION_ROW("weight_decay", OPTION_REAL, FIELD(weight_decay), 0, 0, 10, NULL,
+               "AdamW: decoupled weight decay of matrices; biases, norms, scales and centroids have none"),
+    OPTION_ROW("clip", OPTION_REAL, FIELD(clip), 1, 0, 1e6, NULL,
+               "clip the gradient of a step to this norm; 0 means no limit"),
+    OPTION_ROW(
+        "schedule", OPTION_CHOICE, FIELD(schedule), SCHEDULE_ONE_CYCLE, 0, 0, schedule_names,
+        "learning rate schedule: one-cycle (up from peak/25, then linearly down to almost 0), linear or "
+        "cosine (down to 0), constant, or halving (half as high after each pass over the examples)"),
+    OPTION_ROW(
+        "cycle_momentum", OPTION_FLAG, FIELD(cycle_momentum), 0, 0, 1, NULL,
+        "with schedule one-cycle: beta1 falls from .95 to .85 while the learning rate rises, then returns"),
     {.name = NULL},
 };
 

@@ -20,11 +20,12 @@ struct values {
 
 static const char *const choices[] = {"l2", "sum", "none", NULL};
 static const struct option_row rows[] = {
-    {"num_hashes", OPTION_INT, offsetof(struct values, whole), 32, 1, 4096, NULL, "number of hashes"},
-    {"seed", OPTION_INT, offsetof(struct values, wide), 1, -0x1p62, 0x1p62, NULL, "seed"},
-    {"dropout", OPTION_REAL, offsetof(struct values, real), 0.1, 0, 0.75, NULL, "dropout"},
-    {"normalize", OPTION_CHOICE, offsetof(struct values, choice), 1, 0, 0, choices, "kind of norm"},
-    {"causal", OPTION_FLAG, offsetof(struct values, flag), 1, 0, 0, NULL, "mask the future"},
+    OPTION_ROW("num_hashes", OPTION_INT, offsetof(struct values, whole), 32, 1, 4096, NULL,
+               "number of hashes"),
+    OPTION_ROW("seed", OPTION_INT, offsetof(struct values, wide), 1, -0x1p62, 0x1p62, NULL, "seed"),
+    OPTION_ROW("dropout", OPTION_REAL, offsetof(struct values, real), 0.1, 0, 0.75, NULL, "dropout"),
+    OPTION_ROW("normalize", OPTION_CHOICE, offsetof(struct values, choice), 1, 0, 0, choices, "kind of norm"),
+    OPTION_ROW("causal", OPTION_FLAG, offsetof(struct values, flag), 1, 0, 0, NULL, "mask the future"),
     {.name = NULL},
 };
 

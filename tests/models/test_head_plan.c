@@ -206,8 +206,8 @@ static void options_are_of_all_or_of_one(void **state)
 static void all_are_set_or_none(void **state)
 {
     (void)state;
-    static const struct option_row wide[] = {{"size", OPTION_INT, 0, 1, 0, 99, NULL, "a"}, {0}};
-    static const struct option_row narrow[] = {{"size", OPTION_INT, 0, 1, 0, 9, NULL, "a"}, {0}};
+    static const struct option_row wide[] = {OPTION_ROW("size", OPTION_INT, 0, 1, 0, 99, NULL, "a"), {0}};
+    static const struct option_row narrow[] = {OPTION_ROW("size", OPTION_INT, 0, 1, 0, 9, NULL, "a"), {0}};
     const struct mechanism first = {.name = "first", .options = wide, .options_size = 8},
                            second = {.name = "second", .options = narrow, .options_size = 8};
     int64_t sizes[2] = {3, 4};

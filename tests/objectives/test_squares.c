@@ -30,8 +30,8 @@ struct fixture {
     struct objective_pass pass;
 };
 
-static const double quantiles[] = {0.1, 0.6, 0.9};
-enum { LEVELS = sizeof quantiles / sizeof *quantiles, POINT = 1 };
+enum { LEVELS = 3, POINT = 1 };
+static const double levels[LEVELS] = {0.1, 0.6, 0.9};
 
 static void open_fixture(struct fixture *f, const char *name, size_t num_quantiles)
 {
@@ -44,8 +44,7 @@ static void open_fixture(struct fixture *f, const char *name, size_t num_quantil
                                           .num_outputs = OUTPUTS,
                                           .max_len = LONGEST,
                                           .decoded_rows = DECODED,
-                                          .quantiles = quantiles,
-                                          .num_quantiles = num_quantiles};
+                                          .quantiles = {num_quantiles, {levels[0], levels[1], levels[2]}}};
     f->self = calloc(1, f->objective->size);
     check_status(&f->base.host, f->objective->describe(&f->base.host, &f->base.params, &facts, f->self),
                  HASHATTN_OK, NULL);
@@ -239,7 +238,7 @@ static double want_quantiles(const struct fixture *f, const float *got, double *
             bool above = false, below = false;
             for (size_t q = 0; q < LEVELS; q++) {
                 double off = target - (double)y[q];
-                losses += weight / LEVELS * fmax(quantiles[q] * off, (quantiles[q] - 1) * off);
+                losses += weight / LEVELS * fmax(levels[q] * off, (levels[q] - 1) * off);
                 above |= off <= 0;
                 below |= off >= 0;
             }
@@ -326,10 +325,10 @@ static void what_cannot_be_is_refused(void **state)
     }
     static const double bad[][2] = {{0, 0.5}, {0.5, 1}, {0.5, 0.5}, {0.6, 0.4}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const struct objective_facts facts = {.num_outputs = 1, .quantiles = bad[i], .num_quantiles = 2};
+        const struct objective_facts facts = {.num_outputs = 1, .quantiles = {2, {bad[i][0], bad[i][1]}}};
         assert_non_null(strstr(objective_find("horizon")->refuse(&facts), "quantiles must ascend"));
     }
-    const struct objective_facts idle = {.num_outputs = 1, .quantiles = quantiles, .num_quantiles = LEVELS};
+    const struct objective_facts idle = {.num_outputs = 1, .quantiles = {LEVELS, {0.1, 0.6, 0.9}}};
     assert_non_null(strstr(objective_find("naive")->refuse(&idle), "it learns nothing"));
     const struct objective *decoded = objective_find("decoded");
     assert_non_null(strstr(decoded->refuse(&(struct objective_facts){.num_outputs = 4}), "has none"));

@@ -422,31 +422,19 @@ static const struct parameter_row params[] = {
 static const char *const weightings[] = {"even", "rising", NULL};
 
 #define FEATURES(maximum_)                                                                                   \
-    {                                                                                                        \
-        .name = "features", .type = OPTION_INT, .offset = offsetof(struct linear_options, features),         \
-        .preset = 3, .minimum = 1, .maximum = maximum_, .help = "rows of the projection"                     \
-    }
+    OPTION_ROW("features", OPTION_INT, offsetof(struct linear_options, features), 3, 1, maximum_, NULL,      \
+               "rows of the projection")
 
 static const struct option_row narrow_options[] = {FEATURES(8), {.name = NULL}};
 
 static const struct option_row options[] = {
     FEATURES(16),
-    {.name = "slope",
-     .type = OPTION_REAL,
-     .offset = offsetof(struct linear_options, slope),
-     .preset = 0.25,
-     .minimum = 0,
-     .maximum = 1,
-     .help = "growth of a key's weight with its position"},
-    {.name = "weighting",
-     .type = OPTION_CHOICE,
-     .offset = offsetof(struct linear_options, weighting),
-     .choices = weightings,
-     .help = "weights of the keys"},
-    {.name = "average",
-     .type = OPTION_FLAG,
-     .offset = offsetof(struct linear_options, average),
-     .help = "divide by the number of keys"},
+    OPTION_ROW("slope", OPTION_REAL, offsetof(struct linear_options, slope), 0.25, 0, 1, NULL,
+               "growth of a key's weight with its position"),
+    OPTION_ROW("weighting", OPTION_CHOICE, offsetof(struct linear_options, weighting), 0, 0, 0, weightings,
+               "weights of the keys"),
+    OPTION_ROW("average", OPTION_FLAG, offsetof(struct linear_options, average), 0, 0, 0, NULL,
+               "divide by the number of keys"),
     {.name = NULL},
 };
 

@@ -141,11 +141,8 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "refused_len",
-     .type = OPTION_INT,
-     .offset = offsetof(struct placed_options, refused_len),
-     .maximum = 1 << 20,
-     .help = "sequences of so many tokens are refused"},
+    OPTION_ROW("refused_len", OPTION_INT, offsetof(struct placed_options, refused_len), 0, 0, 1 << 20, NULL,
+               "sequences of so many tokens are refused"),
     {.name = NULL},
 };
 

@@ -14,8 +14,9 @@ struct waves_options {
 };
 
 static const struct option_row rows[] = {
-    {"examples", OPTION_INT, offsetof(struct waves_options, examples), 30, 1, 1000, NULL, "of every split"},
-    {NULL, 0, 0, 0, 0, 0, NULL, NULL},
+    OPTION_ROW("examples", OPTION_INT, offsetof(struct waves_options, examples), 30, 1, 1000, NULL,
+               "of every split"),
+    {.name = NULL},
 };
 
 static hashattn_status facts(struct host *host, const void *options, const char *directory,

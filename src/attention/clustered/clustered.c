@@ -363,19 +363,10 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 }
 
 static const struct option_row options[] = {
-    {.name = "num_clusters",
-     .type = OPTION_INT,
-     .offset = offsetof(struct clustered_options, num_clusters),
-     .preset = 100,
-     .minimum = 1,
-     .maximum = HAMMING_MOST,
-     .help = "clusters of queries; as many as queries make attention exact"},
-    {.name = "top_keys",
-     .type = OPTION_INT,
-     .offset = offsetof(struct clustered_options, top_keys),
-     .preset = 32,
-     .maximum = 65536,
-     .help = "keys of each cluster that its queries weigh themselves (i-FCA); 0: none (FCA)"},
+    OPTION_ROW("num_clusters", OPTION_INT, offsetof(struct clustered_options, num_clusters), 100, 1,
+               HAMMING_MOST, NULL, "clusters of queries; as many as queries make attention exact"),
+    OPTION_ROW("top_keys", OPTION_INT, offsetof(struct clustered_options, top_keys), 32, 0, 65536, NULL,
+               "keys of each cluster that its queries weigh themselves (i-FCA); 0: none (FCA)"),
     {.name = NULL},
 };
 

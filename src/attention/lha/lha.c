@@ -158,13 +158,8 @@ static const struct option_row options[] = {
      .help = "how to compute the targets of the hash loss, the attention that falls in each bucket: sampled "
              "(exact, for a sample of queries), features (estimated with random features, as in the papers), "
              "exact (for all queries, quadratic)"},
-    {.name = "samples_per_bucket",
-     .offset = offsetof(struct lha_options, samples_per_group),
-     .type = OPTION_INT,
-     .preset = 4,
-     .minimum = 1,
-     .maximum = 65536,
-     .help = "with targets sampled: queries per head and bucket, drawn anew at every step"},
+    OPTION_ROW("samples_per_bucket", OPTION_INT, offsetof(struct lha_options, samples_per_group), 4, 1, 65536,
+               NULL, "with targets sampled: queries per head and bucket, drawn anew at every step"),
     {.name = FIELD(num_features),
      .type = OPTION_INT,
      .preset = 256,

@@ -265,14 +265,10 @@ static void backward(const struct problem *problem, struct view out, struct view
 }
 
 static const struct option_row options[] = {
-    {.name = "num_landmarks",
-     .type = OPTION_INT,
-     .offset = offsetof(struct nystrom_options, num_landmarks),
-     .preset = 64,
-     .minimum = 1,
-     .maximum = 4096,
-     .help = "landmarks m of queries and of keys, each the mean of a segment of the sequence; with at most m "
-             "tokens attention is exact; time grows with m n + m^3"},
+    OPTION_ROW("num_landmarks", OPTION_INT, offsetof(struct nystrom_options, num_landmarks), 64, 1, 4096,
+               NULL,
+               "landmarks m of queries and of keys, each the mean of a segment of the sequence; with at most "
+               "m tokens attention is exact; time grows with m n + m^3"),
     {.name = NULL},
 };
 

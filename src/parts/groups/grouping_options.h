@@ -21,14 +21,9 @@ extern const char *const lha_mode_names[], *const membership_names[];
 
 #define GROUPING_FIELD(name) #name, .offset = offsetof(struct grouping_options, name)
 #define GROUPING_ROWS                                                                                        \
-    {.name = "num_buckets",                                                                                  \
-     .offset = offsetof(struct grouping_options, num_groups),                                                \
-     .type = OPTION_INT,                                                                                     \
-     .preset = 16,                                                                                           \
-     .minimum = 1,                                                                                           \
-     .maximum = 4096,                                                                                        \
-     .help = "number of token buckets; attention runs inside buckets and computes about 2 / num_buckets of " \
-             "all pairs"},                                                                                   \
+    OPTION_ROW("num_buckets", OPTION_INT, offsetof(struct grouping_options, num_groups), 16, 1, 4096, NULL,  \
+               "number of token buckets; attention runs inside buckets and computes about 2 / num_buckets "  \
+               "of all pairs"),                                                                              \
         {.name = GROUPING_FIELD(rounds),                                                                     \
          .type = OPTION_INT,                                                                                 \
          .preset = 1,                                                                                        \

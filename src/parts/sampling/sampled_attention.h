@@ -25,16 +25,10 @@ struct sample_options {
 };
 
 #define SAMPLE_OPTIONS(num_hashes_help)                                                                      \
-    {"num_hashes", OPTION_INT,     offsetof(struct sample_options, num_hashes), 32, 1, 4096,                 \
-     NULL,         num_hashes_help},                                                                         \
-        {"hash_bits",                                                                                        \
-         OPTION_INT,                                                                                         \
-         offsetof(struct sample_options, hash_bits),                                                         \
-         8,                                                                                                  \
-         1,                                                                                                  \
-         24,                                                                                                 \
-         NULL,                                                                                               \
-         "bits per hash: vectors at angle a collide with probability (1 - a/pi)^hash_bits"},                 \
+    OPTION_ROW("num_hashes", OPTION_INT, offsetof(struct sample_options, num_hashes), 32, 1, 4096, NULL,     \
+               num_hashes_help),                                                                             \
+        OPTION_ROW("hash_bits", OPTION_INT, offsetof(struct sample_options, hash_bits), 8, 1, 24, NULL,      \
+                   "bits per hash: vectors at angle a collide with probability (1 - a/pi)^hash_bits"),       \
     {                                                                                                        \
         .name = NULL                                                                                         \
     }

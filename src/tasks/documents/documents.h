@@ -29,23 +29,17 @@ struct document_options {
 extern const char *const document_delimiter[];
 /* Their rows, for the member `files` of a task's struct of options. */
 #define DOCUMENT_ROWS(type)                                                                                  \
-    {"delimiter",                                                                                            \
-     OPTION_TEXT,                                                                                            \
-     offsetof(type, files.delimiter),                                                                        \
-     0,                                                                                                      \
-     1,                                                                                                      \
-     OPTION_TEXT_SIZE - 1,                                                                                   \
-     document_delimiter,                                                                                     \
-     "the character between fields, or tab; auto: tab in .tsv, elsewhere comma, semicolon, tab or |, by "    \
-     "the first line"},                                                                                      \
-        {"encoding", OPTION_CHOICE,  offsetof(type, files.encoding), ENCODING_UTF8, 0,                       \
-         0,          encoding_names, "encoding of the files"},                                               \
-    {                                                                                                        \
-        "header", OPTION_FLAG, offsetof(type, files.header), 1, 0, 1, NULL,                                  \
+    OPTION_ROW("delimiter", OPTION_TEXT, offsetof(type, files.delimiter), 0, 1, OPTION_TEXT_SIZE - 1,        \
+               document_delimiter,                                                                           \
+               "the character between fields, or tab; auto: tab in .tsv, elsewhere comma, semicolon, tab "   \
+               "or |, by the first line"),                                                                   \
+        OPTION_ROW("encoding", OPTION_CHOICE, offsetof(type, files.encoding), ENCODING_UTF8, 0, 0,           \
+                   encoding_names, "encoding of the files"),                                                 \
+        OPTION_ROW(                                                                                          \
+            "header", OPTION_FLAG, offsetof(type, files.header), 1, 0, 1, NULL,                              \
             "the first line of .csv, and of .tsv if they are there, has the names of the columns; without "  \
             "a "                                                                                             \
-            "header a column is its number, from 1: the label in the first one, the text in the second"      \
-    }
+            "header a column is its number, from 1: the label in the first one, the text in the second")
 /* Sets the rules that the options determine. facts: NULL while they are not known. INVALID: the delimiter. */
 hashattn_status documents_source(struct host *host, const struct document_options *options,
                                  const struct task_facts *facts, struct document_source *source);

@@ -47,59 +47,60 @@ static const char *const decimals[] = {"auto", "point", "comma", NULL};
 static const char *const no_text[] = {"", NULL}, *const automatic[] = {"auto", NULL};
 #define FIELD(name) offsetof(struct forecast_options, name)
 static const struct option_row rows[] = {
-    {"target", OPTION_TEXT, FIELD(target), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
-     "the column that S and MS forecast (default: the last one)"},
-    {"date_column", OPTION_TEXT, FIELD(date_column), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
-     "the column of dates; none: rows are numbered (default: one that is called date, time or alike, or the "
-     "first "
-     "with dates)"},
-    {"date_format", OPTION_CHOICE, FIELD(date_format), 0, 0, 0, date_choices,
-     "how dates are written: 2016-07-31, 31.7.2016, 7/31/2016, or as a number since 1970; auto: as all dates "
-     "can be read"},
-    {"freq", OPTION_TEXT, FIELD(freq), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
-     "the period of the rows, as in 15min: a number and ms, s, min, h, D, W, M, Q or Y, or B for business "
-     "days; rows are put into periods; auto: what most rows are apart"},
-    {"missing", OPTION_CHOICE, FIELD(missing), MISSING_REFUSE, 0, 0, missings,
-     "missing values and rows: refuse them, interpolate between their neighbours, or repeat the last value"},
-    {"duplicates", OPTION_CHOICE, FIELD(duplicates), REPEATED_REFUSE, 0, 0, repeats,
-     "several rows of one time or period: refuse them, or take the first, the last or the mean"},
-    {"series_column", OPTION_TEXT, FIELD(series_column), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
-     "the column that names the series of a row, if a file has several series (default: one series)"},
-    {"delimiter", OPTION_TEXT, FIELD(delimiter), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
-     "the character between fields, or tab; auto: comma, semicolon, tab or |, by the first line"},
-    {"decimal", OPTION_CHOICE, FIELD(decimal), DECIMAL_AUTO, 0, 0, decimals,
-     "the decimal mark; auto: point, and in a file without commas between fields also comma"},
-    {"features", OPTION_CHOICE, FIELD(features), FEATURES_M, 0, 0, features,
-     "S forecasts the target from itself, M all columns, MS the target from all columns"},
-    {"seq_len", OPTION_INT, FIELD(seq_len), 96, 1, 65536, NULL, "rows that a forecast reads"},
-    {"horizon", OPTION_INT, FIELD(horizon), 24, 1, 65536, NULL, "rows to forecast"},
-    {"label_len", OPTION_INT, FIELD(label_len), 48, 0, 65536, NULL,
-     "with model informer: the last rows that are read which the decoder reads too, before the forecast"},
-    {"model", OPTION_CHOICE, FIELD(model), MODEL_ENCODER, 0, 0, models,
-     "a Transformer encoder, or a baseline: dlinear (linear maps of trend and rest), last (the last value) "
-     "or "
-     "seasonal (the mean at the same phase); informer has an encoder and a decoder"},
-    {"input", OPTION_CHOICE, FIELD(input), INPUT_PATCHES, 0, 0, inputs,
-     "tokens of the encoder: patches of one column, each column on its own, or jointly of all columns "
-     "(always "
-     "with MS)"},
-    {"patch_len", OPTION_INT, FIELD(patch_len), 8, 1, 65536, NULL, "rows of a patch"},
-    {"stride", OPTION_INT, FIELD(stride), 0, 0, 65536, NULL,
-     "rows from one patch to the next; 0: patch_len, without overlap"},
-    {"level", OPTION_CHOICE, FIELD(level), LEVEL_AUTO, 0, 0, levels,
-     "subtracted from a window and added to its forecast: its last value, its mean, or the mean at the same "
-     "phase of the season; auto: last for the encoder, none for dlinear"},
-    {"quantiles", OPTION_TEXT, FIELD(quantiles), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
-     "levels of quantiles to forecast instead of the mean, as in 0.1,0.5,0.9; the outermost two are an "
-     "interval"},
-    {"season", OPTION_INT, FIELD(season), 0, 0, 65536, NULL,
-     "rows of a season; 0: a day, of daily dates a week, of monthly dates a year"},
-    {"split_by", OPTION_CHOICE, FIELD(split_by), CUT_SHARES, 0, 0, cuts,
-     "training, validation and test by shares of the rows, or as for ETT the first 12, 4 and 4 months of 30 "
-     "days"},
-    {"train_share", OPTION_REAL, FIELD(train_share), 0.7, 0.01, 0.98, NULL, "share of the training part"},
-    {"test_share", OPTION_REAL, FIELD(test_share), 0.2, 0.01, 0.98, NULL,
-     "share of the test part; the rest is validation"},
+    OPTION_ROW("target", OPTION_TEXT, FIELD(target), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
+               "the column that S and MS forecast (default: the last one)"),
+    OPTION_ROW("date_column", OPTION_TEXT, FIELD(date_column), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
+               "the column of dates; none: rows are numbered (default: one that is called date, time or "
+               "alike, or the first with dates)"),
+    OPTION_ROW("date_format", OPTION_CHOICE, FIELD(date_format), 0, 0, 0, date_choices,
+               "how dates are written: 2016-07-31, 31.7.2016, 7/31/2016, or as a number since 1970; auto: as "
+               "all dates can be read"),
+    OPTION_ROW("freq", OPTION_TEXT, FIELD(freq), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
+               "the period of the rows, as in 15min: a number and ms, s, min, h, D, W, M, Q or Y, or B for "
+               "business days; rows are put into periods; auto: what most rows are apart"),
+    OPTION_ROW("missing", OPTION_CHOICE, FIELD(missing), MISSING_REFUSE, 0, 0, missings,
+               "missing values and rows: refuse them, interpolate between their neighbours, or repeat the "
+               "last value"),
+    OPTION_ROW("duplicates", OPTION_CHOICE, FIELD(duplicates), REPEATED_REFUSE, 0, 0, repeats,
+               "several rows of one time or period: refuse them, or take the first, the last or the mean"),
+    OPTION_ROW(
+        "series_column", OPTION_TEXT, FIELD(series_column), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
+        "the column that names the series of a row, if a file has several series (default: one series)"),
+    OPTION_ROW("delimiter", OPTION_TEXT, FIELD(delimiter), 0, 1, OPTION_TEXT_SIZE - 1, automatic,
+               "the character between fields, or tab; auto: comma, semicolon, tab or |, by the first line"),
+    OPTION_ROW("decimal", OPTION_CHOICE, FIELD(decimal), DECIMAL_AUTO, 0, 0, decimals,
+               "the decimal mark; auto: point, and in a file without commas between fields also comma"),
+    OPTION_ROW("features", OPTION_CHOICE, FIELD(features), FEATURES_M, 0, 0, features,
+               "S forecasts the target from itself, M all columns, MS the target from all columns"),
+    OPTION_ROW("seq_len", OPTION_INT, FIELD(seq_len), 96, 1, 65536, NULL, "rows that a forecast reads"),
+    OPTION_ROW("horizon", OPTION_INT, FIELD(horizon), 24, 1, 65536, NULL, "rows to forecast"),
+    OPTION_ROW(
+        "label_len", OPTION_INT, FIELD(label_len), 48, 0, 65536, NULL,
+        "with model informer: the last rows that are read which the decoder reads too, before the forecast"),
+    OPTION_ROW("model", OPTION_CHOICE, FIELD(model), MODEL_ENCODER, 0, 0, models,
+               "a Transformer encoder, or a baseline: dlinear (linear maps of trend and rest), last (the "
+               "last value) or seasonal (the mean at the same phase); informer has an encoder and a decoder"),
+    OPTION_ROW("input", OPTION_CHOICE, FIELD(input), INPUT_PATCHES, 0, 0, inputs,
+               "tokens of the encoder: patches of one column, each column on its own, or jointly of all "
+               "columns (always with MS)"),
+    OPTION_ROW("patch_len", OPTION_INT, FIELD(patch_len), 8, 1, 65536, NULL, "rows of a patch"),
+    OPTION_ROW("stride", OPTION_INT, FIELD(stride), 0, 0, 65536, NULL,
+               "rows from one patch to the next; 0: patch_len, without overlap"),
+    OPTION_ROW("level", OPTION_CHOICE, FIELD(level), LEVEL_AUTO, 0, 0, levels,
+               "subtracted from a window and added to its forecast: its last value, its mean, or the mean at "
+               "the same phase of the season; auto: last for the encoder, none for dlinear"),
+    OPTION_ROW("quantiles", OPTION_TEXT, FIELD(quantiles), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
+               "levels of quantiles to forecast instead of the mean, as in 0.1,0.5,0.9; the outermost two "
+               "are an interval"),
+    OPTION_ROW("season", OPTION_INT, FIELD(season), 0, 0, 65536, NULL,
+               "rows of a season; 0: a day, of daily dates a week, of monthly dates a year"),
+    OPTION_ROW("split_by", OPTION_CHOICE, FIELD(split_by), CUT_SHARES, 0, 0, cuts,
+               "training, validation and test by shares of the rows, or as for ETT the first 12, 4 and 4 "
+               "months of 30 days"),
+    OPTION_ROW("train_share", OPTION_REAL, FIELD(train_share), 0.7, 0.01, 0.98, NULL,
+               "share of the training part"),
+    OPTION_ROW("test_share", OPTION_REAL, FIELD(test_share), 0.2, 0.01, 0.98, NULL,
+               "share of the test part; the rest is validation"),
     {.name = NULL},
 };
 
@@ -598,16 +599,17 @@ static hashattn_status take_series(struct host *host, const struct forecast_opti
 /* Reads the levels, which the objective checks. */
 static hashattn_status take_quantiles(struct host *host, const char *text, struct task_objective *objective)
 {
+    struct quantiles *quantiles = &objective->quantiles;
     for (const char *at = text; *at != '\0';) {
         size_t size = strcspn(at, ",");
-        bool good = objective->num_quantiles < TASK_QUANTILES &&
-                    decimal_read((struct piece){at, size}, &objective->quantiles[objective->num_quantiles]);
+        bool good = quantiles->count < MOST_QUANTILES &&
+                    decimal_read((struct piece){at, size}, &quantiles->levels[quantiles->count]);
         FAIL_IF(!good, host, HASHATTN_INVALID,
-                "quantiles is '%.60s'; 1 to %d levels are needed, as in 0.1,0.5,0.9", text, TASK_QUANTILES);
-        objective->num_quantiles++;
+                "quantiles is '%.60s'; 1 to %d levels are needed, as in 0.1,0.5,0.9", text, MOST_QUANTILES);
+        quantiles->count++;
         at += size + (at[size] == ',');
     }
-    if (objective->num_quantiles > 0)
+    if (quantiles->count > 0)
         strcpy(objective->selects, "loss");
     return HASHATTN_OK;
 }

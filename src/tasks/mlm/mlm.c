@@ -19,8 +19,8 @@ struct mlm_options {
 };
 
 static const struct option_row rows[] = {
-    {"mask_share", OPTION_REAL, offsetof(struct mlm_options, mask_share), 0.15, 0.01, 0.9, NULL,
-     "share of the tokens that are hidden; of these 80 % become the mask, 10 % a random token"},
+    OPTION_ROW("mask_share", OPTION_REAL, offsetof(struct mlm_options, mask_share), 0.15, 0.01, 0.9, NULL,
+               "share of the tokens that are hidden; of these 80 % become the mask, 10 % a random token"),
     {.name = NULL},
 };
 

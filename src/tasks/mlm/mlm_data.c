@@ -26,22 +26,22 @@ static const char *const document_rules[] = {"blank-lines", "file", NULL};
 
 #define FIELD(name) offsetof(struct mlm_data_options, name)
 const struct option_row mlm_data_rows[] = {
-    {"seq_len", OPTION_INT, FIELD(seq_len), 128, 5, TOKEN_FILE_MOST, NULL,
-     "tokens of the longest example, special tokens included"},
-    {"order", OPTION_CHOICE, FIELD(order), ORDER_AUTO, 0, 0, order_choices,
-     "what is learned about two texts: sop (were they swapped), nsp (is the second from elsewhere) or none, "
-     "for examples of one text; auto is sop, with long none"},
-    {"long", OPTION_FLAG, FIELD(whole), 0, 0, 1, NULL,
-     "cut whole documents into pieces of seq-len, which have no order"},
-    {"documents", OPTION_CHOICE, FIELD(documents), DOCUMENTS_BLANK_LINES, 0, 0, document_rules,
-     "what a document of a .txt file is: lines up to a blank line, each a sentence, or the whole file, with "
-     "wrapped lines"},
-    {"duplicates", OPTION_INT, FIELD(duplicates), 1, 1, 1000, NULL,
-     "how often the training documents are packed, with new draws each time"},
-    {"valid_share", OPTION_REAL, FIELD(valid_share), 0.05, 0, 0.5, NULL,
-     "share of the documents drawn for validation if --valid is not given"},
-    {"test_share", OPTION_REAL, FIELD(test_share), 0, 0, 0.5, NULL,
-     "share of the documents drawn for the test if --test is not given"},
+    OPTION_ROW("seq_len", OPTION_INT, FIELD(seq_len), 128, 5, TOKEN_FILE_MOST, NULL,
+               "tokens of the longest example, special tokens included"),
+    OPTION_ROW("order", OPTION_CHOICE, FIELD(order), ORDER_AUTO, 0, 0, order_choices,
+               "what is learned about two texts: sop (were they swapped), nsp (is the second from elsewhere) "
+               "or none, for examples of one text; auto is sop, with long none"),
+    OPTION_ROW("long", OPTION_FLAG, FIELD(whole), 0, 0, 1, NULL,
+               "cut whole documents into pieces of seq-len, which have no order"),
+    OPTION_ROW("documents", OPTION_CHOICE, FIELD(documents), DOCUMENTS_BLANK_LINES, 0, 0, document_rules,
+               "what a document of a .txt file is: lines up to a blank line, each a sentence, or the whole "
+               "file, with wrapped lines"),
+    OPTION_ROW("duplicates", OPTION_INT, FIELD(duplicates), 1, 1, 1000, NULL,
+               "how often the training documents are packed, with new draws each time"),
+    OPTION_ROW("valid_share", OPTION_REAL, FIELD(valid_share), 0.05, 0, 0.5, NULL,
+               "share of the documents drawn for validation if --valid is not given"),
+    OPTION_ROW("test_share", OPTION_REAL, FIELD(test_share), 0, 0, 0.5, NULL,
+               "share of the documents drawn for the test if --test is not given"),
     {.name = NULL},
 };
 

@@ -23,16 +23,16 @@ struct pathfinder_options {
 
 #define FIELD(name) offsetof(struct pathfinder_options, name)
 static const struct option_row rows[] = {
-    {"input", OPTION_CHOICE, FIELD(input), PIXELS_IDS, 0, 0, pixel_inputs,
-     "a pixel is the id of its grey level, or one float; pictures have no rgb"},
-    {"side", OPTION_INT, FIELD(side), 32, CONTOURS_LEAST_SIDE, CONTOURS_MOST_SIDE, NULL,
-     "pixels of a side of a generated picture"},
-    {"contour_length", OPTION_INT, FIELD(contour_length), 14, 1, CONTOURS_MOST_PADDLES, NULL,
-     "strokes of each of the two generated contours"},
-    {"distractors", OPTION_INT, FIELD(distractors), -1, -1, 1000, NULL,
-     "number of shorter contours around them; -1: 20 divided by their length"},
-    {"distractor_length", OPTION_INT, FIELD(distractor_length), 0, 0, CONTOURS_MOST_PADDLES, NULL,
-     "strokes of each of these; 0: a third of contour_length, at least 1"},
+    OPTION_ROW("input", OPTION_CHOICE, FIELD(input), PIXELS_IDS, 0, 0, pixel_inputs,
+               "a pixel is the id of its grey level, or one float; pictures have no rgb"),
+    OPTION_ROW("side", OPTION_INT, FIELD(side), 32, CONTOURS_LEAST_SIDE, CONTOURS_MOST_SIDE, NULL,
+               "pixels of a side of a generated picture"),
+    OPTION_ROW("contour_length", OPTION_INT, FIELD(contour_length), 14, 1, CONTOURS_MOST_PADDLES, NULL,
+               "strokes of each of the two generated contours"),
+    OPTION_ROW("distractors", OPTION_INT, FIELD(distractors), -1, -1, 1000, NULL,
+               "number of shorter contours around them; -1: 20 divided by their length"),
+    OPTION_ROW("distractor_length", OPTION_INT, FIELD(distractor_length), 0, 0, CONTOURS_MOST_PADDLES, NULL,
+               "strokes of each of these; 0: a third of contour_length, at least 1"),
     {.name = NULL},
 };
 

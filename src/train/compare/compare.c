@@ -141,8 +141,7 @@ static void drop_other_losses(const struct compared *const runs[2], struct compa
     const struct task_objective *a = &runs[0]->config->facts.objectives[0],
                                 *b = &runs[1]->config->facts.objectives[0];
     size_t kept = 0;
-    if (a->num_quantiles == b->num_quantiles &&
-        memcmp(a->quantiles, b->quantiles, a->num_quantiles * sizeof *a->quantiles) == 0)
+    if (quantiles_equal(&a->quantiles, &b->quantiles))
         return;
     for (size_t i = 0; i < comparison->count; i++)
         if (strcmp(comparison->list[i].metric->name, "loss") != 0)

@@ -25,11 +25,8 @@ struct visiting {
 static void find_levels(struct visiting *v)
 {
     const struct task_objective *of = &v->config->facts.objectives[0];
-    v->levels = size_max(of->num_quantiles, 1);
-    v->point = 0;
-    for (size_t q = 1; q < of->num_quantiles; q++)
-        if (fabs(of->quantiles[q] - 0.5) < fabs(of->quantiles[v->point] - 0.5))
-            v->point = q;
+    v->levels = size_max(of->quantiles.count, 1);
+    v->point = quantiles_middle(&of->quantiles);
 }
 
 static hashattn_status visiting_new(struct visiting *v)
@@ -125,7 +122,7 @@ static hashattn_status visit_all(struct visiting *v, bool known, forecast_visito
             .forecast = v->forecast,
             .truth = known ? v->truth : NULL,
             .quantiles = v->quantiles,
-            .num_quantiles = v->config->facts.objectives[0].num_quantiles,
+            .num_quantiles = v->config->facts.objectives[0].quantiles.count,
             .calendar = &v->calendar,
             .row = w->origins == NULL ? v->first + w->first + i : w->origins[i].row};
         FAIL_IF(visit(user, &window, &v->result), v->host, HASHATTN_INTERRUPTED,

@@ -83,31 +83,12 @@ void origin_close(struct host *host, struct origin *origin)
 
 /* ---- architecture -------------------------------------------------------------------------------------- */
 
-bool origin_fixes(const struct origin *origin, const char *option)
+bool origin_fixes(const struct origin *origin, const struct option_row *row)
 {
-    static const char *const names[] = {"layers",
-                                        "dim",
-                                        "heads",
-                                        "ffn",
-                                        "conv_window",
-                                        "norm",
-                                        "norm_epsilon",
-                                        "activation",
-                                        "attention_biases",
-                                        "positions",
-                                        "position_offset",
-                                        "scale_words",
-                                        "decoder_layers",
-                                        "distil",
-                                        "cutoffs",
-                                        "div_value",
-                                        NULL};
-    for (const char *const *name = names; *name != NULL; name++)
-        if (strcmp(*name, option) == 0)
-            return true;
     /* The hidden layer of a classifier is meaningful only with its activation. */
     static const struct param hidden = {.name = "classifier.dense.weight"};
-    return strcmp(option, "classifier") == 0 && pretrained_find(&origin->files, &hidden, NULL) != NULL;
+    return row->architecture &&
+           (strcmp(row->name, "classifier") != 0 || pretrained_find(&origin->files, &hidden, NULL) != NULL);
 }
 
 void origin_architecture(const struct origin *origin, struct model_config *model)
@@ -116,7 +97,7 @@ void origin_architecture(const struct origin *origin, struct model_config *model
     for (const struct option_row *row = model_options; row->name != NULL; row++) {
         char text[OPTION_TEXT_SIZE];
         struct host unused;
-        if (!origin_fixes(origin, row->name) && strcmp(row->name, "classifier") != 0)
+        if (!row->architecture)
             continue;
         host_init(&unused);
         option_text(row, stored, text, sizeof text);

@@ -25,8 +25,8 @@ hashattn_status origin_open(struct host *host, const char *directory, struct ori
 void origin_close(struct host *host, struct origin *origin);
 
 /* True if the stored model determines this option of a model. */
-bool origin_fixes(const struct origin *origin, const char *option);
-/* Copies the options that origin_fixes names. A causal model stays causal. */
+bool origin_fixes(const struct origin *origin, const struct option_row *row);
+/* Copies the options of the architecture. A causal model stays causal. */
 void origin_architecture(const struct origin *origin, struct model_config *model);
 /* The plan of heads `mechanisms`, NULL: the stored one. Options that a stored mechanism has too keep the
    stored values. INVALID: `mechanisms` is no plan. On failure there is nothing to free. */

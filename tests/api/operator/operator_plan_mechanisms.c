@@ -13,8 +13,8 @@ struct counted_options {
 };
 
 static const struct option_row rows[] = {
-    {"bytes", OPTION_INT, offsetof(struct counted_options, bytes), 64, 0, 4096, NULL,
-     "bytes saved for a query"},
+    OPTION_ROW("bytes", OPTION_INT, offsetof(struct counted_options, bytes), 64, 0, 4096, NULL,
+               "bytes saved for a query"),
     {0},
 };
 

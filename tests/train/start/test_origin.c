@@ -1,5 +1,6 @@
 /* What a stored model determines: its architecture, attention and ids; directories that are none; tasks whose
-   ids mean something else. Bugs planted and caught: heads not among the options that are fixed; the
+   ids mean something else. Bugs planted and caught: heads, or decoder_layers,
+   not among the options that are fixed; pooling among them; the
    classifier fixed for a checkpoint without one; options of the stored mechanism not carried to another, or
    those of the wrong one of two; hashes of a YOSO file lost with another mechanism; the tokenizer freed that
    the facts own; more ids or segments than the stored model accepted; the outputs of a stored list of words
@@ -19,6 +20,11 @@
 #include "support/trainer_case.h"
 #include "tasks/words.h"
 #include "text/tokenizer.h"
+
+static bool fixes(const struct origin *origin, const char *option)
+{
+    return origin_fixes(origin, option_find(model_options, option));
+}
 
 /* ---- directories --------------------------------------------------------------------------------------- */
 
@@ -112,11 +118,32 @@ static void checkpoints_determine_the_architecture(void **state)
         assert_true(model.conv_window == stored->conv_window && model.activation == FFN_GELU);
         assert_true(model.attention_biases == 1);
         assert_true(model.pooling == POOL_MEAN && model.causal == 1 && model.dropout == 0.25);
-        assert_true(origin_fixes(&origin, "heads") && origin_fixes(&origin, "norm_epsilon"));
-        assert_true(origin_fixes(&origin, "classifier") == (c == 1)); /* BERT's pooler */
-        assert_false(origin_fixes(&origin, "pooling") || origin_fixes(&origin, "dropout"));
+        assert_true(fixes(&origin, "heads") && fixes(&origin, "norm_epsilon"));
+        assert_true(fixes(&origin, "classifier") == (c == 1)); /* BERT's pooler */
+        assert_false(fixes(&origin, "pooling") || fixes(&origin, "dropout"));
         origin_close(&host, &origin);
     }
+}
+
+/* The options that docs/FORMATS.md names; another row of the table says by its flag on which side it is. */
+static void the_architecture_is_marked_in_the_table(void **state)
+{
+    (void)state;
+    static const char *const names =
+        " layers dim heads ffn activation attention_biases conv_window norm norm_epsilon "
+        "positions position_offset scale_words decoder_layers distil cutoffs div_value "
+        "classifier ";
+    size_t marked = 0, words = 0;
+    for (const struct option_row *row = model_options; row->name != NULL; row++) {
+        char name[OPTION_TEXT_SIZE];
+        snprintf(name, sizeof name, " %s ", row->name);
+        if (row->architecture != (strstr(names, name) != NULL))
+            fail_msg("%s is %s the architecture", row->name, row->architecture ? "in" : "not in");
+        marked += row->architecture;
+    }
+    for (const char *at = names + 1; *at != '\0'; at++)
+        words += *at == ' ';
+    assert_int_equal(marked, words);
 }
 
 static void files_of_type_yoso_have_hashes_for_both(void **state)
@@ -357,6 +384,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(wrong_directories_are_named, folder_enter, folder_leave),
         cmocka_unit_test(a_stopped_run_gives_its_last_parameters),
         cmocka_unit_test(checkpoints_determine_the_architecture),
+        cmocka_unit_test(the_architecture_is_marked_in_the_table),
         cmocka_unit_test_setup_teardown(files_of_type_yoso_have_hashes_for_both, folder_enter, folder_leave),
         cmocka_unit_test(options_in_common_are_carried),
         cmocka_unit_test_setup_teardown(tokens_need_the_stored_tokenizer, folder_enter, folder_leave),

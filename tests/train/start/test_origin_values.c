@@ -173,7 +173,8 @@ static void check_words(const char *cutoffs)
     options_preset(model_options, &taken);
     origin_architecture(&origin, &taken);
     assert_string_equal(taken.cutoffs, cutoffs);
-    assert_true(origin_fixes(&origin, "cutoffs") && origin_fixes(&origin, "div_value"));
+    assert_true(origin_fixes(&origin, option_find(model_options, "cutoffs")) &&
+                origin_fixes(&origin, option_find(model_options, "div_value")));
     struct fresh same = fresh_of(host, &origin, small.config.model.max_len, "classify",
                                  (int64_t)small.config.facts.num_classes);
     struct fresh tied = fresh_of(host, &origin, small.config.model.max_len, "next_token", 9);
