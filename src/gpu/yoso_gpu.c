@@ -312,10 +312,10 @@ static hashattn_status give_value(struct wave *w)
                     (void *[]){&rows, &from, &w->found, &w->units, &w->kept, &side, &longest});
 }
 
-/* Buckets above this are cheaper by their matrix. */
+/* Buckets above this are cheaper by their matrix. A causal one has half of the pairs. */
 static unsigned dense_factor(const struct wave *w)
 {
-    return w->call->batch->causal ? 0 : 2 * w->layout.sizes.width;
+    return (w->call->batch->causal ? 4 : 2) * w->layout.sizes.width;
 }
 
 /* The pairs of one sorted hash, for the rows of one side. */
@@ -346,7 +346,7 @@ static hashattn_status add_pairs(struct wave *w, int own, unsigned hashes, unsig
     void *arguments[] = {&pairs, &w->units};
     size_t shared = ((s->width + 1) * s->width + 2 * DENSE_TILE * s->width + DENSE_TILE) * sizeof(float);
     TRY(run(w, kernel, blocks_of(s->longest, TILE_ROWS), 128, 0, arguments));
-    if (pairs.dense > 0 && s->longest > pairs.dense) /* a bucket below that cannot be dense */
+    if (s->longest > pairs.dense) /* a bucket below that cannot be dense */
         TRY(run(w, KERNEL_DENSE, 1u << s->bits, 256, shared, arguments));
     return HASHATTN_OK;
 }

@@ -29,11 +29,24 @@ static const struct gpu_case usual = {"usual",
 static const struct gpu_case causal = {
     "causal", 1, 1, 60, 60, 32, 32, .causal = true, .options = "num_hashes=9 hash_bits=3"};
 
+static const struct gpu_case few = {
+    "few partners", 1, 1, 80, 90, 32, 32, .options = "num_hashes=5 hash_bits=7"};
+static const struct gpu_case dense = {"dense, causal",
+                                      1,
+                                      1,
+                                      270,
+                                      270,
+                                      32,
+                                      32,
+                                      .causal = true,
+                                      .inputs = GPU_INPUTS_EQUAL,
+                                      .options = "num_hashes=1 hash_bits=1 normalize=none"};
+
 /* The results with a variable of the emulator set. */
 static void compare_with(const char *name, const char *const *values)
 {
-    const struct gpu_case *const cases[] = {&usual, &causal};
-    for (size_t c = 0; c < 2; c++) {
+    const struct gpu_case *const cases[] = {&usual, &causal, &few, &dense};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct gpu_result first = gpu_case_run(cases[c], "cuda", 3, true);
         for (const char *const *value = values; *value != NULL; value++) {
             setenv(name, *value, 1);

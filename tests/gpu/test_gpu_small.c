@@ -4,8 +4,10 @@
    parallel.
    Planted and caught by the numbers: no barrier after planes are loaded, before tables are written out or
    before the sums of counts; a count written before all lanes read it; a bucket too many; warps of pairs
-   that overlap; a wrong fragment index; a lost last partner; causal queries that do not see themselves; keys
-   after their query. By ThreadSanitizer alone: += for atomicAdd.
+   that overlap; a wrong fragment index; a lost last partner, and of two the second; causal queries that do
+   not see themselves, in a dense bucket too; keys after their query; rows of a dense bucket twice; no barrier
+   between its rows and the sum of a tile, or after a tile is loaded. By ThreadSanitizer alone: += for
+   atomicAdd.
    Covers: yoso_gpu.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -21,7 +23,10 @@ static const struct gpu_case cases[] = {
      .options = "num_hashes=5 hash_bits=4 normalize=sum gradient_hashes=3"},
     {"causal, bfloat16", 1, 1, 40, 40, 32, 32, .causal = true, .half = true,
      .options = "num_hashes=3 hash_bits=3 recompute=true"},
-    {"dense", 1, 1, 180, 170, 20, 20, .options = "num_hashes=1 hash_bits=1"},
+    {"dense", 1, 1, 180, 170, 20, 20, .inputs = GPU_INPUTS_EQUAL,
+     .options = "num_hashes=1 hash_bits=1 normalize=none"},
+    {"dense, causal", 1, 1, 270, 270, 20, 20, .causal = true, .inputs = GPU_INPUTS_EQUAL,
+     .options = "num_hashes=1 hash_bits=1 normalize=none"},
     {"9 bits", 1, 1, 20, 30, 128, 128, .options = "num_hashes=4 hash_bits=9 normalize=none"},
 };
 

@@ -8,6 +8,7 @@
 #define GPU_ON_DEVICE               1
 #define GPU_KERNEL(threads, blocks) extern "C" __global__ void __launch_bounds__(threads, blocks)
 #define GPU_FN                      static __device__ __forceinline__
+#define GPU_METHOD                  __device__ __forceinline__
 #define GPU_SHARED(name)            extern __shared__ __align__(128) unsigned char name[]
 #ifdef __CUDACC_RTC__ /* has no headers of the system */
 typedef unsigned char uint8_t;
@@ -23,6 +24,7 @@ typedef unsigned long long uintptr_t;
 #include "emulator.hpp"
 #define GPU_KERNEL(threads, blocks) extern "C" void
 #define GPU_FN                      static inline
+#define GPU_METHOD                  inline
 #define GPU_SHARED(name)            unsigned char *name = cuemu::shared_memory()
 #endif
 

@@ -69,7 +69,7 @@ struct gpu_pairs {
     unsigned hashes, hash; /* hashes of the orders, and the one to use */
     unsigned causal;       /* 1: a query meets the keys up to its own place */
     /* A bucket of a own rows and b others is dense if a b > dense (a + b): yoso_dense sums its d x d matrix,
-       and yoso_pairs leaves it out. 0: none is. */
+       and yoso_pairs leaves it out. */
     unsigned dense;
 };
 

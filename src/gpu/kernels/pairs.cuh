@@ -1,8 +1,9 @@
-/* Gradients of unit rows from the pairs of one hash, in two forms: tiles of pairs on tensor cores, and for dense
-   buckets the d x d matrix of the partners, which costs time linear in the rows of a bucket. Each row has one
-   owner and a fixed order in both, and hashes follow one another.
+/* Gradients of unit rows from the pairs of one hash, in three forms: partners one by one for rows that have few,
+   tiles of pairs on tensor cores, and for dense buckets the d x d matrix of the partners, which costs time linear
+   in the rows of a bucket. Each row has one owner and a fixed order in all, and hashes follow one another.
    For dQ: a = dX, b = V, c = K. For dK: a = V, b = dX, c = Q.
-   Cost with p partners on average: 4 d p operations for a row in tiles, 2 d^2 in a dense bucket.
+   Cost of a row with p partners: 4 d p operations one by one, on plain cores; in tiles the same on tensor cores
+   (three times for float32), but for at least 8 partners; 2 d^2 in a dense bucket. The first two read 2 d p numbers.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_PAIRS_CUH
 #define GPU_PAIRS_CUH
@@ -25,13 +26,54 @@ GPU_FN sorted_rows sorted_at(const gpu_pairs &p, int side)
 GPU_FN bool is_dense(const gpu_pairs &p, const sorted_rows &own, const sorted_rows &other, uint32_t code)
 {
     uint64_t a = own.starts[code + 1] - own.starts[code], b = other.starts[code + 1] - other.starts[code];
-    return p.dense > 0 && a * b > (a + b) * p.dense;
+    return a * b > (a + b) * p.dense;
 }
 
-enum { PAIR_WARPS = 4, PAIR_ROWS = 16 };
+enum { PAIR_WARPS = 4, PAIR_ROWS = 16, FEW_PARTNERS = 2 };
 
-/* A warp has PAIR_ROWS rows, in order of code, and walks their partners in tiles of 8. SPLIT: three products of tf32
-   for one, which keeps float32's precision. Grid (ceil(longest / (PAIR_WARPS * PAIR_ROWS)), units), PAIR_WARPS
+/* One row's partners one by one: the warp adds to out (D) of the row. */
+template <int D>
+GPU_FN void gather_partners(const gpu_pairs &p, const gpu_unit &unit, const sorted_rows &own, const sorted_rows &other,
+                            int at, int begin, int end)
+{
+    enum { V = D / WARP };
+    int own_side = (int)p.own, lane = (int)lane_id();
+    size_t start = (size_t)blockIdx.y * p.longest, row = own.rows[at];
+    const uint32_t *kept = array_at<const uint32_t>(p.kept);
+    const float *a = array_at<const float>(p.a) + (start + row) * D + lane;
+    const float *inverses = inverse_of(array_at<const unsigned char>(p.codes), unit, 1 - own_side);
+    float *out = array_at<float>(p.out) + (start + row) * D + lane;
+    uint32_t place = p.causal ? place_of(unit, own_side, kept, (uint32_t)row) : 0;
+    float bias = p.own_bias ? array_at<const float>(p.own_bias)[start + row] : 0.0f, mine[V], sum[V] = {};
+#pragma unroll
+    for (int v = 0; v < V; v++) mine[v] = a[v * WARP];
+    for (int i = begin; i < end; i++) {
+        size_t partner = other.rows[i];
+        if (p.causal) {
+            uint32_t theirs = place_of(unit, 1 - own_side, kept, (uint32_t)partner);
+            if (own_side == GPU_QUERIES ? theirs > place : theirs < place) continue;
+        }
+        const float *b = array_at<const float>(p.b) + (start + partner) * D + lane;
+        const float *c = array_at<const float>(p.c) + (start + partner) * D + lane;
+        float dot = 0, theirs[V];
+#pragma unroll
+        for (int v = 0; v < V; v++) {
+            theirs[v] = c[v * WARP];
+            dot = __fmaf_rn(mine[v], b[v * WARP], dot);
+        }
+        float weight = warp_sum(dot) + bias;
+        if (p.other_bias) weight += array_at<const float>(p.other_bias)[start + partner];
+        weight *= inverses[partner];
+#pragma unroll
+        for (int v = 0; v < V; v++) sum[v] = __fmaf_rn(weight, theirs[v], sum[v]);
+    }
+#pragma unroll
+    for (int v = 0; v < V; v++) out[v * WARP] += sum[v];
+}
+
+/* A warp has PAIR_ROWS rows, in order of code. If they have at most FEW_PARTNERS on average, it takes them one by
+   one, and otherwise walks all partners in tiles of 8. SPLIT: three products of tf32 for one, which keeps float32's
+   precision. Grid (ceil(longest / (PAIR_WARPS * PAIR_ROWS)), units), PAIR_WARPS
    warps. */
 template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const gpu_unit *units)
 {
@@ -57,6 +99,22 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
     uint32_t low_code = own.codes[first + __ffs((int)taking) - 1], high_code = own.codes[first + 31 - __clz((int)taking)];
     int begin = (int)other.starts[low_code], end = (int)other.starts[high_code + 1];
     if (begin >= end) return; /* no partners: adds nothing */
+
+    /* Lane l has the partners of row l. */
+    int from = 0, to = 0;
+    if (taking >> lane & 1) {
+        from = (int)other.starts[own.codes[first + lane]];
+        to = (int)other.starts[own.codes[first + lane] + 1];
+    }
+    int partners = to - from;
+    for (int step = WARP / 2; step > 0; step /= 2) partners += __shfl_xor_sync(FULL, partners, step);
+    if (partners <= FEW_PARTNERS * __popc(taking)) {
+        for (int r = 0; r < PAIR_ROWS; r++) {
+            int from_r = __shfl_sync(FULL, from, r), to_r = __shfl_sync(FULL, to, r);
+            if (from_r < to_r) gather_partners<D>(p, unit, own, other, first + r, from_r, to_r);
+        }
+        return;
+    }
 
     /* A operand: rows g and g + 8; column 4 (t + 4 j) + i has the place of step 2 j + i / 2, half i % 2. */
     int row[2], code[2], place[2];
@@ -174,53 +232,122 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
 enum { DENSE_WARPS = 8, DENSE_TILE = 8 };
 
 /* A dense bucket is a block. matrix (D + 1, D) = the sum over partners j of b_j and, in the last row, of their bias
-   (or 1 for the rows' own) times c_j / |c_j|; then out_i += a_i and the bias times the matrix. Not for causal
-   calls. Grid (2^tau, units), DENSE_WARPS warps, ((D + 1) D + 2 DENSE_TILE D + DENSE_TILE) 4 bytes. */
-template <int D> GPU_FN void dense_gradient(const gpu_pairs &p, const gpu_unit *units, unsigned char *shared)
-{
-    int own_side = (int)p.own, thread = (int)threadIdx.x, lane = (int)lane_id(), code = (int)blockIdx.x;
+   (or 1 for the rows' own) times c_j / |c_j|; then out_i += a_i and the bias times the matrix. Causal: both sides are
+   walked in the order in which partners come into sight, forwards for queries and backwards for keys. A row that
+   sees a part of a tile takes the matrix before the tile, and those partners of the tile one by one. Grid (2^tau,
+   units), DENSE_WARPS warps, ((D + 1) D + 2 DENSE_TILE D + DENSE_TILE) 4 bytes. */
+template <int D> struct dense_bucket {
     enum { THREADS = DENSE_WARPS * WARP, V = D / WARP };
-    sorted_rows own = sorted_at(p, own_side), other = sorted_at(p, 1 - own_side);
-    if (!is_dense(p, own, other, (uint32_t)code)) return;
-    size_t start = (size_t)blockIdx.y * p.longest;
-    const float *b = array_at<const float>(p.b) + start * D, *c = array_at<const float>(p.c) + start * D;
-    const float *a = array_at<const float>(p.a) + start * D;
-    const float *inverses = inverse_of(array_at<const unsigned char>(p.codes), units[blockIdx.y], 1 - own_side);
-    float *out = array_at<float>(p.out) + start * D;
-    float *matrix = (float *)shared, *left = matrix + (D + 1) * D, *right = left + DENSE_TILE * D, *last = right + DENSE_TILE * D;
-    for (int i = thread; i < (D + 1) * D; i += THREADS) matrix[i] = 0;
-    int begin = (int)other.starts[code], end = (int)other.starts[code + 1];
-    for (int tile = begin; tile < end; tile += DENSE_TILE) {
-        int count = end - tile < DENSE_TILE ? end - tile : DENSE_TILE;
-        __syncthreads();
-        for (int i = thread; i < count * D; i += THREADS) {
-            size_t row = other.rows[tile + i / D];
+    const gpu_pairs &p;
+    const gpu_unit &unit;
+    const uint32_t *own, *other, *kept; /* rows of the bucket */
+    int num_own, num_other;
+    bool ascends;
+    const float *a, *b, *c, *inverses, *own_bias, *other_bias;
+    float *out, *matrix, *left, *right, *last;
+
+    GPU_METHOD size_t own_row(int i) const { return own[ascends ? i : num_own - 1 - i]; }
+    GPU_METHOD size_t other_row(int i) const { return other[ascends ? i : num_other - 1 - i]; }
+    GPU_METHOD bool sees(uint32_t place, int j) const
+    {
+        uint32_t theirs = place_of(unit, 1 - (int)p.own, kept, (uint32_t)other_row(j));
+        return ascends ? theirs <= place : theirs >= place;
+    }
+    GPU_METHOD uint32_t own_place(int i) const { return place_of(unit, (int)p.own, kept, (uint32_t)own_row(i)); }
+
+    GPU_METHOD void load_tile(int begin, int count)
+    {
+        for (int i = (int)threadIdx.x; i < count * D; i += THREADS) {
+            size_t row = other_row(begin + i / D);
             left[i] = b[row * D + i % D];
             right[i] = c[row * D + i % D] * inverses[row];
         }
-        if (thread < count)
-            last[thread] = p.other_bias ? (array_at<const float>(p.other_bias) + start)[other.rows[tile + thread]] : 1.0f;
-        __syncthreads();
-        for (int i = thread; i < (D + 1) * D; i += THREADS) {
+        if ((int)threadIdx.x < count) last[threadIdx.x] = other_bias ? other_bias[other_row(begin + (int)threadIdx.x)] : 1.0f;
+    }
+    GPU_METHOD void add_tile(int count)
+    {
+        for (int i = (int)threadIdx.x; i < (D + 1) * D; i += THREADS) {
             float sum = matrix[i];
             for (int j = 0; j < count; j++) sum = __fmaf_rn(i < D * D ? left[j * D + i / D] : last[j], right[j * D + i % D], sum);
             matrix[i] = sum;
         }
     }
-    __syncthreads();
-    for (int i = (int)own.starts[code] + (int)warp_id(); i < (int)own.starts[code + 1]; i += DENSE_WARPS) {
-        size_t row = own.rows[i];
-        float sum[V] = {};
+    /* Row i of the bucket, a warp: the matrix, and of the tile at `begin` the partners that it sees. */
+    GPU_METHOD void add_row(int i, int begin, int count)
+    {
+        int lane = (int)lane_id();
+        size_t row = own_row(i);
+        float sum[V] = {}, mine[V];
+        float bias = own_bias ? own_bias[row] : other_bias ? 1.0f : 0.0f;
+#pragma unroll
+        for (int v = 0; v < V; v++) mine[v] = a[row * D + v * WARP + lane];
         for (int k = 0; k < D; k++) {
             float factor = a[row * D + k];
 #pragma unroll
             for (int v = 0; v < V; v++) sum[v] = __fmaf_rn(factor, matrix[k * D + v * WARP + lane], sum[v]);
         }
-        float bias = p.own_bias ? (array_at<const float>(p.own_bias) + start)[row] : p.other_bias ? 1.0f : 0.0f;
 #pragma unroll
-        for (int v = 0; v < V; v++)
-            out[row * D + v * WARP + lane] += __fmaf_rn(bias, matrix[D * D + v * WARP + lane], sum[v]);
+        for (int v = 0; v < V; v++) sum[v] = __fmaf_rn(bias, matrix[D * D + v * WARP + lane], sum[v]);
+        uint32_t place = count > 0 ? own_place(i) : 0;
+        for (int j = 0; j < count && sees(place, begin + j); j++) {
+            float dot = 0;
+#pragma unroll
+            for (int v = 0; v < V; v++) dot = __fmaf_rn(mine[v], left[j * D + v * WARP + lane], dot);
+            float weight = __fmaf_rn(bias, last[j], warp_sum(dot));
+#pragma unroll
+            for (int v = 0; v < V; v++) sum[v] = __fmaf_rn(weight, right[j * D + v * WARP + lane], sum[v]);
+        }
+#pragma unroll
+        for (int v = 0; v < V; v++) out[row * D + v * WARP + lane] += sum[v];
     }
+    /* The first own row from `next` on that sees partner j. */
+    GPU_METHOD int first_to_see(int next, int j) const
+    {
+        int high = num_own;
+        while (next < high) {
+            int middle = next + (high - next) / 2;
+            if (sees(own_place(middle), j))
+                high = middle;
+            else
+                next = middle + 1;
+        }
+        return next;
+    }
+};
+
+template <int D> GPU_FN void dense_gradient(const gpu_pairs &p, const gpu_unit *units, unsigned char *shared)
+{
+    int own_side = (int)p.own, code = (int)blockIdx.x, warp = (int)warp_id(), next = 0;
+    sorted_rows own = sorted_at(p, own_side), other = sorted_at(p, 1 - own_side);
+    if (!is_dense(p, own, other, (uint32_t)code)) return;
+    size_t start = (size_t)blockIdx.y * p.longest;
+    const gpu_unit unit = units[blockIdx.y];
+    float *matrix = (float *)shared, *left = matrix + (D + 1) * D, *right = left + DENSE_TILE * D;
+    dense_bucket<D> bucket = {p, unit, own.rows + own.starts[code], other.rows + other.starts[code],
+                              array_at<const uint32_t>(p.kept), (int)(own.starts[code + 1] - own.starts[code]),
+                              (int)(other.starts[code + 1] - other.starts[code]), own_side == GPU_QUERIES,
+                              array_at<const float>(p.a) + start * D, array_at<const float>(p.b) + start * D,
+                              array_at<const float>(p.c) + start * D,
+                              inverse_of(array_at<const unsigned char>(p.codes), unit, 1 - own_side),
+                              p.own_bias ? array_at<const float>(p.own_bias) + start : nullptr,
+                              p.other_bias ? array_at<const float>(p.other_bias) + start : nullptr,
+                              array_at<float>(p.out) + start * D, matrix, left, right, right + DENSE_TILE * D};
+    for (int i = (int)threadIdx.x; i < (D + 1) * D; i += DENSE_WARPS * WARP) matrix[i] = 0;
+    for (int tile = 0; tile < bucket.num_other; tile += DENSE_TILE) {
+        int count = bucket.num_other - tile < DENSE_TILE ? bucket.num_other - tile : DENSE_TILE;
+        __syncthreads();
+        bucket.load_tile(tile, count);
+        __syncthreads();
+        if (p.causal) {
+            int until = bucket.first_to_see(next, tile + count - 1);
+            for (int i = next + warp; i < until; i += DENSE_WARPS) bucket.add_row(i, tile, count);
+            next = until;
+            __syncthreads();
+        }
+        bucket.add_tile(count);
+    }
+    __syncthreads();
+    for (int i = next + warp; i < bucket.num_own; i += DENSE_WARPS) bucket.add_row(i, 0, 0);
 }
 
 #endif
