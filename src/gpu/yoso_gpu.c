@@ -1,6 +1,6 @@
 /* YOSO (attention/yoso/yoso.c) on a GPU: the launches of a call, wave by wave. attention/yoso has the
    formulas; the files of kernels/ say how each step is computed. Forward: rows are copied to device memory
-   as floats, without masked keys; hashed; V summed in tables and read by the queries' codes; the mean
+   without masked keys; hashed; V summed in tables and read by the queries' codes; the mean
    normalised and written. Causal, V walks along the sorted rows of each hash. Backward: dV as forward from
    queries to keys; dQ and dK from pairs, sorted for ORDERED_HASHES hashes at a time. Same bits: codes and
    table sums are integers, and every other number has one owner that adds in a fixed order, so results do
@@ -61,7 +61,8 @@ struct wave {
     size_t count;                       /* of units */
     uint64_t units, kept, drawn, found; /* addresses; drawn 0: all hashes */
     uint64_t codes, saved;              /* blocks that units point into */
-    uint64_t query, key, value, dx, dquery, dkey, bias;
+    struct gpu_array query, key, value, dx;
+    uint64_t dquery, dkey, bias;
 };
 
 static uint64_t in_scratch(const struct wave *w, size_t offset)
@@ -103,7 +104,7 @@ static hashattn_status run_rows(const struct wave *w, enum gpu_kernel kernel, vo
     return run(w, kernel, blocks_of(w->layout.sizes.longest, 8), 256, 0, arguments);
 }
 
-static hashattn_status take(struct wave *w, uint64_t to, const struct device_rows *from, int side,
+static hashattn_status take(struct wave *w, struct gpu_array to, const struct device_rows *from, int side,
                             unsigned finding)
 {
     struct gpu_rows rows = rows_of(w, from);
@@ -124,7 +125,7 @@ static hashattn_status pack_planes(struct wave *w)
                (void *[]){&packed, &planes, &permutation, &sign, &w->units, &width, &m, &tau});
 }
 
-static hashattn_status hash(struct wave *w, uint64_t rows, int side)
+static hashattn_status hash(struct wave *w, struct gpu_array rows, int side)
 {
     enum { ROWS = 256 };
     const struct yoso_gpu_sizes *s = &w->layout.sizes;
@@ -151,7 +152,7 @@ static hashattn_status hash_rows(struct wave *w)
 /* ---- tables -------------------------------------------------------------------------------------------- */
 
 /* The widest part of tables that fits in shared memory. */
-static hashattn_status build(struct wave *w, uint64_t table, uint64_t from, int side)
+static hashattn_status build(struct wave *w, uint64_t table, struct gpu_array from, int side)
 {
     static const struct {
         enum gpu_kernel kernel;
@@ -186,7 +187,8 @@ static hashattn_status build(struct wave *w, uint64_t table, uint64_t from, int 
 
 /* out = 1 / m of the sums of `from`, rows of side `side`, by the codes of the other side; sums: of ones, 0:
    not wanted. */
-static hashattn_status carry_by_tables(struct wave *w, uint64_t out, uint64_t sums, uint64_t from, int side)
+static hashattn_status carry_by_tables(struct wave *w, uint64_t out, uint64_t sums, struct gpu_array from,
+                                       int side)
 {
     enum { READ_ROWS = 64 };
     const struct yoso_gpu_sizes *s = &w->layout.sizes;
@@ -230,7 +232,8 @@ static hashattn_status sort(struct wave *w, bool of_drawn, size_t first, size_t 
 }
 
 /* As carry_by_tables, for keys that precede their queries or are the same token. */
-static hashattn_status carry_causal(struct wave *w, uint64_t out, uint64_t sums, uint64_t from, int side)
+static hashattn_status carry_causal(struct wave *w, uint64_t out, uint64_t sums, struct gpu_array from,
+                                    int side)
 {
     enum { WARPS = 8 };
     const struct yoso_gpu_sizes *s = &w->layout.sizes;
@@ -253,7 +256,7 @@ static hashattn_status carry_causal(struct wave *w, uint64_t out, uint64_t sums,
     return HASHATTN_OK;
 }
 
-static hashattn_status carry(struct wave *w, uint64_t out, uint64_t sums, uint64_t from, int side)
+static hashattn_status carry(struct wave *w, uint64_t out, uint64_t sums, struct gpu_array from, int side)
 {
     return (w->call->batch->causal ? carry_causal : carry_by_tables)(w, out, sums, from, side);
 }
@@ -269,7 +272,7 @@ static hashattn_status forward_wave(struct wave *w)
 {
     const struct device_call *call = w->call;
     struct gpu_rows out = rows_of(w, &call->out);
-    uint64_t x = w->dx, sums = sums_of(w);
+    uint64_t x = w->dx.data, sums = sums_of(w);
     unsigned longest = (unsigned)w->layout.sizes.longest;
     int normalize = w->options->normalize;
     TRY(take(w, w->query, &call->query, GPU_QUERIES, GPU_QUERY));
@@ -288,9 +291,9 @@ static hashattn_status take_gradient(struct wave *w)
     struct gpu_rows out = rows_of(w, &w->call->out), dout = rows_of(w, &w->call->dout);
     unsigned longest = (unsigned)w->layout.sizes.longest;
     int normalize = w->options->normalize;
-    return run_rows(
-        w, KERNEL_TAKE_GRADIENT,
-        (void *[]){&w->dx, &w->bias, &out, &dout, &w->saved, &w->found, &w->units, &longest, &normalize});
+    return run_rows(w, KERNEL_TAKE_GRADIENT,
+                    (void *[]){&w->dx.data, &w->bias, &out, &dout, &w->saved, &w->found, &w->units, &longest,
+                               &normalize});
 }
 
 /* Gradients of masked keys are 0. */
@@ -357,7 +360,8 @@ static hashattn_status give_unit_gradient(struct wave *w, int side)
     const struct device_call *call = w->call;
     bool of_queries = side == GPU_QUERIES;
     struct gpu_rows rows = rows_of(w, of_queries ? &call->dquery : &call->dkey);
-    uint64_t gradient = of_queries ? w->dquery : w->dkey, unit = of_queries ? w->query : w->key;
+    uint64_t gradient = of_queries ? w->dquery : w->dkey;
+    struct gpu_array unit = of_queries ? w->query : w->key;
     float weight = 0.5f * (float)w->layout.sizes.bits / (float)w->layout.sizes.drawn;
     unsigned longest = (unsigned)w->layout.sizes.longest;
     if (!of_queries)
@@ -412,11 +416,14 @@ static hashattn_status run_waves(struct host *host, const struct device_call *ca
             "%zu sequences of %zu heads are too many for a device", batch->num_sequences, batch->num_heads);
     yoso_gpu_fill(call, &w.layout, backward);
     TRY(device_write(host, w.device, call->scratch, call->staging, w.layout.uploaded_bytes));
-    uint64_t *const arrays[] = {&w.query, &w.key, &w.value, &w.dx, &w.dquery, &w.dkey, &w.bias};
-    const size_t offsets[] = {w.layout.query,  w.layout.key,  w.layout.value, w.layout.dx,
-                              w.layout.dquery, w.layout.dkey, w.layout.bias};
-    for (size_t a = 0; a < sizeof offsets / sizeof *offsets; a++)
-        *arrays[a] = in_scratch(&w, offsets[a]);
+    unsigned half = batch->dtype == DTYPE_BFLOAT16;
+    w.query = (struct gpu_array){in_scratch(&w, w.layout.query), half, 0};
+    w.key = (struct gpu_array){in_scratch(&w, w.layout.key), half, 0};
+    w.value = (struct gpu_array){in_scratch(&w, w.layout.value), half, 0};
+    w.dx = (struct gpu_array){in_scratch(&w, w.layout.dx), 0, 0};
+    w.dquery = in_scratch(&w, w.layout.dquery);
+    w.dkey = in_scratch(&w, w.layout.dkey);
+    w.bias = in_scratch(&w, w.layout.bias);
     w.kept = in_scratch(&w, w.layout.kept);
     w.found = device_found(w.device);
     w.saved = call->saved;

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "parts/collisions/pairs.h"
 #include "parts/hashing/hasher.h"
+#include "parts/rows/elements.h"
 
 /* Behind what is uploaded: whose planes the staging holds, so that a call with the same key does not draw
    them again. */
@@ -78,7 +79,7 @@ static void lay_wave(struct yoso_gpu_layout *l, const struct device_batch *batch
     l->counts = take(used, options->normalize == YOSO_NORMALIZE_SUM ? in_table : 0, sizeof(uint32_t));
     l->table = take(used, batch->causal ? 0 : size_product(in_table, s->width), sizeof(float));
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++)
-        *arrays[a] = take(used, rows, sizeof(float));
+        *arrays[a] = take(used, rows, a < 3 ? element_bytes(batch->dtype) : sizeof(float));
     l->bias = take(used, size_product(wave, s->longest), sizeof(float));
     for (int side = 0; side < GPU_SIDES; side++) {
         l->order[side][0] = take(used, sorted, sizeof(uint32_t));

@@ -1,8 +1,9 @@
 /* Memory of a call of yoso on a GPU. Units (a head of a sequence) are computed in waves of equal size: the
    scratch has room for one wave, each unit as large as the longest sequence. Codes, their rows' lengths and
    what the normalisation keeps are saved for every unit, or with recompute only the last. Bytes of a unit of
-   a wave, with n rows, D the width in device memory and m hashes: 24 D n for rows and gradients, 4 m 2^tau D
-   for tables, 96 n for orders of 8 hashes. A wave takes as many units as fit in WAVE_BYTES, and at least one.
+   a wave, with n rows, D the width in device memory and m hashes: 24 D n for rows and gradients (18 D n for
+   bfloat16), 4 m 2^tau D for tables, 96 n for orders of 8 hashes. A wave takes as many units as fit in
+   WAVE_BYTES, and at least one.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_YOSO_GPU_MEMORY_H
 #define GPU_YOSO_GPU_MEMORY_H
@@ -31,7 +32,8 @@ struct yoso_gpu_layout {
     size_t units, permutation, sign, planes, kept, drawn; /* uploaded */
     size_t uploaded_bytes;
     size_t packed, most, fullest, counts, table; /* of a wave; most and fullest are adjacent */
-    size_t query, key, value, dx, dquery, dkey;  /* (wave, longest, D) floats */
+    size_t query, key, value;                    /* (wave, longest, D) of the caller's type */
+    size_t dx, dquery, dkey;                     /* (wave, longest, D) floats */
     size_t bias;                /* (wave, longest): collisions in forward, bias in backward */
     size_t order[GPU_SIDES][3]; /* rows, codes, starts */
     size_t codes;               /* with recompute: the block of codes of a wave */

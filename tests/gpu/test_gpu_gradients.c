@@ -28,6 +28,8 @@ static const struct gpu_case more[] = {
     {"few partners, causal, sum", 1, 1, 90, 90, 64, 64, .causal = true,
      .options = "num_hashes=8 hash_bits=7 normalize=sum"},
     {"few partners, bfloat16", 1, 1, 90, 90, 64, 64, .half = true, .options = "num_hashes=8 hash_bits=7"},
+    {"dense, bfloat16", 1, 1, 200, 190, 32, 32, .half = true, .inputs = GPU_INPUTS_EQUAL,
+     .options = "num_hashes=2 hash_bits=4 normalize=none"},
     {"sum, recompute", 1, 1, 50, 60, 64, 64,
      .options = "num_hashes=6 hash_bits=4 normalize=sum recompute=true"},
     {"bfloat16, mask", 2, 1, 50, 60, 64, 64, .half = true, .mask = GPU_MASK_SOME,

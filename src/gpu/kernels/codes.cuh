@@ -45,7 +45,7 @@ enum { HASH_WARPS = 8, TILES = 2, WARP_ROWS = 16 * TILES, HASH_ROWS = HASH_WARPS
 
 /* A row whose length is near the limits of float: cleared if short, scaled by 2^-96 if huge, as mend_row of
    parts/hashing/codes.c. Rare, so every lane sums the whole row. */
-template <int D> GPU_FN void mend(float *x, const float *row, int l, float *unscale)
+template <int D> GPU_FN void mend(float *x, const numbers &row, int l, float *unscale)
 {
     const float down = 1.262177448353618888658765704e-29f; /* 2^-96 */
     double square = 0;
@@ -67,10 +67,10 @@ template <int D> GPU_FN float square_of(const float *x)
     return sum;
 }
 
-/* Writes the codes of a side and 1 / |row|, 0 for a row taken as 0, into the block of codes. x (units, longest, D). tiles_at_once: octets whose planes fit in shared memory, HASH_ROWS (2 D + 16) bytes plus
-   tiles_at_once tau D 16. Grid (ceil(longest / HASH_ROWS), units), HASH_WARPS warps. */
+/* Writes the codes of a side and 1 / |row|, 0 for a row taken as 0, into the block of codes. tiles_at_once: octets
+   whose planes fit in shared memory, HASH_ROWS (2 D + 16) bytes plus tiles_at_once tau D 16. Grid (ceil(longest / HASH_ROWS), units), HASH_WARPS warps. */
 template <int D>
-GPU_FN void hash_rows(unsigned char *codes_block, const float *x, const uint32_t *packed, const gpu_unit *units, int side,
+GPU_FN void hash_rows(unsigned char *codes_block, const gpu_array &x, const uint32_t *packed, const gpu_unit *units, int side,
                       uint32_t longest, int m, int tau, int tiles_at_once, unsigned char *shared)
 {
     enum { STRIDE = 2 * D + 16, STEPS = D / 32 };
@@ -84,11 +84,10 @@ GPU_FN void hash_rows(unsigned char *codes_block, const float *x, const uint32_t
     unsigned char *rows = shared + warp * WARP_ROWS * STRIDE;
     uint4 *planes = (uint4 *)(shared + HASH_ROWS * STRIDE);
     int l = lane % LANES;
-    x += (size_t)blockIdx.y * longest * D;
     for (int r = lane / LANES; r < WARP_ROWS; r += 2) {
         int row = first + r;
         float v[D / LANES];
-        const float *from = x + (size_t)(row < n ? row : 0) * D;
+        const numbers from = numbers_of(x, ((size_t)blockIdx.y * longest + (row < n ? row : 0)) * D);
         for (int i = 0; i < D / LANES; i++) v[i] = row < n ? from[l + i * LANES] : 0.0f;
         float square = square_of<D>(v), unscale = 1;
         bool safe = (square > 1e-20f && square < 1e30f) || row >= n;

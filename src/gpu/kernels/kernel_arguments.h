@@ -48,6 +48,13 @@ struct gpu_rows {
     unsigned aligned;
 };
 
+/* Rows in device memory, (units, longest, D). */
+struct gpu_array {
+    unsigned long long data;
+    unsigned half; /* 1: bfloat16, 0: float */
+    unsigned aligned;
+};
+
 /* The rows of one side sorted by the codes of some hashes: (units, hashes, ld) each, starts (units, hashes,
    2^tau + 1). */
 struct gpu_order {
@@ -58,11 +65,12 @@ struct gpu_order {
 
 /* Sums over the pairs of one hash: out_i += <a_i, b_j> c_j / |c_j|, i of side `own`, j of the other. */
 struct gpu_pairs {
-    unsigned long long out, a, b, c; /* (units, longest, D) */
-    unsigned long long codes;        /* the block of codes, with 1 / |c_j| */
-    unsigned long long own_bias;     /* (units, longest): added to <a_i, b_j>; 0: none */
-    unsigned long long other_bias;   /* the same by j */
-    unsigned long long kept;         /* list of kept keys */
+    struct gpu_array a, b, c;
+    unsigned long long out;        /* (units, longest, D) floats */
+    unsigned long long codes;      /* the block of codes, with 1 / |c_j| */
+    unsigned long long own_bias;   /* (units, longest): added to <a_i, b_j>; 0: none */
+    unsigned long long other_bias; /* the same by j */
+    unsigned long long kept;       /* list of kept keys */
     struct gpu_order order[GPU_SIDES];
     unsigned own;
     unsigned longest, ld, hash_bits;

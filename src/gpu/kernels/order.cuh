@@ -73,7 +73,7 @@ enum { WALK_WARPS = 8 };
    NULL. A warp walks a bucket of one hash along both orders with the running sum in registers, so every number has
    one owner and a fixed order. Linear in n for any codes. Grid (ceil(2^tau / WALK_WARPS), units), WALK_WARPS warps. */
 template <int D>
-GPU_FN void walk_buckets(float *out, float *sums, const float *x, gpu_order from_order, gpu_order to_order,
+GPU_FN void walk_buckets(float *out, float *sums, const gpu_array &array, gpu_order from_order, gpu_order to_order,
                          const gpu_unit *units, const uint32_t *kept, int from, uint32_t longest, int ld, int tau,
                          int hashes, int hash, float share)
 {
@@ -88,7 +88,7 @@ GPU_FN void walk_buckets(float *out, float *sums, const float *x, gpu_order from
     const uint32_t *to_starts = array_at<const uint32_t>(to_order.starts) + at * (((size_t)1 << tau) + 1) + bucket;
     int num_from = (int)(from_starts[1] - from_starts[0]), num_to = (int)(to_starts[1] - to_starts[0]);
     bool ascends = from == GPU_KEYS;
-    x += (size_t)blockIdx.y * longest * D;
+    numbers x = numbers_of(array, (size_t)blockIdx.y * longest * D);
     float sum[V] = {};
     int entered = 0;
     for (int k = 0; k < num_to; k++) {

@@ -3,7 +3,8 @@
    in the rows of a bucket. Each row has one owner and a fixed order in all, and hashes follow one another.
    For dQ: a = dX, b = V, c = K. For dK: a = V, b = dX, c = Q.
    Cost of a row with p partners: 4 d p operations one by one, on plain cores; in tiles the same on tensor cores
-   (three times for float32), but for at least 8 partners; 2 d^2 in a dense bucket. The first two read 2 d p numbers.
+   (three times for float32), but for at least 8 partners; 2 d^2 in a dense bucket. The first two read 2 d p numbers, of
+   which those of bfloat16 arrays are half as large.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_PAIRS_CUH
 #define GPU_PAIRS_CUH
@@ -40,7 +41,7 @@ GPU_FN void gather_partners(const gpu_pairs &p, const gpu_unit &unit, const sort
     int own_side = (int)p.own, lane = (int)lane_id();
     size_t start = (size_t)blockIdx.y * p.longest, row = own.rows[at];
     const uint32_t *kept = array_at<const uint32_t>(p.kept);
-    const float *a = array_at<const float>(p.a) + (start + row) * D + lane;
+    const numbers a = numbers_of(p.a, (start + row) * D + lane);
     const float *inverses = inverse_of(array_at<const unsigned char>(p.codes), unit, 1 - own_side);
     float *out = array_at<float>(p.out) + (start + row) * D + lane;
     uint32_t place = p.causal ? place_of(unit, own_side, kept, (uint32_t)row) : 0;
@@ -53,8 +54,7 @@ GPU_FN void gather_partners(const gpu_pairs &p, const gpu_unit &unit, const sort
             uint32_t theirs = place_of(unit, 1 - own_side, kept, (uint32_t)partner);
             if (own_side == GPU_QUERIES ? theirs > place : theirs < place) continue;
         }
-        const float *b = array_at<const float>(p.b) + (start + partner) * D + lane;
-        const float *c = array_at<const float>(p.c) + (start + partner) * D + lane;
+        const numbers b = numbers_of(p.b, (start + partner) * D + lane), c = numbers_of(p.c, (start + partner) * D + lane);
         float dot = 0, theirs[V];
 #pragma unroll
         for (int v = 0; v < V; v++) {
@@ -86,8 +86,7 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
     size_t start = (size_t)blockIdx.y * p.longest;
     const uint32_t *kept = array_at<const uint32_t>(p.kept);
     float *out = array_at<float>(p.out) + start * D;
-    const float *a = array_at<const float>(p.a) + start * D, *b = array_at<const float>(p.b) + start * D;
-    const float *c = array_at<const float>(p.c) + start * D;
+    const numbers a = numbers_of(p.a, start * D), b = numbers_of(p.b, start * D), c = numbers_of(p.c, start * D);
     const float *inverses = inverse_of(array_at<const unsigned char>(p.codes), unit, 1 - own_side);
     const float *own_bias = p.own_bias ? array_at<const float>(p.own_bias) + start : nullptr;
     const float *other_bias = p.other_bias ? array_at<const float>(p.other_bias) + start : nullptr;
@@ -129,7 +128,7 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
         bias[r] = taken && own_bias != nullptr ? own_bias[row[r]] : 0.0f;
 #pragma unroll
         for (int j = 0; j < CHUNKS; j++)
-            mine[r][j] = taken ? *(const float4 *)(a + (size_t)row[r] * D + 4 * (t + 4 * j)) : float4{0, 0, 0, 0};
+            mine[r][j] = taken ? a.four((size_t)row[r] * D + 4 * (t + 4 * j)) : float4{0, 0, 0, 0};
     }
     float sum[D / 8][4] = {};
     for (int tile = begin; tile < end; tile += 8) {
@@ -137,7 +136,7 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
         float score[4] = {};
 #pragma unroll
         for (int j = 0; j < CHUNKS; j++) {
-            float4 theirs = partner >= 0 ? *(const float4 *)(b + (size_t)partner * D + 4 * (t + 4 * j)) : float4{0, 0, 0, 0};
+            float4 theirs = partner >= 0 ? b.four((size_t)partner * D + 4 * (t + 4 * j)) : float4{0, 0, 0, 0};
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 float av[4] = {half ? mine[0][j].z : mine[0][j].x, half ? mine[1][j].z : mine[1][j].x,
@@ -194,7 +193,7 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
             float4 rows[2];
 #pragma unroll
             for (int i = 0; i < 2; i++)
-                rows[i] = key[i] >= 0 ? *(const float4 *)(c + (size_t)key[i] * D + 4 * (g + 8 * j)) : float4{0, 0, 0, 0};
+                rows[i] = key[i] >= 0 ? c.four((size_t)key[i] * D + 4 * (g + 8 * j)) : float4{0, 0, 0, 0};
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 float bv[2] = {i == 0 ? rows[0].x : i == 1 ? rows[0].y : i == 2 ? rows[0].z : rows[0].w,
@@ -243,7 +242,8 @@ template <int D> struct dense_bucket {
     const uint32_t *own, *other, *kept; /* rows of the bucket */
     int num_own, num_other;
     bool ascends;
-    const float *a, *b, *c, *inverses, *own_bias, *other_bias;
+    numbers a, b, c;
+    const float *inverses, *own_bias, *other_bias;
     float *out, *matrix, *left, *right, *last;
 
     GPU_METHOD size_t own_row(int i) const { return own[ascends ? i : num_own - 1 - i]; }
@@ -326,8 +326,7 @@ template <int D> GPU_FN void dense_gradient(const gpu_pairs &p, const gpu_unit *
     dense_bucket<D> bucket = {p, unit, own.rows + own.starts[code], other.rows + other.starts[code],
                               array_at<const uint32_t>(p.kept), (int)(own.starts[code + 1] - own.starts[code]),
                               (int)(other.starts[code + 1] - other.starts[code]), own_side == GPU_QUERIES,
-                              array_at<const float>(p.a) + start * D, array_at<const float>(p.b) + start * D,
-                              array_at<const float>(p.c) + start * D,
+                              numbers_of(p.a, start * D), numbers_of(p.b, start * D), numbers_of(p.c, start * D),
                               inverse_of(array_at<const unsigned char>(p.codes), unit, 1 - own_side),
                               p.own_bias ? array_at<const float>(p.own_bias) + start : nullptr,
                               p.other_bias ? array_at<const float>(p.other_bias) + start : nullptr,

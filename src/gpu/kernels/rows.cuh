@@ -1,5 +1,6 @@
-/* Between the caller's rows and those that kernels compute on, which are floats, (units, longest, D), filled
-   with zeros from the width to D, without masked keys. A warp moves a row, so reads and writes are whole lines.
+/* Between the caller's rows and those that kernels compute on, (units, longest, D), filled with zeros from the width
+   to D, without masked keys. Queries, keys and values stay bfloat16 if they were, which halves what is read of them;
+   all others are floats. A warp moves a row, so reads and writes are whole lines.
    Each kernel here takes one pass over its rows.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef GPU_ROWS_CUH
@@ -29,10 +30,32 @@ GPU_FN size_t start_of(const gpu_rows &rows, const gpu_unit &unit, int side, uin
     return first + (size_t)unit.head * rows.head_stride + (size_t)place * rows.row_stride;
 }
 
+GPU_FN float float_of(uint16_t half) { return __uint_as_float((uint32_t)half << 16); }
+
 GPU_FN float load_number(const gpu_rows &rows, size_t at)
 {
-    if (rows.half) return __uint_as_float((uint32_t)array_at<const uint16_t>(rows.data)[at] << 16);
-    return array_at<const float>(rows.data)[at];
+    return rows.half ? float_of(array_at<const uint16_t>(rows.data)[at]) : array_at<const float>(rows.data)[at];
+}
+
+/* Numbers of an array from one on. */
+struct numbers {
+    const void *at;
+    bool half;
+    GPU_METHOD float operator[](size_t i) const { return half ? float_of(((const uint16_t *)at)[i]) : ((const float *)at)[i]; }
+    GPU_METHOD float4 four(size_t i) const /* i to i + 3, i a multiple of 4 */
+    {
+        if (!half) return *(const float4 *)((const float *)at + i);
+        uint2 words = *(const uint2 *)((const uint16_t *)at + i);
+        return {__uint_as_float(words.x << 16), __uint_as_float(words.x & 0xffff0000u), __uint_as_float(words.y << 16),
+                __uint_as_float(words.y & 0xffff0000u)};
+    }
+};
+
+GPU_FN numbers numbers_of(const gpu_array &array, size_t first)
+{
+    return {array.half ? (const void *)(array_at<const uint16_t>(array.data) + first)
+                       : (const void *)(array_at<const float>(array.data) + first),
+            array.half != 0};
 }
 
 /* bfloat16: to nearest, ties to even; NaN stays NaN. */
@@ -72,7 +95,7 @@ GPU_FN uint32_t row_of_warp() { return blockIdx.x * ROW_WARPS + warp_id(); }
 
 /* to = the rows of a side; `finding` is reported where one is not finite. */
 template <int D>
-GPU_FN void take_rows(float *to, unsigned long long *found, gpu_rows rows, const gpu_unit *units, const uint32_t *kept,
+GPU_FN void take_rows(const gpu_array &to, unsigned long long *found, gpu_rows rows, const gpu_unit *units, const uint32_t *kept,
                       int side, unsigned finding, uint32_t longest)
 {
     const gpu_unit unit = units[blockIdx.y];
@@ -84,7 +107,11 @@ GPU_FN void take_rows(float *to, unsigned long long *found, gpu_rows rows, const
     for (uint32_t c = lane_id(); c < D; c += WARP) {
         float x = c < rows.width ? load_number(rows, at + c) : 0.0f;
         finite = finite && is_finite(x);
-        to[((size_t)blockIdx.y * longest + row) * D + c] = x;
+        size_t number = ((size_t)blockIdx.y * longest + row) * D + c;
+        if (to.half)
+            array_at<uint16_t>(to.data)[number] = (uint16_t)(__float_as_uint(x) >> 16);
+        else
+            array_at<float>(to.data)[number] = x;
     }
     if (__ballot_sync(FULL, !finite) != 0 && lane_id() == 0) report(found, finding, unit, place);
 }
@@ -194,7 +221,7 @@ GPU_FN void take_gradient(float *dx, float *bias, gpu_rows out, gpu_rows dout, c
 
 /* rows = the gradient of x from that of its unit row: weight (g - u <u, g>) / |x|, u = x / |x|. */
 template <int D>
-GPU_FN void give_unit_gradient(gpu_rows rows, const float *g, const float *x, const unsigned char *codes_block,
+GPU_FN void give_unit_gradient(gpu_rows rows, const float *g, const gpu_array &array, const unsigned char *codes_block,
                                float weight, unsigned long long *found, const gpu_unit *units, const uint32_t *kept, int side,
                                uint32_t longest)
 {
@@ -204,10 +231,11 @@ GPU_FN void give_unit_gradient(gpu_rows rows, const float *g, const float *x, co
     size_t from = (size_t)blockIdx.y * longest + row;
     uint32_t place = place_of(unit, side, kept, row);
     size_t at = start_of(rows, unit, side, place);
+    numbers x = numbers_of(array, from * D);
     float scale = inverse_of(codes_block, unit, side)[row], dot = 0, gs[D / WARP], us[D / WARP];
     for (int i = 0; i < D / WARP; i++) {
         gs[i] = g[from * D + i * WARP + lane_id()];
-        us[i] = x[from * D + i * WARP + lane_id()] * scale;
+        us[i] = x[i * WARP + lane_id()] * scale;
         dot = __fmaf_rn(gs[i], us[i], dot);
     }
     dot = warp_sum(dot);

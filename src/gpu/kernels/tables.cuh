@@ -11,11 +11,11 @@
 #include "rows.cuh"
 
 /* most (units): the bits of the largest |x|. Grid (blocks, units), 256 threads. */
-template <int D> GPU_FN void largest_number(uint32_t *most, const float *x, const gpu_unit *units, int side, uint32_t longest)
+template <int D> GPU_FN void largest_number(uint32_t *most, const gpu_array &array, const gpu_unit *units, int side, uint32_t longest)
 {
     float largest = 0;
     size_t count = (size_t)units[blockIdx.y].rows[side] * D;
-    x += (size_t)blockIdx.y * longest * D;
+    numbers x = numbers_of(array, (size_t)blockIdx.y * longest * D);
     for (size_t i = blockIdx.x * 256 + threadIdx.x; i < count; i += (size_t)gridDim.x * 256) largest = fmaxf(largest, fabsf(x[i]));
     for (int step = WARP / 2; step > 0; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(FULL, largest, step));
     if (lane_id() == 0) atomicMax(&most[blockIdx.y], __float_as_uint(largest));
@@ -59,7 +59,7 @@ enum { BUILD_WARPS = 16 };
 /* table = sums of the rows of x by code. A block sums G hashes of C columns in shared memory. Grid (D / C, ceil(m
    / G), units), BUILD_WARPS warps, 4 G 2^tau C bytes. */
 template <int D, int C, int G>
-GPU_FN void build_tables(float *table, const float *x, const unsigned char *codes_block, const uint32_t *most,
+GPU_FN void build_tables(float *table, const gpu_array &x, const unsigned char *codes_block, const uint32_t *most,
                          const uint32_t *fullest, const gpu_unit *units, int side, uint32_t longest, int m, int tau,
                          unsigned char *shared)
 {
@@ -74,7 +74,7 @@ GPU_FN void build_tables(float *table, const float *x, const unsigned char *code
     int exponent = exponent_of(most[at], fullest[at]);
     float scale = power_of_two(exponent);
     const float magic = 12582912.0f; /* 1.5 2^23: adding it leaves the nearest integer in the low bits */
-    const float *from = x + (size_t)at * longest * D + column + lane % C;
+    const numbers from = numbers_of(x, (size_t)at * longest * D + column + lane % C);
     size_t ld = codes_stride(unit, side);
     const uint16_t *code = codes_of(codes_block, unit, side) + h0 * ld;
     for (int base = warp * WARP; base < n; base += BUILD_WARPS * WARP) {

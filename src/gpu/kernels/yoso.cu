@@ -1,6 +1,6 @@
 /* The kernels of YOSO on a GPU, by name and width: what is compiled into the images of the library
    (tools/gpu_images.py) and into the fake driver of the tests. D is the width of rows in device memory, that of the
-   caller rounded up to 32, 64 or 128. src/gpu/launch.c has the same list.
+   caller rounded up to 32, 64 or 128. kernel_names.h has the same list.
    SPDX-License-Identifier: Apache-2.0 */
 #include "codes.cuh"
 #include "order.cuh"
@@ -10,7 +10,7 @@
 
 #define YOSO_BUILD(D, C, G)                                                                                            \
     GPU_KERNEL(BUILD_WARPS * 32, 1)                                                                                    \
-    yoso_build_##C##_##G##_##D(float *table, const float *x, const unsigned char *codes, const uint32_t *most,         \
+    yoso_build_##C##_##G##_##D(float *table, gpu_array x, const unsigned char *codes, const uint32_t *most,         \
                                const uint32_t *fullest, const gpu_unit *units, int side, uint32_t longest, int m,      \
                                int tau)                                                                                \
     {                                                                                                                  \
@@ -20,7 +20,7 @@
 
 #define YOSO_WIDTH(D)                                                                                                  \
     GPU_KERNEL(ROW_WARPS * 32, 1)                                                                                      \
-    yoso_take_##D(float *to, unsigned long long *found, gpu_rows rows, const gpu_unit *units, const uint32_t *kept,    \
+    yoso_take_##D(gpu_array to, unsigned long long *found, gpu_rows rows, const gpu_unit *units, const uint32_t *kept,    \
                   int side, unsigned finding, uint32_t longest)                                                        \
     {                                                                                                                  \
         take_rows<D>(to, found, rows, units, kept, side, finding, longest);                                            \
@@ -32,7 +32,7 @@
         give_rows<D>(rows, from, found, units, kept, side, longest);                                                   \
     }                                                                                                                  \
     GPU_KERNEL(ROW_WARPS * 32, 1)                                                                                      \
-    yoso_give_output_##D(gpu_rows out, unsigned char *saved, const float *x, const float *sums,                        \
+    yoso_give_output_##D(gpu_rows out, unsigned char *saved, const float *x, const float *sums,                      \
                          unsigned long long *found, const gpu_unit *units, uint32_t longest, int normalize)            \
     {                                                                                                                  \
         give_output<D>(out, saved, x, sums, found, units, longest, normalize);                                         \
@@ -44,7 +44,7 @@
         take_gradient<D>(dx, bias, out, dout, saved, found, units, longest, normalize);                                \
     }                                                                                                                  \
     GPU_KERNEL(ROW_WARPS * 32, 1)                                                                                      \
-    yoso_give_unit_gradient_##D(gpu_rows rows, const float *g, const float *x, const unsigned char *codes, float weight, \
+    yoso_give_unit_gradient_##D(gpu_rows rows, const float *g, gpu_array x, const unsigned char *codes, float weight, \
                                 unsigned long long *found, const gpu_unit *units, const uint32_t *kept, int side,      \
                                 uint32_t longest)                                                                      \
     {                                                                                                                  \
@@ -57,13 +57,13 @@
         pack_planes<D>(packed, planes, permutation, sign, units, width, m, tau);                                       \
     }                                                                                                                  \
     GPU_KERNEL(HASH_WARPS * 32, 1)                                                                                     \
-    yoso_hash_##D(unsigned char *codes, const float *x, const uint32_t *packed, const gpu_unit *units, int side,       \
+    yoso_hash_##D(unsigned char *codes, gpu_array x, const uint32_t *packed, const gpu_unit *units, int side,       \
                   uint32_t longest, int m, int tau, int tiles_at_once)                                                 \
     {                                                                                                                  \
         GPU_SHARED(shared);                                                                                            \
         hash_rows<D>(codes, x, packed, units, side, longest, m, tau, tiles_at_once, shared);                           \
     }                                                                                                                  \
-    GPU_KERNEL(256, 1) yoso_largest_##D(uint32_t *most, const float *x, const gpu_unit *units, int side, uint32_t longest) \
+    GPU_KERNEL(256, 1) yoso_largest_##D(uint32_t *most, gpu_array x, const gpu_unit *units, int side, uint32_t longest) \
     {                                                                                                                  \
         largest_number<D>(most, x, units, side, longest);                                                              \
     }                                                                                                                  \
@@ -75,7 +75,7 @@
         read_tables<D>(out, sums, table, counts, codes, units, side, longest, m, tau, shared);                     \
     }                                                                                                                  \
     GPU_KERNEL(WALK_WARPS * 32, 1)                                                                                     \
-    yoso_walk_##D(float *out, float *sums, const float *x, gpu_order from_order, gpu_order to_order,                   \
+    yoso_walk_##D(float *out, float *sums, gpu_array x, gpu_order from_order, gpu_order to_order,                   \
                   const gpu_unit *units, const uint32_t *kept, int from, uint32_t longest, int ld, int tau,            \
                   int hashes, int hash, float share)                                                                   \
     {                                                                                                                  \
