@@ -11,7 +11,8 @@ extern "C" {
 #endif
 
 /* A checkpoint or a run: config.json, model.safetensors (or several files with their index), which stay
-   mapped: do not overwrite them in place. The context must outlive it. */
+   mapped: do not overwrite them in place. A directory of the sentence-transformers library may have them in
+   the folder of its first module. The context must outlive it. */
 typedef struct hashattn_pretrained hashattn_pretrained;
 
 /* attention: the mechanism instead of that of the config (see hashattn_setup_mechanism), NULL: that of the
@@ -64,14 +65,28 @@ HASHATTN_API hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pre
 
 typedef struct hashattn_text_options {
     size_t struct_size;
-    const char *pooling; /* one vector per document, the "mean" of its tokens or its "first" token, or "none":
-                            a vector per token */
-    int special_tokens;  /* 1 (default): with those of the tokenizer, for instance <s> and </s> */
-    int truncate;        /* 1: documents longer than max_len are cut; 0 (default): they are refused */
-    uint64_t seed;       /* of hashing */
+    /* What a document's vector is: the "mean" of its tokens, its "first" token, the largest value of each
+       column
+       ("max"), or "none": a vector per token. "stored" (default): what modules.json of the
+       sentence-transformers library says (mean, cls or max, and unit length), otherwise the mean. REFUSED: it
+       says something else. */
+    const char *pooling;
+    int special_tokens; /* 1 (default): with those of the tokenizer, for instance <s> and </s> */
+    int truncate;       /* 1: documents longer than max_len are cut. 0 (default): they are cut to the
+                           max_seq_length of a directory of that library, and refused if there is none */
+    uint64_t seed;      /* of hashing */
+    int normalize;      /* 1: vectors get unit length, as they do with "stored" if the directory says so */
+    /* Written before every document: the prompt of this name in config_sentence_transformers.json, or a text.
+       Both NULL (default): the directory's default prompt, if it has one. */
+    const char *prompt_name, *prompt;
+    int lines;     /* 1: each line of a .txt file, or of standard input, is a document; 0: a file is one */
+    int no_header; /* 1: the first line of a .csv or .tsv file is a document */
+    /* The column of a .csv or .tsv file or the key of a .jsonl file with the text ("text"), the character
+       between columns ("auto"), and the encoding ("utf-8"); NULL: these. */
+    const char *text_column, *delimiter, *encoding;
 } hashattn_text_options;
 
-/* Sets every field to its default: the mean of the tokens, special tokens, nothing cut, seed 0. */
+/* Sets every field to its default: stored vectors, special tokens, nothing cut to max_len, seed 0. */
 HASHATTN_API void hashattn_text_options_default_sized(hashattn_text_options *options, size_t struct_size);
 HASHATTN_INLINE void hashattn_text_options_default(hashattn_text_options *options)
 {
@@ -83,12 +98,16 @@ typedef struct hashattn_embedding {
     size_t num_documents, num_vectors, num_cut; /* of all files */
     size_t document, first, count, dim; /* vectors [first, first + count) are those of this document */
     const float *vectors;               /* (count, dim), valid during the call */
+    size_t max_tokens;                  /* longer documents are cut to */
+    const char *file;                   /* that holds the document; NULL: standard input */
+    const char *id;                     /* "id" of its line or record, or NULL; valid during the call */
+    int id_is_number;
 } hashattn_embedding;
 /* Called once per document, in order. Return non-zero to stop with INTERRUPTED. */
 typedef int hashattn_embedding_callback(void *user, const hashattn_embedding *embedding);
-/* The vectors of all documents of the files: a .txt file is one document, a .jsonl file has one on each line
-   ({"text": "..."}). options: NULL = the defaults. BAD_FILE, with file, line and numbers: a document is too
-   long, empty or no text. */
+/* The vectors of all documents of files and folders, read as hashattn_model_predict reads them ("-": standard
+   input). options: NULL = the defaults. BAD_FILE, with file, line and numbers: a document is too long, empty
+   or no text. */
 HASHATTN_API hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained,
                                                        const char *const *paths, size_t num_paths,
                                                        const hashattn_text_options *options,

@@ -215,13 +215,16 @@ class Sequences(Sized):
 
 class TextOptions(Sized):
     _fields_ = [("struct_size", c_size_t), ("pooling", c_char_p), ("special_tokens", c_int), ("truncate", c_int),
-                ("seed", c_uint64)]
+                ("seed", c_uint64), ("normalize", c_int), ("prompt_name", c_char_p), ("prompt", c_char_p),
+                ("lines", c_int), ("no_header", c_int), ("text_column", c_char_p), ("delimiter", c_char_p),
+                ("encoding", c_char_p)]
 
 
 class Embedding(Sized):
     _fields_ = [("struct_size", c_size_t), ("num_documents", c_size_t), ("num_vectors", c_size_t),
                 ("num_cut", c_size_t), ("document", c_size_t), ("first", c_size_t), ("count", c_size_t),
-                ("dim", c_size_t), ("vectors", POINTER(c_float))]
+                ("dim", c_size_t), ("vectors", POINTER(c_float)), ("max_tokens", c_size_t), ("file", c_char_p),
+                ("id", c_char_p), ("id_is_number", c_int)]
 
 
 class Guess(Sized):

@@ -94,31 +94,44 @@ class Pretrained(ContextObject):
                 handle.pointer, byref(packed.struct), number, rows.ctypes.data))
         return np.split(rows, packed.offsets[1:-1].astype(np.intp)) if len(sequences) else []
 
-    def embed(self, texts: Sequence[str], *, pooling: str = "mean", special_tokens: bool = True, truncate: bool = False,
-              seed: int = 0, progress: Watcher = False) -> Floats | TokenVectors:
+    def embed(self, texts: Sequence[str], *, pooling: str = "stored", normalize: bool = False,
+              prompt_name: str | None = None, prompt: str | None = None, special_tokens: bool = True,
+              truncate: bool = False, seed: int = 0, progress: Watcher = False) -> Floats | TokenVectors:
         """One vector for each text, (texts, dim), or `TokenVectors` with "none". Arguments as of `embed_files`."""
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "texts.jsonl")
             with open(path, "w", encoding="utf-8", errors="surrogatepass") as lines:
                 for text in texts:
                     lines.write(json.dumps({"text": text_of("a text", text)}, ensure_ascii=False) + "\n")
-            return self.embed_files([path], pooling=pooling, special_tokens=special_tokens, truncate=truncate,
-                                    seed=seed, progress=progress)
+            return self.embed_files([path], pooling=pooling, normalize=normalize, prompt_name=prompt_name, prompt=prompt,
+                                    special_tokens=special_tokens, truncate=truncate, seed=seed, progress=progress)
 
-    def embed_files(self, paths: Any, *, pooling: str = "mean", special_tokens: bool = True, truncate: bool = False,
-                    seed: int = 0, progress: Watcher = True) -> Floats | TokenVectors:
-        """One vector for each document of files: a .txt file is one, a .jsonl file has one a line ({"text": ...}).
+    def embed_files(self, paths: Any, *, pooling: str = "stored", normalize: bool = False,
+                    prompt_name: str | None = None, prompt: str | None = None, special_tokens: bool = True,
+                    truncate: bool = False, lines: bool = False, header: bool = True, text_column: str | None = None,
+                    delimiter: str | None = None, encoding: str | None = None, seed: int = 0,
+                    progress: Watcher = True) -> Floats | TokenVectors:
+        """One vector for each document of files and folders, which are read as `Run.predict` reads them.
 
-        pooling: "mean" of the tokens, the "first" token, or "none", one vector for each token.
-        special_tokens: with those of the tokenizer, such as <s>. truncate: cut documents longer than max_len, instead
-        of refusing them. progress: as of `train`.
+        pooling: "mean" of the tokens, "first" token, "max" of each column, or "none", one vector for each token;
+        "stored": as modules.json of a sentence-transformers directory says, otherwise the mean. normalize: give vectors
+        unit length, as stored ones have if the directory says so. prompt_name, prompt: written before every document, by
+        its name in config_sentence_transformers.json or as a text. special_tokens: with those of the tokenizer, such as
+        <s>. truncate: cut documents at max_len; otherwise they are cut at max_seq_length of such a directory, and refused
+        if there is none. lines: each line of a .txt file is a document. header, text_column, delimiter, encoding: of
+        tables. progress: as of `train`.
 
         BadFileError (an OSError): a document is empty, too long or no text, with file and line; no tokenizer.
+        RefusedError: the stored pooling is another one.
         """
         listed: list[Any] = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else list(paths)
         encoded = [path_of("paths", path) for path in listed]
-        options = _library.TextOptions(pooling=text_of("pooling", pooling).encode(), truncate=bool(truncate),
-                                       special_tokens=bool(special_tokens), seed=seed_of(seed))
+        named = {"prompt_name": prompt_name, "prompt": prompt, "text_column": text_column, "delimiter": delimiter,
+                 "encoding": encoding}
+        texts = {name: None if given is None else text_of(name, given).encode() for name, given in named.items()}
+        options = _library.TextOptions(pooling=text_of("pooling", pooling).encode(), normalize=bool(normalize),
+                                       truncate=bool(truncate), special_tokens=bool(special_tokens), lines=bool(lines),
+                                       no_header=not header, seed=seed_of(seed), **texts)
         watch, library = Watch(progress, "document"), _library.functions()
         vectors: list[Floats] = []
         offsets = [0]

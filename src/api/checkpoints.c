@@ -37,7 +37,8 @@ static hashattn_status open_files(struct host *host, struct hashattn_pretrained 
 {
     struct origin *origin = &pretrained->origin;
     struct head_plan plan;
-    TRY(origin_open(host, directory, origin));
+    TRY(sentence_settings_read(host, directory, &pretrained->sentences));
+    TRY(origin_open(host, pretrained->sentences.encoder, origin));
     pretrained->config = origin->run.task != NULL ? &origin->run.model : &origin->files.config.model;
     FAIL_IF(pretrained->config->vocab_size == 0, host, HASHATTN_REFUSED,
             "%.300s: the sequences of this run are rows of floats, not ids", directory);
@@ -80,6 +81,7 @@ void hashattn_pretrained_free(hashattn_pretrained *pretrained)
     if (pretrained == NULL)
         return;
     struct host *host = &pretrained->context->host;
+    sentence_settings_free(&pretrained->sentences);
     tokenizer_free(host, pretrained->tokenizer);
     memory_free(host, pretrained->packed);
     model_free(host, pretrained->net);

@@ -6,13 +6,15 @@
 #include "api/handles.h"
 #include "hashattn/pretrained.h"
 #include "models/inference.h"
+#include "models/sentences/sentence_settings.h"
 #include "text/tokenizer.h"
 #include "train/start/origin.h"
 
 struct hashattn_pretrained {
     struct hashattn_context *context;
-    struct origin origin;        /* the files */
-    struct model_config *config; /* in origin */
+    struct sentence_settings sentences; /* of the directory */
+    struct origin origin;               /* the files */
+    struct model_config *config;        /* in origin */
     struct model *net;
     struct tokenizer *tokenizer; /* of a checkpoint; NULL until a text is read */
     float *packed;               /* NULL: the weights are not prepared */

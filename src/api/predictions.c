@@ -7,15 +7,10 @@
 #include "api/models.h"
 #include "api/versions/versions.h"
 #include "base/memory.h"
+#include "tasks/documents/document_names.h"
 
 /* Documents that are read and predicted at once. Results do not depend on it. */
 enum { PREDICTED = 256 };
-
-/* Where a document comes from. */
-struct named {
-    char *file, *id; /* of one block, owned by `file`; id NULL: none */
-    bool id_is_number;
-};
 
 struct prediction {
     struct hashattn_model *model;
@@ -24,34 +19,14 @@ struct prediction {
     void *user;
     int (*skip)(void *user, const char *message);
     size_t done, num_cut, num_skipped;
-    float *probabilities; /* (PREDICTED, classes) */
-    struct named *names;  /* (num_names) of documents that were read and not yet predicted */
-    size_t num_names, capacity;
+    float *probabilities;        /* (PREDICTED, classes) */
+    struct document_names names; /* of documents that were read and not yet predicted */
 };
 
 static hashattn_status keep_name(struct host *host, void *context, const struct document_name *name)
 {
     struct prediction *prediction = context;
-    size_t size = strlen(name->file) + 1;
-    void *block;
-    TRY(memory_grow(host, &prediction->names, &prediction->capacity, prediction->num_names, 1,
-                    sizeof *prediction->names, "names of documents"));
-    TRY(memory_new_zeroed(host, size_sum(size, size_sum(name->id_size, 1)), 1, "the name of a document",
-                          &block));
-    struct named *named = &prediction->names[prediction->num_names++];
-    *named = (struct named){block, name->id == NULL ? NULL : (char *)block + size, name->id_is_number};
-    memcpy(named->file, name->file, size);
-    if (named->id != NULL)
-        memcpy(named->id, name->id, name->id_size);
-    return HASHATTN_OK;
-}
-
-static void drop_names(struct host *host, struct prediction *prediction, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        memory_free(host, prediction->names[i].file);
-    prediction->num_names -= count;
-    memmove(prediction->names, prediction->names + count, prediction->num_names * sizeof *prediction->names);
+    return document_names_keep(host, &prediction->names, name);
 }
 
 static hashattn_status skip_line(struct host *host, void *context)
@@ -92,12 +67,11 @@ static void to_units(const struct task_facts *facts, float *scores, size_t count
 static hashattn_status give(struct host *host, struct prediction *prediction, const float *row,
                             size_t classes, const struct named *named)
 {
-    bool file = named != NULL && strcmp(named->file, "-") != 0;
     const hashattn_prediction own = {.struct_size = sizeof own,
                                      .document = prediction->done,
                                      .best_class = largest(row, classes),
                                      .probabilities = row,
-                                     .file = file ? named->file : NULL,
+                                     .file = named == NULL ? NULL : document_names_file(named),
                                      .id = named == NULL ? NULL : named->id,
                                      .id_is_number = named != NULL && named->id_is_number};
     prediction->done++;
@@ -120,12 +94,12 @@ static hashattn_status predict_part(struct host *host, void *context, struct dat
                  prediction->probabilities, &result));
     to_units(&model->config.facts, prediction->probabilities, part->count);
     prediction->num_cut += part->num_cut;
-    bool named = prediction->num_names >= part->count;
+    bool named = prediction->names.count >= part->count;
     for (size_t i = 0; i < part->count; i++)
         TRY(give(host, prediction, prediction->probabilities + i * classes, classes,
-                 named ? &prediction->names[i] : NULL));
+                 named ? &prediction->names.list[i] : NULL));
     if (named)
-        drop_names(host, prediction, part->count);
+        document_names_drop(host, &prediction->names, part->count);
     return HASHATTN_OK;
 }
 
@@ -163,8 +137,7 @@ static hashattn_status predict_paths(struct hashattn_model *model, const char *c
     prediction->probabilities = block;
     for (size_t i = 0; i < num_paths && status == HASHATTN_OK; i++)
         status = config->task->stream_file(host, config->task_options, &config->facts, paths[i], &stream);
-    drop_names(host, prediction, prediction->num_names);
-    memory_free(host, prediction->names);
+    document_names_free(host, &prediction->names);
     memory_free(host, block);
     return status;
 }

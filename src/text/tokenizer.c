@@ -95,6 +95,11 @@ bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
     return id < tokenizer->vocabulary.num_ids && tokenizer->vocabulary.entries[id].special;
 }
 
+bool tokenizer_lowers(const struct tokenizer *tokenizer)
+{
+    return tokenizer->has_normalizer && tokenizer->normalizer.lower;
+}
+
 const char *const token_role_names[TOKEN_ROLES] = {"is_start", "is_end", "is_padding", "is_unknown",
                                                    "is_mask"};
 

@@ -34,6 +34,9 @@ bool tokenizer_find(const struct tokenizer *tokenizer, struct piece token, uint3
 /* True for special tokens, which decoding may skip. */
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id);
 
+/* True if letters are read in lower case. */
+bool tokenizer_lowers(const struct tokenizer *tokenizer);
+
 /* Tokens that models need by their role: those that tokenizer_config.json names (cls_token or bos_token,
    sep_token or eos_token, and so on), otherwise those with the names of RoBERTa, BERT or GPT-2. */
 enum token_role {

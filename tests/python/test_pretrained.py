@@ -1,10 +1,11 @@
 """Pretrained: the vectors, guesses and files of the tool, hidden states of packed sequences.
 
-Planted and caught: offsets that count documents, or do not begin at 0; guesses of all masks in one list; segments or
+Planted and caught: a prompt or `normalize` dropped; offsets that count documents, or do not begin at 0; guesses of all masks in one list; segments or
 options dropped. SPDX-License-Identifier: Apache-2.0
 """
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -40,6 +41,36 @@ def test_vectors_are_those_of_the_tool(bert, texts, tmp_path):
     assert same_bits(tokens.vectors, np.load(tmp_path / "t.npy"))
     assert (tokens.offsets == np.load(tmp_path / "t.offsets.npy")).all() and tokens.offsets[0] == 0
     assert bert.embed([]).shape == (0, bert.dim)
+
+
+def test_vectors_of_a_sentence_directory(bert, tmp_path):
+    model = tmp_path / "st"
+    shutil.copytree(BERT, model)
+    kinds = [{"path": "", "type": "sentence_transformers.models.Transformer"},
+             {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+             {"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}]
+    (model / "modules.json").write_text(json.dumps(kinds))
+    (model / "1_Pooling").mkdir()
+    (model / "1_Pooling" / "config.json").write_text('{"pooling_mode": "max"}')
+    (model / "config_sentence_transformers.json").write_text('{"prompts": {"query": "the "}}')
+    stored = hashattn.Pretrained(model)
+    rows = np.stack([row.max(axis=0) for row in np.split(*_tokens(bert, TEXTS))])
+    found = stored.embed(TEXTS)
+    assert np.allclose(found, rows / np.linalg.norm(rows, axis=1, keepdims=True), atol=1e-6)
+    assert same_bits(bert.embed(TEXTS, pooling="max", normalize=True), found)
+    assert not np.allclose(bert.embed(TEXTS), found, atol=1e-3)
+    prompted = stored.embed(TEXTS, prompt_name="query")
+    assert same_bits(prompted, stored.embed(["the " + text for text in TEXTS]))
+    assert same_bits(prompted, stored.embed(TEXTS, prompt="the "))
+    (tmp_path / "a.txt").write_text("\n".join(TEXTS))
+    assert same_bits(stored.embed_files(tmp_path / "a.txt", lines=True, progress=False), found)
+    (tmp_path / "a.csv").write_text("x;body\n" + "".join(f"1;{text}\n" for text in TEXTS), encoding="latin-1")
+    assert same_bits(stored.embed_files(tmp_path / "a.csv", text_column="body", encoding="latin-1", progress=False), found)
+
+
+def _tokens(model, texts):
+    tokens = model.embed(texts, pooling="none")
+    return tokens.vectors, tokens.offsets[1:-1]
 
 
 def test_hidden_states_of_packed_sequences(bert):

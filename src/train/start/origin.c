@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "io/json.h"
+#include "models/sentences/sentence_settings.h"
 #include "tasks/words.h"
 #include "text/tokenizer.h"
 
@@ -51,6 +52,20 @@ static hashattn_status check_tensors(struct host *host, struct origin *origin)
     return status == HASHATTN_INVALID || status == HASHATTN_REFUSED ? HASHATTN_BAD_FILE : status;
 }
 
+/* The encoder of a directory that has no config.json of its own, but modules.json. */
+static hashattn_status find_encoder(struct host *host, char directory[PATH_MAX])
+{
+    char path[FILE_PATH];
+    struct sentence_settings settings;
+    TRY(file_join(host, directory, "config.json", path, sizeof path));
+    if (file_exists(path))
+        return HASHATTN_OK;
+    TRY(sentence_settings_read(host, directory, &settings));
+    snprintf(directory, PATH_MAX, "%s", settings.encoder);
+    sentence_settings_free(&settings);
+    return HASHATTN_OK;
+}
+
 hashattn_status origin_open(struct host *host, const char *directory, struct origin *origin)
 {
     char absolute[PATH_MAX];
@@ -60,6 +75,7 @@ hashattn_status origin_open(struct host *host, const char *directory, struct ori
     origin->last_step = -1;
     FAIL_IF(realpath(directory, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %.300s: %s",
             directory, strerror(errno));
+    TRY(find_encoder(host, absolute));
     FAIL_IF(strlen(absolute) >= sizeof origin->directory, host, HASHATTN_INVALID,
             "the path of the stored model is %zu bytes long, at most %zu fit", strlen(absolute),
             sizeof origin->directory - 1);

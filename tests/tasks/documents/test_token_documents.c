@@ -1,8 +1,8 @@
-/* Documents of users as tokens: ids, segments and cuts; what is refused, with file, line and numbers. Bugs
-   planted and caught: special tokens always added; a document cut although nobody asked;
-   blank lines as documents; the file of a message missing.
+/* Documents of users as tokens: ids, segments, cuts, prompts and names; what is refused, with file, line and
+   numbers. Bugs planted and caught: special tokens always added; a document cut although nobody asked;
+   the prompt of the text before kept; the end token counted in a prompt.
    SPDX-License-Identifier: Apache-2.0 */
-#include "tasks/token_documents.h"
+#include "tasks/documents/token_documents.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,11 @@ static hashattn_status read_file(struct folder *folder, const char *name, const 
     folder_put_text(folder, name, text);
     check_status(&folder->host, tokenizer_load(&folder->host, "tests/models/checkpoints/bert", &tokenizer),
                  HASHATTN_OK, NULL);
-    hashattn_status status = token_documents_read(&folder->host, tokenizer, rules, path, &builder);
+    struct token_rules own = *rules;
+    own.files.label = "label";
+    if (own.files.texts[0] == NULL)
+        own.files.texts[0] = "text";
+    hashattn_status status = token_documents_read(&folder->host, tokenizer, &own, path, &builder);
     tokenizer_free(&folder->host, tokenizer);
     return dataset_finish(&folder->host, &builder, status, dataset);
 }
@@ -66,6 +70,60 @@ static void long_documents_are_cut_if_asked(void **state)
     dataset_free(&folder->host, &dataset);
 }
 
+static hashattn_status see_name(struct host *host, void *context, const struct document_name *name)
+{
+    (void)host;
+    char *seen = context;
+    snprintf(seen + strlen(seen), 40, "%.*s,", (int)name->id_size, name->id == NULL ? "" : name->id);
+    return HASHATTN_OK;
+}
+
+static void a_prompt_is_before_each_text(void **state)
+{
+    struct folder *folder = *state;
+    struct dataset dataset;
+    struct tokenizer *tokenizer;
+    char seen[100] = "";
+    size_t count;
+    struct token_rules rules = {.max_tokens = 4,
+                                .truncate = true,
+                                .special_tokens = true,
+                                .prompt = "the ",
+                                .name = see_name,
+                                .context = seen};
+    rules.files.texts[0] = "Body";
+    check_status(&folder->host, read_file(folder, "a.csv", "id,body\n7,cat\nx,s\n", &rules, &dataset),
+                 HASHATTN_OK, NULL);
+    static const uint32_t want[] = {CLS, THE, CAT, SEP, CLS, THE};
+    assert_true(dataset.count == 2 && dataset.offsets[1] == 4 && dataset.num_cut == 0);
+    check_same_bits(dataset.ids, want, 6 * sizeof *want, "ids");
+    assert_string_equal(seen, "7,x,");
+    dataset_free(&folder->host, &dataset);
+    rules.files.lines = true;
+    rules.prompt = NULL;
+    rules.name = NULL;
+    check_status(&folder->host, read_file(folder, "a.txt", "the\n\ncat cat cat\n", &rules, &dataset),
+                 HASHATTN_OK, NULL);
+    assert_true(dataset.count == 3 && dataset.offsets[1] == 3 && dataset.offsets[2] == 5 &&
+                dataset.num_cut == 1);
+    dataset_free(&folder->host, &dataset);
+    check_status(&folder->host, tokenizer_load(&folder->host, "tests/models/checkpoints/bert", &tokenizer),
+                 HASHATTN_OK, NULL);
+    rules.prompt = "the cat";
+    check_status(&folder->host, token_prompt_length(&folder->host, tokenizer, &rules, &count), HASHATTN_OK,
+                 NULL);
+    assert_int_equal(count, 3);
+    rules.special_tokens = false;
+    check_status(&folder->host, token_prompt_length(&folder->host, tokenizer, &rules, &count), HASHATTN_OK,
+                 NULL);
+    assert_int_equal(count, 2);
+    rules.prompt = "";
+    check_status(&folder->host, token_prompt_length(&folder->host, tokenizer, &rules, &count), HASHATTN_OK,
+                 NULL);
+    assert_int_equal(count, 0);
+    tokenizer_free(&folder->host, tokenizer);
+}
+
 static void what_is_no_document_is_refused(void **state)
 {
     struct folder *folder = *state;
@@ -80,8 +138,8 @@ static void what_is_no_document_is_refused(void **state)
         {"a.jsonl", "{\"text\": 5}\n", "line 1: 'text' is a whole number"},
         {"a.jsonl", "{\"text\": \"\\ud800\"}\n", "line 1: "},
         {"a.jsonl", "text\n", "line 1: "},
-        {"a.csv", "text\n",
-         "a.csv: a name that ends in .txt (one document) or .jsonl (one on each line) is needed"},
+        {"a.txt", "\xff", "a.txt: "},
+        {"a.csv", "words\nthe cat\n", "a.csv: line 1: none of the 1 columns is named 'text'"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_status(&folder->host, read_file(folder, cases[i].name, cases[i].text, &rules, &dataset),
@@ -95,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(documents_are_tokens, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(long_documents_are_cut_if_asked, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_prompt_is_before_each_text, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(what_is_no_document_is_refused, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
