@@ -57,8 +57,9 @@ struct file_options {
 };
 static const char *const text_column[] = {"text", NULL};
 static const struct option_row file_rows[] = {
-    {"text_column", OPTION_TEXT, offsetof(struct file_options, text_column), 0, 1, OPTION_TEXT_SIZE - 1,
-     text_column, "column of .csv and .tsv files, or key of .jsonl files, with the text"},
+    OPTION_ROW("text_column", OPTION_TEXT, offsetof(struct file_options, text_column), 0, 1,
+               OPTION_TEXT_SIZE - 1, text_column,
+               "column of .csv and .tsv files, or key of .jsonl files, with the text"),
     DOCUMENT_ROWS(struct file_options),
     {.name = NULL},
 };
