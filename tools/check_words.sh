@@ -37,5 +37,8 @@ retired 'crowd(s|_[a-z_]+)?|struct crowd|CROWD_ROWS' 'dense (of a bucket)'
 retired 'meetings(_[a-z_]+)?|meeting_space(_[a-z_]+)?|MEETING_TILE' 'colliding (pairs)'
 retired 'table_carry|(partner_)?tables_carry(_fixed)?' 'table_sums'
 retired 'homes(_[a-z_]+)?|[a-z]+_homes' 'token_groups'
+retired 'self_attention(_[a-z_]+)?' 'attention_layer (it is cross attention too)'
+retired 'hadamard_turn(ed)?|planes_turn(ed_count)?|query_turned' 'rotate, or transposed'
+retired '(hasher|tables|buckets|partners|pair_(rows|work))_lay_out' 'X_init'
 retired 'lha_trade|lha_carry|struct trade' 'exchange'
 exit $bad

@@ -31,17 +31,17 @@ enum {
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-/* A block of queries, all keys, and their tile. "turned" is transposed: (width, TILE). */
+/* A block of queries, all keys, and their tile. "transposed" is (width, TILE). */
 struct scratch {
     size_t width, ld, ld_value; /* width of unit rows */
     /* Per thread. */
     float *dot, *power;   /* (TILE keys, TILE queries) */
     float *slope, *score; /* backward only: the same */
     /* Per block of queries in flight. */
-    float *query, *query_turned;     /* (TILE, ld) unit rows, (ld, TILE) */
-    float *query_norm, *query_norm2; /* (TILE) lengths; 1, or 0 for a zero vector */
-    float *x;                        /* (TILE, ld_value): X in forward, its gradient in backward */
-    float *dquery, *x_turned, *bias; /* backward only: (TILE, ld), (ld_value, TILE), (TILE) */
+    float *query, *query_transposed;     /* (TILE, ld) unit rows, (ld, TILE) */
+    float *query_norm, *query_norm2;     /* (TILE) lengths; 1, or 0 for a zero vector */
+    float *x;                            /* (TILE, ld_value): X in forward, its gradient in backward */
+    float *dquery, *x_transposed, *bias; /* backward only: (TILE, ld), (ld_value, TILE), (TILE) */
     /* Shared. */
     float *key, *key_norm, *key_norm2; /* (n_k, ld), (n_k), (n_k) */
     float *dkey;                       /* backward only: (n_k, ld) */
@@ -74,12 +74,12 @@ static size_t lay_out_scratch(struct scratch *scratch, const struct yoso_options
         {&scratch->slope, workers * back, tile, worker},
         {&scratch->score, workers * back, tile, worker},
         {&scratch->query, blocks, size_product(TILE, ld), block_number},
-        {&scratch->query_turned, blocks, size_product(TILE, ld), block_number},
+        {&scratch->query_transposed, blocks, size_product(TILE, ld), block_number},
         {&scratch->query_norm, blocks, TILE, block_number},
         {&scratch->query_norm2, blocks, TILE, block_number},
         {&scratch->x, blocks, size_product(TILE, ld_value), block_number},
         {&scratch->dquery, blocks * back, size_product(TILE, ld), block_number},
-        {&scratch->x_turned, blocks * back, size_product(TILE, ld_value), block_number},
+        {&scratch->x_transposed, blocks * back, size_product(TILE, ld_value), block_number},
         {&scratch->bias, blocks * back, TILE, block_number},
         {&scratch->key, 1, keys, 0},
         {&scratch->key_norm, 1, n_k, 0},
@@ -176,8 +176,8 @@ static void take_queries(const struct pass *pass, const struct scratch *scratch,
 {
     take_unit(pass, false, first, rows, scratch->query, scratch->ld, scratch->query_norm,
               scratch->query_norm2);
-    pass->problem->kernels->tiles.transpose(scratch->query_turned, TILE, scratch->query, scratch->ld, rows,
-                                            scratch->width);
+    pass->problem->kernels->tiles.transpose(scratch->query_transposed, TILE, scratch->query, scratch->ld,
+                                            rows, scratch->width);
 }
 
 static struct scratch scratch_of(const struct pass *pass, size_t block, int worker)
@@ -210,58 +210,58 @@ static void take_keys(void *argument, size_t index, int worker)
 }
 
 /* A block of queries and a tile of keys. */
-struct meeting {
+struct block {
     size_t first_query, queries, first_key, keys;
 };
 
 /* Clears the weights of keys that a query does not see. */
-static void hide_unseen(const struct problem *problem, const struct meeting *meeting, float *tile)
+static void hide_unseen(const struct problem *problem, const struct block *block, float *tile)
 {
-    for (size_t i = 0; i < meeting->queries; i++) {
-        size_t seen = problem_seen(problem, meeting->first_query + i);
-        for (size_t j = seen > meeting->first_key ? seen - meeting->first_key : 0; j < meeting->keys; j++)
+    for (size_t i = 0; i < block->queries; i++) {
+        size_t seen = problem_seen(problem, block->first_query + i);
+        for (size_t j = seen > block->first_key ? seen - block->first_key : 0; j < block->keys; j++)
             tile[j * TILE + i] = 0;
     }
 }
 
 /* Calls `pair` on the near pairs of a tile, until all that the slot counted are found. */
-static void each_near(const struct problem *problem, const struct scratch *scratch,
-                      const struct meeting *meeting, size_t near,
-                      void (*pair)(const struct problem *, const struct scratch *, const struct meeting *,
+static void each_near(const struct problem *problem, const struct scratch *scratch, const struct block *block,
+                      size_t near,
+                      void (*pair)(const struct problem *, const struct scratch *, const struct block *,
                                    size_t query, size_t key))
 {
-    for (size_t j = 0; near > 0 && j < meeting->keys; j++)
-        for (size_t i = 0; i < meeting->queries; i++) {
-            float norms = scratch->query_norm2[i] + scratch->key_norm2[meeting->first_key + j];
+    for (size_t j = 0; near > 0 && j < block->keys; j++)
+        for (size_t i = 0; i < block->queries; i++) {
+            float norms = scratch->query_norm2[i] + scratch->key_norm2[block->first_key + j];
             if (near_pair(scratch->dot[j * TILE + i], norms))
-                pair(problem, scratch, meeting, i, j);
+                pair(problem, scratch, block, i, j);
         }
 }
 
 static void redo_power(const struct problem *problem, const struct scratch *scratch,
-                       const struct meeting *meeting, size_t query, size_t key)
+                       const struct block *block, size_t query, size_t key)
 {
     const struct yoso_options *options = problem->options;
     scratch->power[key * TILE + query] = near_pair_chance(
-        scratch->query + query * scratch->ld, scratch->key + (meeting->first_key + key) * scratch->ld,
+        scratch->query + query * scratch->ld, scratch->key + (block->first_key + key) * scratch->ld,
         scratch->width, (size_t)options->hash_bits);
 }
 
 /* The tile of p^tau, and of its slope if wanted. Returns the number of near pairs. */
-static size_t meet(const struct problem *problem, const struct scratch *scratch,
-                   const struct meeting *meeting, float *slope)
+static size_t take_power(const struct problem *problem, const struct scratch *scratch,
+                         const struct block *block, float *slope)
 {
     const struct yoso_options *options = problem->options;
-    const float *key = scratch->key + meeting->first_key * scratch->ld;
-    problem->kernels->tiles.product(scratch->dot, TILE, key, scratch->ld, 1, scratch->query_turned, TILE,
-                                    meeting->keys, meeting->queries, scratch->width, false);
-    size_t near = problem->kernels->tiles.collisions(
-        scratch->power, slope, scratch->dot, TILE, meeting->keys, meeting->queries,
-        scratch->key_norm2 + meeting->first_key, scratch->query_norm2, (unsigned)options->hash_bits);
-    each_near(problem, scratch, meeting, near, redo_power);
-    hide_unseen(problem, meeting, scratch->power);
+    const float *key = scratch->key + block->first_key * scratch->ld;
+    problem->kernels->tiles.product(scratch->dot, TILE, key, scratch->ld, 1, scratch->query_transposed, TILE,
+                                    block->keys, block->queries, scratch->width, false);
+    size_t near = problem->kernels->tiles.collisions(scratch->power, slope, scratch->dot, TILE, block->keys,
+                                                     block->queries, scratch->key_norm2 + block->first_key,
+                                                     scratch->query_norm2, (unsigned)options->hash_bits);
+    each_near(problem, scratch, block, near, redo_power);
+    hide_unseen(problem, block, scratch->power);
     if (slope != NULL)
-        hide_unseen(problem, meeting, slope);
+        hide_unseen(problem, block, slope);
     return near;
 }
 
@@ -276,26 +276,26 @@ static void forward_block(void *argument, size_t index, int worker)
     struct scratch scratch = scratch_of(pass, (size_t)worker, worker);
     /* The last queries of a causal problem see most: most expensive first. */
     size_t n_q = problem->shape.num_queries, first = (count_blocks(n_q, TILE) - 1 - index) * TILE;
-    struct meeting meeting = {.first_query = first, .queries = size_min(TILE, n_q - first)};
-    float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
-    size_t seen = problem_seen(problem, first + meeting.queries - 1), dim = problem->shape.value_dim;
-    take_queries(pass, &scratch, first, meeting.queries);
-    memset(scratch.x, 0, meeting.queries * scratch.ld_value * sizeof *scratch.x);
+    struct block block = {.first_query = first, .queries = size_min(TILE, n_q - first)};
+    float *row_norms = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
+    size_t seen = problem_seen(problem, first + block.queries - 1), dim = problem->shape.value_dim;
+    take_queries(pass, &scratch, first, block.queries);
+    memset(scratch.x, 0, block.queries * scratch.ld_value * sizeof *scratch.x);
     if (options->normalize == YOSO_NORMALIZE_SUM)
-        memset(kept, 0, meeting.queries * sizeof *kept);
+        memset(row_norms, 0, block.queries * sizeof *row_norms);
     for (size_t key = 0; key < seen; key += TILE) {
-        meeting.first_key = key;
-        meeting.keys = size_min(TILE, seen - key);
-        meet(problem, &scratch, &meeting, NULL);
+        block.first_key = key;
+        block.keys = size_min(TILE, seen - key);
+        take_power(problem, &scratch, &block, NULL);
         kernels->tiles.product(scratch.x, scratch.ld_value, scratch.power, 1, TILE,
-                               view_row(problem->value, key), problem->value.stride, meeting.queries, dim,
-                               meeting.keys, true);
+                               view_row(problem->value, key), problem->value.stride, block.queries, dim,
+                               block.keys, true);
         if (options->normalize == YOSO_NORMALIZE_SUM)
-            kernels->tiles.product(kept, 1, scratch.power, 1, TILE, scratch.ones, 1, meeting.queries, 1,
-                                   meeting.keys, true);
+            kernels->tiles.product(row_norms, 1, scratch.power, 1, TILE, scratch.ones, 1, block.queries, 1,
+                                   block.keys, true);
     }
     normalize_rows(kernels, NULL, options->normalize, view_row(pass->out, first), pass->out.stride,
-                   DTYPE_FLOAT32, scratch.x, scratch.ld_value, 1, kept, meeting.queries, dim);
+                   DTYPE_FLOAT32, scratch.x, scratch.ld_value, 1, row_norms, block.queries, dim);
 }
 
 static void forward(const struct problem *problem, struct view out)
@@ -309,10 +309,10 @@ static void forward(const struct problem *problem, struct view out)
 
 /* A near pair of the true gradient: cleared in the tile and added from the vectors. */
 static void redo_slope(const struct problem *problem, const struct scratch *scratch,
-                       const struct meeting *meeting, size_t query, size_t key)
+                       const struct block *block, size_t query, size_t key)
 {
     const struct yoso_options *options = problem->options;
-    size_t row = meeting->first_key + key, at = key * TILE + query;
+    size_t row = block->first_key + key, at = key * TILE + query;
     const uint32_t zero = 0;
     scratch->slope[at] = 0;
     problem->kernels->pairs.bucket(&(struct bucket_pairs){
@@ -337,31 +337,31 @@ static void redo_slope(const struct problem *problem, const struct scratch *scra
 
 /* score <- d weight, the gradient of E: <dX_i, V_j> + bias_i. */
 static void take_score(const struct problem *problem, const struct scratch *scratch,
-                       const struct meeting *meeting)
+                       const struct block *block)
 {
     const struct yoso_options *options = problem->options;
     bool biased = options->normalize == YOSO_NORMALIZE_SUM;
-    for (size_t j = 0; biased && j < meeting->keys; j++)
-        memcpy(scratch->score + j * TILE, scratch->bias, meeting->queries * sizeof *scratch->bias);
-    problem->kernels->tiles.product(scratch->score, TILE, view_row(problem->value, meeting->first_key),
-                                    problem->value.stride, 1, scratch->x_turned, TILE, meeting->keys,
-                                    meeting->queries, problem->shape.value_dim, biased);
+    for (size_t j = 0; biased && j < block->keys; j++)
+        memcpy(scratch->score + j * TILE, scratch->bias, block->queries * sizeof *scratch->bias);
+    problem->kernels->tiles.product(scratch->score, TILE, view_row(problem->value, block->first_key),
+                                    problem->value.stride, 1, scratch->x_transposed, TILE, block->keys,
+                                    block->queries, problem->shape.value_dim, biased);
 }
 
 static void tile_backward(const struct problem *problem, const struct scratch *scratch,
-                          const struct meeting *meeting, struct view dvalue)
+                          const struct block *block, struct view dvalue)
 {
     const struct yoso_options *options = problem->options;
     const struct kernels *kernels = problem->kernels;
     size_t width = scratch->width, value_dim = problem->shape.value_dim, ld = scratch->ld;
-    size_t queries = meeting->queries, keys = meeting->keys, first_key = meeting->first_key;
+    size_t queries = block->queries, keys = block->keys, first_key = block->first_key;
     bool derivative = options->gradient == YOSO_GRADIENT_TRUE;
-    size_t near = meet(problem, scratch, meeting, derivative ? scratch->slope : NULL);
+    size_t near = take_power(problem, scratch, block, derivative ? scratch->slope : NULL);
     kernels->tiles.product(view_row(dvalue, first_key), dvalue.stride, scratch->power, TILE, 1, scratch->x,
                            scratch->ld_value, keys, value_dim, queries, true);
-    take_score(problem, scratch, meeting);
+    take_score(problem, scratch, block);
     if (derivative)
-        each_near(problem, scratch, meeting, near, redo_slope);
+        each_near(problem, scratch, block, near, redo_slope);
     /* The slot of softmax's gradient is scale * p * (score - delta): a product of tiles. */
     kernels->softmax.gradient(scratch->score, TILE, derivative ? scratch->slope : scratch->power, TILE, keys,
                               queries, derivative ? 1 : 0.5f * (float)options->hash_bits, scratch->zeros);
@@ -372,20 +372,20 @@ static void tile_backward(const struct problem *problem, const struct scratch *s
 }
 
 /* Unit rows of a block of queries, and their gradient of X. */
-static void begin_queries(const struct pass *pass, const struct scratch *scratch,
-                          const struct meeting *meeting)
+static void begin_queries(const struct pass *pass, const struct scratch *scratch, const struct block *block)
 {
     const struct problem *problem = pass->problem;
     const struct yoso_options *options = problem->options;
-    size_t first = meeting->first_query, dim = problem->shape.value_dim;
-    const float *kept = options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
-    take_queries(pass, scratch, first, meeting->queries);
+    size_t first = block->first_query, dim = problem->shape.value_dim;
+    const float *row_norms =
+        options->normalize == YOSO_NORMALIZE_NONE ? NULL : (float *)problem->saved + first;
+    take_queries(pass, scratch, first, block->queries);
     normalize_rows_backward(problem->kernels, options->normalize, scratch->x, scratch->ld_value,
                             scratch->bias, view_row(pass->out, first), pass->out.stride,
-                            view_row(pass->dout, first), pass->dout.stride, kept, meeting->queries, dim);
-    problem->kernels->tiles.transpose(scratch->x_turned, TILE, scratch->x, scratch->ld_value,
-                                      meeting->queries, dim);
-    memset(scratch->dquery, 0, meeting->queries * scratch->ld * sizeof *scratch->dquery);
+                            view_row(pass->dout, first), pass->dout.stride, row_norms, block->queries, dim);
+    problem->kernels->tiles.transpose(scratch->x_transposed, TILE, scratch->x, scratch->ld_value,
+                                      block->queries, dim);
+    memset(scratch->dquery, 0, block->queries * scratch->ld * sizeof *scratch->dquery);
 }
 
 /* One block of queries and KEYS_AT_ONCE keys: keys in order for dQ, blocks in order for dK and dV. */
@@ -396,18 +396,18 @@ static void backward_cell(void *argument, size_t row, size_t col, int worker)
     struct scratch scratch = scratch_of(pass, row, worker);
     size_t n_q = problem->shape.num_queries, n_k = problem->shape.num_keys;
     size_t first = (pass->first_block + row) * TILE;
-    struct meeting meeting = {.first_query = first, .queries = size_min(TILE, n_q - first)};
-    size_t seen = problem_seen(problem, first + meeting.queries - 1);
+    struct block block = {.first_query = first, .queries = size_min(TILE, n_q - first)};
+    size_t seen = problem_seen(problem, first + block.queries - 1);
     size_t end = size_min(seen, (col + 1) * KEYS_AT_ONCE);
     if (col == 0)
-        begin_queries(pass, &scratch, &meeting);
+        begin_queries(pass, &scratch, &block);
     for (size_t key = col * KEYS_AT_ONCE; key < end; key += TILE) {
-        meeting.first_key = key;
-        meeting.keys = size_min(TILE, end - key);
-        tile_backward(problem, &scratch, &meeting, pass->gradients->value);
+        block.first_key = key;
+        block.keys = size_min(TILE, end - key);
+        tile_backward(problem, &scratch, &block, pass->gradients->value);
     }
     if (col + 1 == count_blocks(n_k, KEYS_AT_ONCE))
-        give_unit(problem, pass->gradients->query, first, meeting.queries, scratch.dquery, scratch.query,
+        give_unit(problem, pass->gradients->query, first, block.queries, scratch.dquery, scratch.query,
                   scratch.ld, scratch.query_norm);
 }
 

@@ -37,8 +37,7 @@ static size_t lay_out(struct sketch *sketch, void *block)
     sketch->counts = arena_take(&arena, sketch_counts(sketch), sizeof *sketch->counts);
     sketch->centre = arena_take(&arena, of_map, sizeof *sketch->centre);
     sketch->scale = arena_take(&arena, of_map, sizeof *sketch->scale);
-    hasher_lay_out(&sketch->hasher, &arena, &sketch->hashing, sketch->width,
-                   (size_t)pool_threads(sketch->pool));
+    hasher_init(&sketch->hasher, &arena, &sketch->hashing, sketch->width, (size_t)pool_threads(sketch->pool));
     sketch->hasher.planes = arena_take(&arena, hasher_planes(&sketch->hashing, sketch->width), sizeof(float));
     sketch->taken = arena_take(&arena, of_map > 0 ? sketch->block_rows : 0,
                                size_product(sketch->width, sizeof *sketch->taken));

@@ -174,7 +174,7 @@ static void fill_units(const struct device_call *call, const struct yoso_gpu_lay
     }
 }
 
-/* As planes_turn draws them. */
+/* As planes_rotate draws them. */
 static void fill_turns(const struct device_call *call, const struct yoso_gpu_layout *l)
 {
     unsigned char *staging = call->staging;

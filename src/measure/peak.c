@@ -58,12 +58,12 @@ static void measure_hashing(void *argument, size_t index, int worker)
 
 /* Cuts `block` into the arrays; on NULL it only counts bytes. */
 static size_t lay_out(struct hash_job *job, void *block, size_t threads, float **x, float **drawn,
-                      float **turned, uint32_t **permutation, float **sign)
+                      float **rotated, uint32_t **permutation, float **sign)
 {
     struct arena arena = arena_on(block);
     *x = arena_take(&arena, HASH_ROWS * HASH_DIM, sizeof(float));
     *drawn = arena_take(&arena, planes_count(&hash_form), sizeof(float));
-    *turned = arena_take(&arena, planes_count(&hash_form), sizeof(float));
+    *rotated = arena_take(&arena, planes_count(&hash_form), sizeof(float));
     job->work = arena_take(&arena, planes_work_size(&hash_form, threads), 1);
     *permutation = arena_take(&arena, HASH_DIM, sizeof(uint32_t));
     *sign = arena_take(&arena, HASH_DIM, sizeof(float));
@@ -77,18 +77,18 @@ static size_t lay_out(struct hash_job *job, void *block, size_t threads, float *
 static hashattn_status hash_rate(struct host *host, struct pool *pool, struct hash_job *job, double *gflops)
 {
     size_t threads = (size_t)pool_threads(pool);
-    float *x, *drawn, *turned, *sign;
+    float *x, *drawn, *rotated, *sign;
     uint32_t *permutation;
     void *block;
-    TRY(memory_new(host, lay_out(job, NULL, threads, &x, &drawn, &turned, &permutation, &sign), 1,
+    TRY(memory_new(host, lay_out(job, NULL, threads, &x, &drawn, &rotated, &permutation, &sign), 1,
                    "rows to hash", &block));
-    lay_out(job, block, threads, &x, &drawn, &turned, &permutation, &sign);
+    lay_out(job, block, threads, &x, &drawn, &rotated, &permutation, &sign);
     uint64_t key = random_key(0, RANDOM_BENCH, 0);
     random_normals(key, 0, x, HASH_ROWS * HASH_DIM);
     planes_draw(job->kernels, pool, &hash_form, key, drawn, job->work);
-    planes_turn(job->kernels, job->hashing.projection, turned, drawn, &hash_form, key, permutation, sign);
+    planes_rotate(job->kernels, job->hashing.projection, rotated, drawn, &hash_form, key, permutation, sign);
     job->x = x;
-    job->planes = turned;
+    job->planes = rotated;
     pool_run(pool, measure_hashing, job, threads);
     *gflops = 0;
     for (size_t i = 0; i < threads; i++)

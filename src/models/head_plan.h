@@ -7,7 +7,7 @@
 #ifndef MODELS_HEAD_PLAN_H
 #define MODELS_HEAD_PLAN_H
 
-#include "nn/self_attention.h"
+#include "nn/attention_layer.h"
 
 enum { PLAN_TEXT = 256, PLAN_MECHANISMS = 8, PLAN_LISTS = 32 };
 

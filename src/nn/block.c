@@ -30,18 +30,18 @@ static hashattn_status describe_cross(struct host *host, struct params *params, 
                                       const struct block_shape *shape, struct block_cross *cross)
 {
     char text[PARAM_NAME], norm[2 * PARAM_NAME];
-    struct self_attention *attention = &cross->attention;
+    struct attention_layer *attention = &cross->attention;
     assert(shape->norm == BLOCK_POST_NORM && !shape->layered);
     snprintf(text, sizeof text, "%s.crossattention", name);
-    TRY(self_attention_describe_enter(host, params, text, shape->dim, shape->heads, shape->plain_attention,
-                                      attention));
+    TRY(attention_layer_describe_enter(host, params, text, shape->dim, shape->heads, shape->plain_attention,
+                                       attention));
     cross->present = true;
     cross->keys = attention->key.weight;
     cross->mix = params->total;
-    TRY(self_attention_describe_mix(host, params, text, 0, shape->cross_groups, shape->num_cross_groups,
-                                    shape->max_len, attention));
+    TRY(attention_layer_describe_mix(host, params, text, 0, shape->cross_groups, shape->num_cross_groups,
+                                     shape->max_len, attention));
     cross->leave = params->total;
-    TRY(self_attention_describe_leave(host, params, text, attention));
+    TRY(attention_layer_describe_leave(host, params, text, attention));
     snprintf(norm, sizeof norm, "%s.output.LayerNorm", text);
     return norm_describe(host, params, norm, shape->dim, shape->norm_epsilon, &cross->norm);
 }
@@ -60,17 +60,17 @@ hashattn_status block_describe(struct host *host, struct params *params, const c
         snprintf(text, sizeof text, "%s.layernorm_before", name);
         TRY(norm_describe(host, params, text, shape->dim, shape->norm_epsilon, &block->first_norm));
     }
-    TRY(self_attention_describe_enter(host, params, attention, shape->dim, shape->heads,
-                                      shape->plain_attention, &block->attention));
+    TRY(attention_layer_describe_enter(host, params, attention, shape->dim, shape->heads,
+                                       shape->plain_attention, &block->attention));
     if (shape->layered)
-        TRY(self_attention_describe_places(host, params, attention, shape->groups, shape->num_groups,
-                                           &block->attention));
+        TRY(attention_layer_describe_places(host, params, attention, shape->groups, shape->num_groups,
+                                            &block->attention));
     block->mix = params->total;
-    TRY(self_attention_describe_mix(host, params, attention, shape->taps, shape->groups, shape->num_groups,
-                                    shape->max_len, &block->attention));
+    TRY(attention_layer_describe_mix(host, params, attention, shape->taps, shape->groups, shape->num_groups,
+                                     shape->max_len, &block->attention));
     block->attention.causal = shape->causal;
     block->leave = params->total;
-    TRY(self_attention_describe_leave(host, params, attention, &block->attention));
+    TRY(attention_layer_describe_leave(host, params, attention, &block->attention));
     snprintf(text, sizeof text, post ? "%s.attention.output.LayerNorm" : "%s.layernorm_after", name);
     TRY(norm_describe(host, params, text, shape->dim, shape->norm_epsilon,
                       post ? &block->first_norm : &block->second_norm));
@@ -144,13 +144,13 @@ void block_enter(const struct block *block, const struct block_pass *pass, const
     const struct attention_space *a = &space->attention;
     size_t at = first * block->dim;
     const float *rows = into_attention(block, pass, space, scratch, at);
-    self_attention_enter(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
-                         a->value + at, rows, ROW_TILE, scratch->halves);
+    attention_layer_enter(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
+                          a->value + at, rows, ROW_TILE, scratch->halves);
     if (block->attention.placed.columns > 0) {
         float *places = scratch->narrow[1], *work = scratch->narrow[2];
         take_places(block, pass, places, first);
-        self_attention_place(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
-                             places, ROW_TILE, work, scratch->halves);
+        attention_layer_place(&block->attention, pass->rows->kernels, pass->values, a->query + at,
+                              a->key + at, places, ROW_TILE, work, scratch->halves);
     }
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
@@ -165,13 +165,13 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
     size_t at = first * block->dim;
     const float *rows = into_attention(block, pass, space, scratch, at);
     float *drows = scratch->narrow[1];
-    self_attention_enter_backward(&block->attention, kernels, pass->values, gradients, drows, a->query + at,
-                                  a->key + at, a->value + at, rows, ROW_TILE);
+    attention_layer_enter_backward(&block->attention, kernels, pass->values, gradients, drows, a->query + at,
+                                   a->key + at, a->value + at, rows, ROW_TILE);
     if (block->attention.placed.columns > 0) { /* narrow[0], the rows, is not needed any more */
         float *places = scratch->narrow[2], *work = scratch->narrow[0];
         take_places(block, pass, places, first);
-        self_attention_place_backward(&block->attention, kernels, pass->values, gradients, a->query + at,
-                                      a->key + at, places, ROW_TILE, work);
+        attention_layer_place_backward(&block->attention, kernels, pass->values, gradients, a->query + at,
+                                       a->key + at, places, ROW_TILE, work);
     }
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
     if (block->norm == BLOCK_POST_NORM)
@@ -186,23 +186,23 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
 
 void block_mix(const struct block *block, const struct block_pass *pass, const struct block_space *space)
 {
-    self_attention_mix(&block->attention, pass->rows, pass->values, &space->attention,
-                       mix_key(block, pass, SITE_ATTENTION));
+    attention_layer_mix(&block->attention, pass->rows, pass->values, &space->attention,
+                        mix_key(block, pass, SITE_ATTENTION));
 }
 
 void block_mix_backward(const struct block *block, const struct block_pass *pass,
                         const struct block_space *space, struct slice gradients,
                         const struct block_gradients *d)
 {
-    self_attention_mix_backward(&block->attention, pass->rows, pass->values, gradients, &space->attention,
-                                &d->attention, mix_key(block, pass, SITE_ATTENTION));
+    attention_layer_mix_backward(&block->attention, pass->rows, pass->values, gradients, &space->attention,
+                                 &d->attention, mix_key(block, pass, SITE_ATTENTION));
 }
 
 void block_cross_mix(const struct block *block, const struct block_pass *pass,
                      const struct block_space *space)
 {
-    self_attention_mix(&block->cross.attention, pass->cross_rows, pass->values, &space->cross.attention,
-                       mix_key(block, pass, SITE_CROSS));
+    attention_layer_mix(&block->cross.attention, pass->cross_rows, pass->values, &space->cross.attention,
+                        mix_key(block, pass, SITE_CROSS));
 }
 
 void block_cross_mix_backward(const struct block *block, const struct block_pass *pass,
@@ -212,20 +212,20 @@ void block_cross_mix_backward(const struct block *block, const struct block_pass
     size_t bytes = pass->encoded_rows->padded * block->dim * sizeof(float);
     memset(d->cross.key, 0, bytes);
     memset(d->cross.value, 0, bytes);
-    self_attention_mix_backward(&block->cross.attention, pass->cross_rows, pass->values, gradients,
-                                &space->cross.attention, &d->cross, mix_key(block, pass, SITE_CROSS));
+    attention_layer_mix_backward(&block->cross.attention, pass->cross_rows, pass->values, gradients,
+                                 &space->cross.attention, &d->cross, mix_key(block, pass, SITE_CROSS));
 }
 
 double block_auxiliary(const struct block *block, const struct block_pass *pass,
                        const struct block_space *space, const struct mechanism *mechanism,
                        struct slice gradients, double weight)
 {
-    double loss = self_attention_auxiliary(&block->attention, pass->rows, pass->values, mechanism, gradients,
-                                           weight, &space->attention, mix_key(block, pass, SITE_ATTENTION));
+    double loss = attention_layer_auxiliary(&block->attention, pass->rows, pass->values, mechanism, gradients,
+                                            weight, &space->attention, mix_key(block, pass, SITE_ATTENTION));
     if (block->cross.present)
-        loss += self_attention_auxiliary(&block->cross.attention, pass->cross_rows, pass->values, mechanism,
-                                         gradients, weight, &space->cross.attention,
-                                         mix_key(block, pass, SITE_CROSS));
+        loss += attention_layer_auxiliary(&block->cross.attention, pass->cross_rows, pass->values, mechanism,
+                                          gradients, weight, &space->cross.attention,
+                                          mix_key(block, pass, SITE_CROSS));
     return loss;
 }
 
@@ -457,7 +457,7 @@ void block_cross_enter_backward(const struct block *block, const struct block_pa
 void block_cross_keys(const struct block *block, const struct block_pass *pass,
                       const struct block_space *space, const struct block_scratch *scratch, size_t first)
 {
-    const struct self_attention *cross = &block->cross.attention;
+    const struct attention_layer *cross = &block->cross.attention;
     const struct kernels *kernels = pass->rows->kernels;
     size_t at = first * block->dim;
     dense_forward(&cross->key, kernels, pass->values, space->cross.attention.key + at, pass->encoded + at,
@@ -471,7 +471,7 @@ void block_cross_keys_backward(const struct block *block, const struct block_pas
                                const struct block_scratch *scratch, struct slice gradients,
                                const struct block_gradients *d, size_t first)
 {
-    const struct self_attention *cross = &block->cross.attention;
+    const struct attention_layer *cross = &block->cross.attention;
     const struct kernels *kernels = pass->rows->kernels;
     size_t at = first * block->dim;
     dense_backward(&cross->key, kernels, pass->values, gradients, pass->dencoded + at, true,

@@ -11,9 +11,9 @@
 #ifndef NN_BLOCK_H
 #define NN_BLOCK_H
 
+#include "nn/attention_layer.h"
 #include "nn/ffn.h"
 #include "nn/norm.h"
-#include "nn/self_attention.h"
 
 enum block_norm { BLOCK_PRE_NORM, BLOCK_POST_NORM };
 extern const char *const block_norms[]; /* "pre", "post", NULL */
@@ -28,7 +28,7 @@ struct block_shape {
     size_t max_len; /* the longest sequence, for mechanisms whose tensors depend on it; 0: unknown */
     enum ffn_activation activation;
     bool plain_attention; /* no biases in the dense layers around attention */
-    bool layered;         /* attention gets positions (self_attention.h) */
+    bool layered;         /* attention gets positions (attention_layer.h) */
     /* Heads of cross attention, which needs post-LN; 0 groups: there is none. */
     const struct head_group *cross_groups;
     size_t num_cross_groups;
@@ -40,7 +40,7 @@ struct block {
     /* Pre-LN: "NAME.layernorm_before", "NAME.layernorm_after". Post-LN, as in BERT's own files:
        "NAME.attention.output.LayerNorm", "NAME.output.LayerNorm". */
     struct norm first_norm, second_norm;
-    struct self_attention attention;
+    struct attention_layer attention;
     struct ffn ffn;
     /* The ranges of parameters that enter, mix and leave use: [first, mix), [mix, leave), [leave, end). With
        cross attention leave begins at cross.leave, and cross_enter, cross_keys and cross_mix use
@@ -48,8 +48,8 @@ struct block {
     size_t first, mix, leave, end;
     struct block_cross {
         bool present;
-        struct self_attention attention; /* "NAME.crossattention" */
-        struct norm norm;                /* "NAME.crossattention.output.LayerNorm" */
+        struct attention_layer attention; /* "NAME.crossattention" */
+        struct norm norm;                 /* "NAME.crossattention.output.LayerNorm" */
         size_t keys, mix, leave;
     } cross;
 };

@@ -24,7 +24,7 @@ enum positions {
     POSITIONS_SINUSOIDAL,
     POSITIONS_HALVES,
     POSITIONS_NONE,
-    POSITIONS_LAYERED, /* none here: the table is for the layers (nn/self_attention.h) */
+    POSITIONS_LAYERED, /* none here: the table is for the layers (nn/attention_layer.h) */
 };
 /* "learned", "sinusoidal", "sinusoidal-halves", "none", "layered", NULL */
 extern const char *const position_names[];

@@ -37,7 +37,7 @@ static void norm(const struct norm *norm, const struct few_rows *rows, const str
 void few_rows_enter(const struct block *block, const struct few_rows *rows, const struct few_space *space,
                     const float *x, const float *places)
 {
-    const struct self_attention *attention = &block->attention;
+    const struct attention_layer *attention = &block->attention;
     assert(rows->count >= 1 && rows->count <= FEW_ROWS);
     assert(!block->cross.present && attention->convolution.taps == 0);
     if (block->norm == BLOCK_PRE_NORM) {
@@ -48,8 +48,8 @@ void few_rows_enter(const struct block *block, const struct few_rows *rows, cons
     dense(&attention->key, rows, space, space->key, x);
     dense(&attention->value, rows, space, space->value, x);
     if (attention->placed.columns > 0)
-        self_attention_place(attention, rows->kernels, rows->values, space->query, space->key, places,
-                             rows->count, space->branch, space->halves);
+        attention_layer_place(attention, rows->kernels, rows->values, space->query, space->key, places,
+                              rows->count, space->branch, space->halves);
 }
 
 void few_rows_leave(const struct block *block, const struct few_rows *rows, const struct few_space *space,

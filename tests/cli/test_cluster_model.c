@@ -102,7 +102,7 @@ static double bytes_of_library(const struct cluster *c, size_t ranks, bool *by_s
     options_preset(attention_find("yoso")->options, &options);
     options.num_hashes = (int64_t)c->num_hashes;
     options.hash_bits = (int64_t)c->hash_bits;
-    yoso_ranks_lay_out(&layout, &arena, &options, &shape, false, true);
+    yoso_ranks_init(&layout, &arena, &options, &shape, false, true);
     *by_sums = layout.by_sums;
     double gradients = (double)(ranks * layout.most * layout.width * sizeof(float));
     return layout.by_sums ? yoso_bucket_sums_bytes(&layout.hashing, ranks, layout.width, c->head_dim, false)

@@ -54,11 +54,11 @@ static void host_codes(hashattn_attention *attention, size_t dim, struct view qu
     uint64_t call_key = random_key(5, RANDOM_EVALUATION, 0);
     struct hasher hasher = {.options = options};
     struct arena arena = arena_on(NULL);
-    hasher_lay_out(&hasher, &arena, options, dim, 1);
+    hasher_init(&hasher, &arena, options, dim, 1);
     void *block = aligned_alloc(64, arena.used + 64),
          *work = aligned_alloc(64, planes_work_size(&form, 1) + 64);
     arena = arena_on(block);
-    hasher_lay_out(&hasher, &arena, options, dim, 1);
+    hasher_init(&hasher, &arena, options, dim, 1);
     float *shared = malloc(planes_count(&form) * sizeof *shared);
     hasher.planes = aligned_alloc(64, hasher_planes(options, dim) * sizeof(float) / 64 * 64 + 64);
     planes_draw(kernels, NULL, &form, call_key, shared, work);

@@ -163,8 +163,8 @@ static void peaks_are_operations_over_time(void **state)
                                     .projection = hash_projection_of(kernels, HASH_AUTO)};
     const struct planes_form form = {
         .kind = PLANES_ORTHOGONAL, .num_hashes = NUM_HASHES, .hash_bits = HASH_BITS, .dim = DIM};
-    size_t bytes = codes_size(&hashing, ROWS), lanes = planes_turned_count(&form);
-    float *x = aligned_zeros(ROWS * DIM), *planes = aligned_zeros(lanes), *turned = aligned_zeros(lanes),
+    size_t bytes = codes_size(&hashing, ROWS), lanes = planes_rotated_count(&form);
+    float *x = aligned_zeros(ROWS * DIM), *planes = aligned_zeros(lanes), *rotated = aligned_zeros(lanes),
           *sign = aligned_zeros(DIM), *rows = aligned_zeros(CODES_ROWS * unit_padded(DIM)),
           *squares = aligned_zeros(CODES_ROWS);
     void *work = aligned_zeros(planes_work_size(&form, 1)), *codes = aligned_zeros(bytes),
@@ -172,8 +172,8 @@ static void peaks_are_operations_over_time(void **state)
     uint64_t key = random_key(0, RANDOM_BENCH, 0);
     random_normals(key, 0, x, ROWS * DIM);
     planes_draw(kernels, NULL, &form, key, planes, work);
-    planes_turn(kernels, hashing.projection, turned, planes, &form, key, permutation, sign);
-    codes_hash(kernels, codes, &hashing, x, DIM, ROWS, DIM, turned, rows, unit_padded(DIM), squares);
+    planes_rotate(kernels, hashing.projection, rotated, planes, &form, key, permutation, sign);
+    codes_hash(kernels, codes, &hashing, x, DIM, ROWS, DIM, rotated, rows, unit_padded(DIM), squares);
     for (int threads = 1; threads <= 2; threads++) {
         struct keeping_host keeping;
         struct host host;
@@ -208,7 +208,7 @@ static void peaks_are_operations_over_time(void **state)
             check_same_bits(end - (size_t)i * bytes, codes, bytes, "codes");
         keeping_host_free(&keeping);
     }
-    void *const all[] = {x, planes, turned, sign, rows, squares, work, codes, permutation};
+    void *const all[] = {x, planes, rotated, sign, rows, squares, work, codes, permutation};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
 }

@@ -41,12 +41,12 @@ uint32_t *sample_case_codes(const struct yoso_options *hashing, const float *pla
     struct arena arena = arena_on(NULL);
     struct hashing of = hashing_of(hashing);
     size_t count = n * of.num_hashes;
-    hasher_lay_out(&hasher, &arena, hashing, d, 1);
+    hasher_init(&hasher, &arena, hashing, d, 1);
     void *block = block_of(arena.used), *stored = block_of(codes_size(&of, n));
     uint32_t *codes = malloc(count * sizeof *codes);
     assert_non_null(codes);
     arena = arena_on(block);
-    hasher_lay_out(&hasher, &arena, hashing, d, 1);
+    hasher_init(&hasher, &arena, hashing, d, 1);
     hasher.planes = block_of(hasher_planes(hashing, d) * sizeof(float));
     hasher_turn(best(), &hasher, planes, random_key);
     assert_true(hasher_codes(best(), NULL, &hasher, view_of(x, n, d), view_of(x, 0, d), stored, NULL));

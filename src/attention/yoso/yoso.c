@@ -230,7 +230,7 @@ static void carry_values(struct head *head)
     const struct problem *problem = head->problem;
     struct tables *tables = &head->scratch.tables;
     struct view value = head->value, x = head->x;
-    float *sums = head->options->normalize == YOSO_NORMALIZE_SUM ? head->saved.kept : NULL;
+    float *sums = head->options->normalize == YOSO_NORMALIZE_SUM ? head->saved.row_norms : NULL;
     if (sums != NULL)
         memset(sums, 0, head->queries.n * sizeof *sums);
     struct table_sums rows = {.queries = &head->queries,
@@ -274,8 +274,8 @@ static void forward(const struct problem *problem, struct view out)
     if (problem->out_of_range != NULL) /* sums of finite values may not be */
         tell(&head, head.kernels->rows.all_finite(head.x.data, head.x.stride, head.x.rows, head.x.cols));
     normalize_rows(head.kernels, problem->pool, head.options->normalize, out.data, out.stride, out.dtype,
-                   head.x.data, head.x.stride, 1 / (float)head.hashing.num_hashes, head.saved.kept, out.rows,
-                   out.cols);
+                   head.x.data, head.x.stride, 1 / (float)head.hashing.num_hashes, head.saved.row_norms,
+                   out.rows, out.cols);
 }
 
 /* ---- backward ------------------------------------------------------------------------------------------ */
@@ -300,11 +300,11 @@ static void take_block(void *argument, size_t index, int worker)
                       block.rows, rows.cols, head->max_norm, block.of_keys);
     if (block.of_keys)
         return;
-    const float *kept =
-        head->options->normalize == YOSO_NORMALIZE_NONE ? NULL : head->saved.kept + block.first;
+    const float *row_norms =
+        head->options->normalize == YOSO_NORMALIZE_NONE ? NULL : head->saved.row_norms + block.first;
     normalize_rows_backward(head->kernels, head->options->normalize, to->value + at, to->ld,
                             scratch->backward.bias + block.first, view_row(head->out, block.first),
-                            head->out.stride, view_row(head->dout, block.first), head->dout.stride, kept,
+                            head->out.stride, view_row(head->dout, block.first), head->dout.stride, row_norms,
                             block.rows, head->out.cols);
 }
 

@@ -34,9 +34,8 @@ double yoso_bucket_sums_bytes(const struct hashing *hashing, size_t ranks, size_
     return 8 * floats * (double)(ranks - 1) / (double)ranks;
 }
 
-void yoso_bucket_sums_lay_out(struct yoso_bucket_sums *sums, struct arena *arena,
-                              const struct hashing *hashing, const struct problem_shape *shape, size_t dim,
-                              bool bias)
+void yoso_bucket_sums_init(struct yoso_bucket_sums *sums, struct arena *arena, const struct hashing *hashing,
+                           const struct problem_shape *shape, size_t dim, bool bias)
 {
     size_t one = size_product(buckets_of(hashing), bucket_floats(dim, shape->value_dim, bias));
     *sums =

@@ -23,9 +23,8 @@ struct yoso_bucket_sums {
 double yoso_bucket_sums_bytes(const struct hashing *hashing, size_t ranks, size_t dim, size_t value_dim,
                               bool bias);
 
-void yoso_bucket_sums_lay_out(struct yoso_bucket_sums *sums, struct arena *arena,
-                              const struct hashing *hashing, const struct problem_shape *shape, size_t dim,
-                              bool bias);
+void yoso_bucket_sums_init(struct yoso_bucket_sums *sums, struct arena *arena, const struct hashing *hashing,
+                           const struct problem_shape *shape, size_t dim, bool bias);
 
 /* As pairs_add for PAIR_CONSTANT, with the keys of all ranks. work: its dense scratch is used. */
 void yoso_bucket_sums_add(const struct problem *problem, const struct yoso_bucket_sums *sums,

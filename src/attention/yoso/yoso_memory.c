@@ -18,8 +18,8 @@ size_t yoso_lay_out_saved(struct yoso_saved *saved, const struct yoso_options *o
         saved->query_codes = arena_take(&arena, codes_size(&hashing, shape->num_queries), 1);
         saved->key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
     }
-    saved->kept = arena_take(&arena, options->normalize == YOSO_NORMALIZE_NONE ? 0 : shape->num_queries,
-                             sizeof *saved->kept);
+    saved->row_norms = arena_take(&arena, options->normalize == YOSO_NORMALIZE_NONE ? 0 : shape->num_queries,
+                                  sizeof *saved->row_norms);
     return arena.used;
 }
 
@@ -41,17 +41,17 @@ size_t yoso_lay_out_scratch(struct yoso_scratch *scratch, const struct yoso_opti
     size_t ld_value = scratch->ld_value = unit_padded(shape->value_dim);
     bool shared = shape->ranks > 1, sums = options->normalize == YOSO_NORMALIZE_SUM;
     if (shared)
-        yoso_ranks_lay_out(&scratch->ranks, &arena, options, shape, !backward && sums, backward);
+        yoso_ranks_init(&scratch->ranks, &arena, options, shape, !backward && sums, backward);
     if (!shared || shape->causal) /* causal: of its own rows */
-        tables_lay_out(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
-                       shape->causal, !backward && !shape->causal && rounds_values(options, shape));
+        tables_init(&scratch->tables, &arena, &hashing, n_q, n_k, shape->value_dim, shape->workers,
+                    shape->causal, !backward && !shape->causal && rounds_values(options, shape));
     if (options->recompute) {
         scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
         scratch->key_codes = arena_take(&arena, codes_size(&hashing, n_k), 1);
     }
     if (!backward || options->recompute) {
         scratch->hasher.planes = arena_take(&arena, hasher_planes(options, shape->head_dim), float_size);
-        hasher_lay_out(&scratch->hasher, &arena, options, shape->head_dim, shape->workers);
+        hasher_init(&scratch->hasher, &arena, options, shape->head_dim, shape->workers);
     }
     if (!backward) {
         scratch->forward.value = arena_take(&arena, n_k, size_product(ld_value, float_size));
@@ -60,11 +60,11 @@ size_t yoso_lay_out_scratch(struct yoso_scratch *scratch, const struct yoso_opti
     }
     /* With fewer hashes in the gradient, the sums of dX, which need all of them, come from tables. */
     bool near = !shared && options->gradient_hashes == 0 && pairs_are_near(n_q, n_k, width, shape->value_dim);
-    pair_rows_lay_out(&scratch->backward.queries, &arena, n_q, width, shape->value_dim, false, near);
-    pair_rows_lay_out(&scratch->backward.keys, &arena, n_k, width, shape->value_dim, true, near);
+    pair_rows_init(&scratch->backward.queries, &arena, n_q, width, shape->value_dim, false, near);
+    pair_rows_init(&scratch->backward.keys, &arena, n_k, width, shape->value_dim, true, near);
     size_t met = shared ? scratch->ranks.most : n_k;
-    pair_work_lay_out(&scratch->backward.pairs, &arena, &hashing, n_q, met, width, shape->value_dim,
-                      shape->workers);
+    pair_work_init(&scratch->backward.pairs, &arena, &hashing, n_q, met, width, shape->value_dim,
+                   shape->workers);
     scratch->backward.query_norm = arena_take(&arena, n_q, float_size);
     scratch->backward.key_norm = arena_take(&arena, n_k, float_size);
     scratch->backward.bias = arena_take(&arena, n_q, float_size);

@@ -11,7 +11,7 @@
 
 struct yoso_saved {
     void *query_codes, *key_codes; /* with recompute these are in scratch */
-    float *kept;                   /* (n_q) kept by the normalisation */
+    float *row_norms;              /* (n_q) of the normalisation */
 };
 
 struct yoso_scratch {

@@ -38,7 +38,7 @@ static struct yoso_visit visit_on(struct arena *arena, const struct yoso_ranks *
 
 /* Operations of one block: a rank's queries and the keys of a rank, if codes are uniform, the cheaper
    way of pairs.h in each bucket; by_sums: from sums. */
-static double meeting_operations(const struct yoso_ranks *ranks, size_t value_dim, bool by_sums)
+static double block_operations(const struct yoso_ranks *ranks, size_t value_dim, bool by_sums)
 {
     double buckets = ldexp(1, (int)ranks->hashing.hash_bits), rows = (double)ranks->most / buckets,
            d = (double)ranks->width, d_v = (double)value_dim;
@@ -59,13 +59,13 @@ static bool sums_are_less(const struct yoso_ranks *ranks, const struct yoso_opti
         (count - 1) * visit + count * (double)ranks->most * (double)ranks->width * sizeof(float);
     double sums_bytes = yoso_bucket_sums_bytes(&ranks->hashing, shape->ranks, ranks->width, shape->value_dim,
                                                options->normalize == YOSO_NORMALIZE_SUM);
-    double ring_operations = count * meeting_operations(ranks, shape->value_dim, false);
-    return OPERATIONS_PER_BYTE * sums_bytes + meeting_operations(ranks, shape->value_dim, true) <
+    double ring_operations = count * block_operations(ranks, shape->value_dim, false);
+    return OPERATIONS_PER_BYTE * sums_bytes + block_operations(ranks, shape->value_dim, true) <
            OPERATIONS_PER_BYTE * ring_bytes + ring_operations;
 }
 
-void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
-                        const struct problem_shape *shape, bool weighted, bool backward)
+void yoso_ranks_init(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
+                     const struct problem_shape *shape, bool weighted, bool backward)
 {
     struct hashing hashing = hashing_of(options);
     size_t value_floats = table_state_floats(&hashing, shape->value_dim);
@@ -85,15 +85,15 @@ void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const str
         return;
     ranks->by_sums = sums_are_less(ranks, options, shape);
     if (ranks->by_sums) {
-        yoso_bucket_sums_lay_out(&ranks->sums, arena, &hashing, shape, ranks->width,
-                                 options->normalize == YOSO_NORMALIZE_SUM);
+        yoso_bucket_sums_init(&ranks->sums, arena, &hashing, shape, ranks->width,
+                              options->normalize == YOSO_NORMALIZE_SUM);
         return;
     }
     ranks->here = visit_on(arena, ranks, shape->value_dim);
     ranks->next = visit_on(arena, ranks, shape->value_dim);
     ranks->gradient = arena_take(arena, ranks->most, size_product(ranks->width, sizeof(float)));
     ranks->next_gradient = arena_take(arena, ranks->most, size_product(ranks->width, sizeof(float)));
-    pair_rows_lay_out(&ranks->visitors, arena, ranks->most, ranks->width, shape->value_dim, true, false);
+    pair_rows_init(&ranks->visitors, arena, ranks->most, ranks->width, shape->value_dim, true, false);
 }
 
 void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ranks,
@@ -133,9 +133,9 @@ static void copy_rows(float *to, size_t ld_to, const float *from, size_t ld_from
         memcpy(to + i * ld_to, from + i * ld_from, cols * sizeof *to);
 }
 
-/* The queries of this rank meet the keys that visit it, `n` of them. */
-static void meet(const struct problem *problem, struct yoso_ranks *ranks, struct pairs pairs,
-                 struct pair_work *work, const struct codes *queries, size_t n)
+/* Adds the pairs of this rank's queries and the `n` keys that visit it. */
+static void add_visitors(const struct problem *problem, struct yoso_ranks *ranks, struct pairs pairs,
+                         struct pair_work *work, const struct codes *queries, size_t n)
 {
     const struct pair_rows *visitors = &ranks->visitors;
     size_t width = ranks->width, d_v = problem->shape.value_dim;
@@ -150,9 +150,9 @@ static void meet(const struct problem *problem, struct yoso_ranks *ranks, struct
 
 static void swap(float **a, float **b)
 {
-    float *kept = *a;
+    float *first = *a;
     *a = *b;
-    *b = kept;
+    *b = first;
 }
 
 void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, const struct pairs *pairs,
@@ -172,11 +172,11 @@ void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, c
     memset(ranks->gradient, 0, gradient_bytes);
     for (size_t step = 0; step < count; step++) {
         int owner = row_ranks_owner(across, step);
-        struct pairs met = *pairs;
-        met.visible = step == 0 ? pairs->visible : NULL;
+        struct pairs visiting = *pairs;
+        visiting.visible = step == 0 ? pairs->visible : NULL;
         if (!problem->shape.causal || owner <= comm_rank(across->comm))
-            meet(problem, ranks, met, work, queries,
-                 row_ranks_rows(across, owner, problem->shape.total_rows));
+            add_visitors(problem, ranks, visiting, work, queries,
+                         row_ranks_rows(across, owner, problem->shape.total_rows));
         row_ranks_ring(across, ranks->gradient, ranks->next_gradient, gradient_bytes);
         swap(&ranks->gradient, &ranks->next_gradient);
         if (step + 1 == count)

@@ -37,8 +37,8 @@ struct yoso_ranks {
 };
 
 /* Takes the memory from the arena. weighted: forward needs the sums of 1 / m. */
-void yoso_ranks_lay_out(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
-                        const struct problem_shape *shape, bool weighted, bool backward);
+void yoso_ranks_init(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
+                     const struct problem_shape *shape, bool weighted, bool backward);
 
 /* As tables_sum, with the giving rows of all ranks; causal: of the ranks before this one, or if keys
    receive of those after it. sums: (receiving rows) += the number of collisions / m; NULL: not wanted. */

@@ -15,7 +15,7 @@
 struct state {
     struct table_state values, weights; /* of V; of 1 / m, for the divisor of normalize sum */
     float *planes;
-    uint32_t *turned; /* 1: the planes have been rotated */
+    uint32_t *rotated; /* 1: the planes have been rotated */
     size_t bytes;
 };
 
@@ -30,7 +30,7 @@ static struct state state_at(const struct yoso_options *options, const struct pr
     state.values.tables = arena_take(&arena, table_state_floats(&hashing, state.values.dim), sizeof(float));
     state.weights.tables = arena_take(&arena, table_state_floats(&hashing, state.weights.dim), sizeof(float));
     state.planes = arena_take(&arena, hasher_planes(options, shape->head_dim), sizeof *state.planes);
-    state.turned = arena_take(&arena, 1, sizeof *state.turned);
+    state.rotated = arena_take(&arena, 1, sizeof *state.rotated);
     state.bytes = arena.used;
     return state;
 }
@@ -43,8 +43,8 @@ static size_t state_size(const void *options, const struct problem_shape *shape)
 /* Scratch of a chunk. */
 struct scratch {
     void *query_codes, *key_codes;
-    float *kept; /* (n_q) kept by the normalisation */
-    float *x;    /* (n_q, ld) */
+    float *row_norms; /* (n_q) of the normalisation */
+    float *x;         /* (n_q, ld) */
     size_t ld;
     struct hasher hasher;
 };
@@ -58,8 +58,8 @@ static size_t lay_out(struct scratch *scratch, const struct yoso_options *option
     scratch->ld = unit_padded(shape->value_dim);
     scratch->query_codes = arena_take(&arena, codes_size(&hashing, n_q), 1);
     scratch->key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
-    scratch->kept = arena_take(&arena, n_q, sizeof *scratch->kept);
-    hasher_lay_out(&scratch->hasher, &arena, options, shape->head_dim, shape->workers);
+    scratch->row_norms = arena_take(&arena, n_q, sizeof *scratch->row_norms);
+    hasher_init(&scratch->hasher, &arena, options, shape->head_dim, shape->workers);
     scratch->x = arena_take(&arena, n_q, size_product(scratch->ld, sizeof *scratch->x));
     return arena.used;
 }
@@ -85,9 +85,9 @@ static struct chunk chunk_open(const struct problem *problem, void *block)
     struct hasher *hasher = &scratch->hasher;
     lay_out(scratch, problem->options, &problem->shape, problem->scratch);
     hasher->planes = chunk.state.planes;
-    if (*chunk.state.turned == 0)
+    if (*chunk.state.rotated == 0)
         hasher_turn(problem->kernels, hasher, problem->shared, problem->random_key);
-    *chunk.state.turned = 1;
+    *chunk.state.rotated = 1;
     hasher_codes(problem->kernels, problem->pool, hasher, problem->query, problem->key, scratch->query_codes,
                  scratch->key_codes);
     chunk.queries = codes_at(&hasher->hashing, scratch->query_codes, problem->query.rows);
@@ -125,9 +125,9 @@ static void read(const struct problem *problem, void *state, size_t first, struc
     const struct kernels *kernels = problem->kernels;
     size_t n_q = problem->shape.num_queries;
     memset(scratch->x, 0, n_q * scratch->ld * sizeof *scratch->x);
-    memset(scratch->kept, 0, n_q * sizeof *scratch->kept);
+    memset(scratch->row_norms, 0, n_q * sizeof *scratch->row_norms);
     const struct table_rows x = {.codes = &chunk.queries, .out = scratch->x, .ld_out = scratch->ld};
-    const struct table_rows sums = {.codes = &chunk.queries, .out = scratch->kept, .ld_out = 1};
+    const struct table_rows sums = {.codes = &chunk.queries, .out = scratch->row_norms, .ld_out = 1};
     if (problem->shape.causal) {
         const struct table_rows values = values_of(problem, &chunk), weights = weights_of(&chunk);
         table_state_scan(kernels, problem->pool, &chunk.state.values, &x, &values, problem->visible);
@@ -137,7 +137,7 @@ static void read(const struct problem *problem, void *state, size_t first, struc
         table_state_read(kernels, problem->pool, &chunk.state.weights, &sums);
     }
     normalize_rows(kernels, problem->pool, options->normalize, out.data, out.stride, out.dtype, scratch->x,
-                   scratch->ld, chunk.per_hash, scratch->kept, n_q, out.cols);
+                   scratch->ld, chunk.per_hash, scratch->row_norms, n_q, out.cols);
 }
 
 static void merge(const void *options, const struct problem_shape *shape, void *into, const void *from)

@@ -43,7 +43,7 @@ static const struct loss_term *scoring_term(const struct model *model)
 static const char *find_recomputed(const struct trunk *trunk)
 {
     for (size_t layer = 0; layer < trunk->layers; layer++) {
-        const struct self_attention *attention = &trunk->blocks[layer].attention;
+        const struct attention_layer *attention = &trunk->blocks[layer].attention;
         for (size_t g = 0; g < attention->num_groups; g++) {
             const struct head_group *group = &attention->mixings[g].group;
             if (held_kind(group->mechanism, group->options, attention->head_dim) == HELD_NOTHING)
@@ -64,7 +64,7 @@ static hashattn_status make_held(struct host *host, struct generation *g)
     TRY(memory_new_zeroed(host, g->trunk->layers * HEAD_GROUPS, sizeof *g->held, "what layers hold", &block));
     g->held = block;
     for (size_t layer = 0; layer < g->trunk->layers; layer++) {
-        const struct self_attention *attention = &g->trunk->blocks[layer].attention;
+        const struct attention_layer *attention = &g->trunk->blocks[layer].attention;
         struct held_shape shape = {
             .kernels = g->inference->kernels,
             .pool = g->inference->pool,
@@ -179,7 +179,7 @@ const float *generation_scores(const struct generation *g)
 static void see(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch)
 {
     struct generation *g = argument;
-    const struct self_attention *attention = &g->trunk->blocks[layer - g->trunk->first_layer].attention;
+    const struct attention_layer *attention = &g->trunk->blocks[layer - g->trunk->first_layer].attention;
     size_t group = 0;
     (void)saved;
     (void)scratch;

@@ -8,7 +8,7 @@
 #ifndef MODELS_HELD_H
 #define MODELS_HELD_H
 
-#include "nn/self_attention.h"
+#include "nn/attention_layer.h"
 
 enum held_kind { HELD_STATE, HELD_KEYS, HELD_ROW, HELD_NOTHING };
 /* HELD_NOTHING: the model has to be computed again. */
@@ -17,7 +17,7 @@ enum held_kind held_kind(const struct mechanism *mechanism, const void *options,
 struct held_shape {
     const struct kernels *kernels;
     struct pool *pool;
-    const struct self_attention *attention;
+    const struct attention_layer *attention;
     const struct mixing *mixing; /* one of its groups, not HELD_NOTHING */
     const float *values;         /* parameters, for the mechanism's own */
     uint64_t call_key;           /* as of the calls of this layer */

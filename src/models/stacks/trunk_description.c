@@ -160,7 +160,7 @@ size_t trunk_own_heads(const struct trunk *trunk, const struct mechanism *mechan
 {
     size_t heads = 0;
     for (size_t i = 0; i < trunk->layers; i++)
-        heads += self_attention_auxiliary_heads(&trunk->blocks[i].attention, mechanism) +
-                 self_attention_auxiliary_heads(&trunk->blocks[i].cross.attention, mechanism);
+        heads += attention_layer_auxiliary_heads(&trunk->blocks[i].attention, mechanism) +
+                 attention_layer_auxiliary_heads(&trunk->blocks[i].cross.attention, mechanism);
     return heads;
 }

@@ -66,7 +66,7 @@ static const struct mix_plan *list_of(const struct trunk_plan *plan, size_t mixi
     return &plan->lists[size_min(mixing, plan->trunk->num_lists - 1)];
 }
 
-static const struct self_attention *attention_at(const struct trunk *trunk, size_t mixing)
+static const struct attention_layer *attention_at(const struct trunk *trunk, size_t mixing)
 {
     if (!trunk->crosses)
         return &trunk->blocks[mixing].attention;
@@ -193,7 +193,7 @@ hashattn_status trunk_plan_make(struct host *host, const struct trunk *trunk, co
     }
     for (size_t i = 0; i < trunk->num_lists; i++) {
         const struct rows *mixed = trunk->crosses && i % 2 == 1 ? &plan->cross : &plan->rows;
-        TRY(self_attention_plan(host, attention_at(trunk, i), mixed, set, &lists[i]));
+        TRY(attention_layer_plan(host, attention_at(trunk, i), mixed, set, &lists[i]));
     }
     plan->saved_bytes = saved_of_all(plan);
     trunk_space_on(plan, NULL, &bytes);

@@ -4,13 +4,13 @@
 
 enum { PARTS = 4 }; /* per thread */
 
-void bucket_walk_lay_out(struct bucket_walk *walk, struct arena *arena, const struct hashing *hashing,
-                         size_t num_queries, size_t num_keys)
+void bucket_walk_init(struct bucket_walk *walk, struct arena *arena, const struct hashing *hashing,
+                      size_t num_queries, size_t num_keys)
 {
-    code_columns_lay_out(&walk->query_columns, arena, hashing, num_queries);
-    code_columns_lay_out(&walk->key_columns, arena, hashing, num_keys);
+    code_columns_init(&walk->query_columns, arena, hashing, num_queries);
+    code_columns_init(&walk->key_columns, arena, hashing, num_keys);
     for (size_t i = 0; i < 2; i++)
-        buckets_lay_out(&walk->buckets[i], arena, hashing, num_queries, num_keys);
+        buckets_init(&walk->buckets[i], arena, hashing, num_queries, num_keys);
 }
 
 size_t bucket_walk_parts(const struct pool *pool)

@@ -21,8 +21,8 @@ struct bucket_walk {
     struct buckets buckets[2]; /* of this hash and the next */
 };
 
-void bucket_walk_lay_out(struct bucket_walk *walk, struct arena *arena, const struct hashing *hashing,
-                         size_t num_queries, size_t num_keys);
+void bucket_walk_init(struct bucket_walk *walk, struct arena *arena, const struct hashing *hashing,
+                      size_t num_queries, size_t num_keys);
 
 /* Number of parts to cut the buckets of a hash into: several per thread, because their costs differ. */
 size_t bucket_walk_parts(const struct pool *pool);

@@ -32,8 +32,8 @@ static size_t marks_of(size_t hash_bits)
     return (size_t)1 << (bits < 3 ? 3 : bits);
 }
 
-void buckets_lay_out(struct buckets *buckets, struct arena *arena, const struct hashing *hashing,
-                     size_t num_queries, size_t num_keys)
+void buckets_init(struct buckets *buckets, struct arena *arena, const struct hashing *hashing,
+                  size_t num_queries, size_t num_keys)
 {
     bool direct = hashing->hash_bits <= DIRECT_BITS;
     size_t n[2] = {num_queries, num_keys}, least = size_min(num_queries, num_keys);

@@ -28,8 +28,8 @@ struct buckets {
 };
 
 /* Takes the memory for at most num_queries and num_keys rows from the arena. */
-void buckets_lay_out(struct buckets *buckets, struct arena *arena, const struct hashing *hashing,
-                     size_t num_queries, size_t num_keys);
+void buckets_init(struct buckets *buckets, struct arena *arena, const struct hashing *hashing,
+                  size_t num_queries, size_t num_keys);
 
 void buckets_find(struct buckets *buckets, const struct code_columns *queries,
                   const struct code_columns *keys, size_t hash);

@@ -9,7 +9,7 @@
 
 enum { TILE = COLLIDING_TILE };
 
-void colliding_scratch_lay_out(struct colliding_scratch *scratch, struct arena *arena)
+void colliding_scratch_init(struct colliding_scratch *scratch, struct arena *arena)
 {
     scratch->times = arena_take(arena, (size_t)TILE * TILE, sizeof *scratch->times);
     scratch->queries = arena_take(arena, TILE, sizeof *scratch->queries);

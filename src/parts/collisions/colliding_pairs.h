@@ -17,7 +17,7 @@ struct colliding_scratch {
 
 enum { COLLIDING_TILE = 64 };
 
-void colliding_scratch_lay_out(struct colliding_scratch *scratch, struct arena *arena);
+void colliding_scratch_init(struct colliding_scratch *scratch, struct arena *arena);
 
 /* Codes of both sides; of_count[c] is the factor of a pair with c collisions. */
 struct colliding {

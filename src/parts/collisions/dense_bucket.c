@@ -9,7 +9,7 @@
 
 #include "parts/hashing/unit.h"
 
-void dense_scratch_lay_out(struct dense_scratch *dense, struct arena *arena, size_t dim, size_t value_dim)
+void dense_scratch_init(struct dense_scratch *dense, struct arena *arena, size_t dim, size_t value_dim)
 {
     size_t float_size = sizeof(float), row_bytes;
     dense->ld = unit_padded(dim);

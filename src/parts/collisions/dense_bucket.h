@@ -19,7 +19,7 @@ struct dense_scratch {
 
 enum { DENSE_ROWS = 128 };
 
-void dense_scratch_lay_out(struct dense_scratch *dense, struct arena *arena, size_t dim, size_t value_dim);
+void dense_scratch_init(struct dense_scratch *dense, struct arena *arena, size_t dim, size_t value_dim);
 
 /* true if dense_pairs is cheaper than slot pairs.bucket. */
 bool dense_is_cheaper(const struct bucket_pairs *bucket);

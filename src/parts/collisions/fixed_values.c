@@ -29,8 +29,8 @@ size_t fixed_values_width(size_t dim)
     return size_product(size_sum(dim, FIXED_BLOCK - 1) / FIXED_BLOCK, FIXED_BLOCK);
 }
 
-void fixed_values_lay_out(struct fixed_values *fixed, struct arena *arena, const struct hashing *hashing,
-                          size_t num_keys, size_t dim, size_t workers)
+void fixed_values_init(struct fixed_values *fixed, struct arena *arena, const struct hashing *hashing,
+                       size_t num_keys, size_t dim, size_t workers)
 {
     fixed->workers = workers;
     fixed->buckets = (size_t)1 << hashing->hash_bits;

@@ -24,8 +24,8 @@ struct fixed_values {
 size_t fixed_values_width(size_t dim);
 
 /* Takes the memory for num_keys rows of dim values, on `workers` threads. */
-void fixed_values_lay_out(struct fixed_values *fixed, struct arena *arena, const struct hashing *hashing,
-                          size_t num_keys, size_t dim, size_t workers);
+void fixed_values_init(struct fixed_values *fixed, struct arena *arena, const struct hashing *hashing,
+                       size_t num_keys, size_t dim, size_t workers);
 
 /* Rounds values (a row per key, ld, finite) and sets *step. Returns false, with nothing rounded, if the step
    exceeds 1 / 64 of the root mean square of the values, estimated from every eighth row. keys: not wide, at

@@ -64,14 +64,14 @@ static void lay_out_few(struct tables *tables, struct arena *arena, size_t num_q
                         size_t dim)
 {
     if (tables->means == BY_PARTNERS)
-        partner_tables_lay_out(&tables->partners, arena, &tables->hashing, num_queries, num_keys, dim,
-                               tables->workers);
+        partner_tables_init(&tables->partners, arena, &tables->hashing, num_queries, num_keys, dim,
+                            tables->workers);
     else
-        bucket_walk_lay_out(&tables->walk, arena, &tables->hashing, num_queries, num_keys);
+        bucket_walk_init(&tables->walk, arena, &tables->hashing, num_queries, num_keys);
 }
 
-void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
-                    size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool causal, bool fixed)
+void tables_init(struct tables *tables, struct arena *arena, const struct hashing *hashing,
+                 size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool causal, bool fixed)
 {
     size_t few = few_rows(hashing, causal), rows = size_sum(num_queries, num_keys);
     *tables =
@@ -89,7 +89,7 @@ void tables_lay_out(struct tables *tables, struct arena *arena, const struct has
     struct arena own = arena_on(arena_take(arena, size_max(all.used, least.used), 1));
     lay_out_tables(tables, &own, rows, dim);
     if (fixed)
-        fixed_values_lay_out(&tables->fixed, arena, hashing, num_keys, dim, workers);
+        fixed_values_init(&tables->fixed, arena, hashing, num_keys, dim, workers);
 }
 
 /* ---- passes -------------------------------------------------------------------------------------------- */

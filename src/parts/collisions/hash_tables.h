@@ -29,8 +29,8 @@ struct tables {
 
 /* Takes the memory for tables of rows of `dim` floats on `workers` threads from the arena; sizes never fall
    with more rows. causal: `visible` may be set. fixed: for tables_sum_fixed too. */
-void tables_lay_out(struct tables *tables, struct arena *arena, const struct hashing *hashing,
-                    size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool causal, bool fixed);
+void tables_init(struct tables *tables, struct arena *arena, const struct hashing *hashing,
+                 size_t num_queries, size_t num_keys, size_t dim, size_t workers, bool causal, bool fixed);
 
 /* Adds over hashes in rising order, and within a hash over the giving rows in rising order: the bits depend
    on nothing else. rows->dim: at most as laid out. pool: with the number of threads laid out, or NULL. */

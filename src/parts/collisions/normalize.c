@@ -30,20 +30,20 @@ static float inverse_or_zero(float x, float least)
     return x > least ? 1 / x : 0;
 }
 
-/* For at most BLOCK rows: the factors of x, and `kept`. */
+/* For at most BLOCK rows: the factors of x, and `row_norms`. */
 static void take_factors(const struct kernels *kernels, int kind, float *factor, const float *x, size_t ld_x,
-                         float scale, float *kept, size_t n, size_t dim)
+                         float scale, float *row_norms, size_t n, size_t dim)
 {
     if (kind == YOSO_NORMALIZE_L2)
-        kernels->rows.dots(kept, x, ld_x, x, ld_x, n, dim);
+        kernels->rows.dots(row_norms, x, ld_x, x, ld_x, n, dim);
     for (size_t i = 0; i < n; i++)
         switch (kind) {
         case YOSO_NORMALIZE_L2:
-            kept[i] = scale * length_of(kept[i], x + i * ld_x, dim);
-            factor[i] = scale / fmaxf(kept[i], SHORTEST);
+            row_norms[i] = scale * length_of(row_norms[i], x + i * ld_x, dim);
+            factor[i] = scale / fmaxf(row_norms[i], SHORTEST);
             break;
         case YOSO_NORMALIZE_SUM:
-            factor[i] = scale * inverse_or_zero(kept[i], 0);
+            factor[i] = scale * inverse_or_zero(row_norms[i], 0);
             break;
         default:
             factor[i] = scale;
@@ -56,7 +56,7 @@ struct work {
     int kind;
     void *out;
     enum dtype dtype; /* of out */
-    float *x, *kept;
+    float *x, *row_norms;
     size_t ld_out, ld_x, n, dim;
     float scale;
 };
@@ -71,7 +71,7 @@ static void normalize_piece(void *argument, size_t index, int worker)
         size_t rows = end - first < BLOCK ? end - first : BLOCK, ld_x = work->ld_x;
         float *block = work->x + first * ld_x;
         take_factors(work->kernels, work->kind, factor, block, ld_x, work->scale,
-                     work->kind == YOSO_NORMALIZE_NONE ? NULL : work->kept + first, rows, work->dim);
+                     work->kind == YOSO_NORMALIZE_NONE ? NULL : work->row_norms + first, rows, work->dim);
         work->kernels->rows.scale(block, ld_x, factor, rows, work->dim);
         if (work->out != work->x)
             elements_store(work->kernels,
@@ -81,14 +81,15 @@ static void normalize_piece(void *argument, size_t index, int worker)
 }
 
 void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, void *out, size_t ld_out,
-                    enum dtype dtype, float *x, size_t ld_x, float scale, float *kept, size_t n, size_t dim)
+                    enum dtype dtype, float *x, size_t ld_x, float scale, float *row_norms, size_t n,
+                    size_t dim)
 {
     struct work work = {.kernels = kernels,
                         .kind = kind,
                         .out = out,
                         .dtype = dtype,
                         .x = x,
-                        .kept = kept,
+                        .row_norms = row_norms,
                         .ld_out = ld_out,
                         .ld_x = ld_x,
                         .n = n,
@@ -99,7 +100,7 @@ void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, 
 
 void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx, size_t ld_dx, float *bias,
                              const float *out, size_t ld_out, const float *dout, size_t ld_dout,
-                             const float *kept, size_t n, size_t dim)
+                             const float *row_norms, size_t n, size_t dim)
 {
     for (size_t i = 0; i < n; i++) {
         float *row = dx + i * ld_dx, dot = 0, factor = 1;
@@ -108,7 +109,7 @@ void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx,
         if (kind == YOSO_NORMALIZE_NONE)
             continue;
         kernels->rows.dots(&dot, y, ld_out, g, ld_dout, 1, dim);
-        factor = inverse_or_zero(kept[i], kind == YOSO_NORMALIZE_L2 ? SHORTEST : 0);
+        factor = inverse_or_zero(row_norms[i], kind == YOSO_NORMALIZE_L2 ? SHORTEST : 0);
         if (kind == YOSO_NORMALIZE_L2)
             kernels->rows.axpy(row, -dot, y, dim);
         else

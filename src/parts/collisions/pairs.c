@@ -28,8 +28,8 @@ bool pairs_are_near(size_t num_queries, size_t num_keys, size_t dim, size_t valu
                     size_product(num_keys, width_of(dim, value_dim, true))) <= NEAR_FLOATS;
 }
 
-void pair_rows_lay_out(struct pair_rows *rows, struct arena *arena, size_t n, size_t dim, size_t value_dim,
-                       bool of_keys, bool near)
+void pair_rows_init(struct pair_rows *rows, struct arena *arena, size_t n, size_t dim, size_t value_dim,
+                    bool of_keys, bool near)
 {
     size_t row = size_product(width_of(dim, value_dim, of_keys), sizeof(float));
     *rows = (struct pair_rows){.unit = arena_take(arena, n, row),
@@ -42,10 +42,10 @@ void pair_rows_lay_out(struct pair_rows *rows, struct arena *arena, size_t n, si
         rows->sum = rows->value + unit_padded(value_dim);
 }
 
-void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct hashing *hashing,
-                       size_t num_queries, size_t num_keys, size_t dim, size_t value_dim, size_t workers)
+void pair_work_init(struct pair_work *work, struct arena *arena, const struct hashing *hashing,
+                    size_t num_queries, size_t num_keys, size_t dim, size_t value_dim, size_t workers)
 {
-    bucket_walk_lay_out(&work->walk, arena, hashing, num_queries, num_keys);
+    bucket_walk_init(&work->walk, arena, hashing, num_queries, num_keys);
     work->of_count = arena_take(arena, size_sum(hashing->num_hashes, 1), sizeof *work->of_count);
     work->hashes = arena_take(arena, hashing->num_hashes, sizeof *work->hashes);
     work->dense = arena_take(arena, workers, sizeof *work->dense);
@@ -53,8 +53,8 @@ void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct
     for (size_t worker = 0; worker < workers; worker++) {
         struct dense_scratch dense;
         struct colliding_scratch scratch;
-        dense_scratch_lay_out(&dense, arena, dim, value_dim);
-        colliding_scratch_lay_out(&scratch, arena);
+        dense_scratch_init(&dense, arena, dim, value_dim);
+        colliding_scratch_init(&scratch, arena);
         if (work->dense == NULL)
             continue;
         work->dense[worker] = dense;

@@ -23,8 +23,8 @@ struct pair_rows {
 bool pairs_are_near(size_t num_queries, size_t num_keys, size_t dim, size_t value_dim);
 
 /* Sizes never fall with more rows: keys have room for sums even if they have none. */
-void pair_rows_lay_out(struct pair_rows *rows, struct arena *arena, size_t n, size_t dim, size_t value_dim,
-                       bool of_keys, bool near);
+void pair_rows_init(struct pair_rows *rows, struct arena *arena, size_t n, size_t dim, size_t value_dim,
+                    bool of_keys, bool near);
 
 struct pairs {
     struct pair_rows queries, keys;
@@ -55,8 +55,8 @@ struct pair_work {
     uint32_t *hashes;                    /* (num_hashes) those that count */
 };
 
-void pair_work_lay_out(struct pair_work *work, struct arena *arena, const struct hashing *hashing,
-                       size_t num_queries, size_t num_keys, size_t dim, size_t value_dim, size_t workers);
+void pair_work_init(struct pair_work *work, struct arena *arena, const struct hashing *hashing,
+                    size_t num_queries, size_t num_keys, size_t dim, size_t value_dim, size_t workers);
 
 /* Adds into the gradients of both sides, and into the sums of keys that have them, hash by hash. The buckets
    of one hash share no row, so threads of the pool (or NULL) visit them in parallel, and a row's sum has the

@@ -12,21 +12,21 @@ enum {
     SLICE = 16,              /* the narrowest slice of columns: one cache line */
 };
 
-void partner_tables_lay_out(struct partner_tables *tables, struct arena *arena, const struct hashing *hashing,
-                            size_t num_queries, size_t num_keys, size_t dim, size_t workers)
+void partner_tables_init(struct partner_tables *tables, struct arena *arena, const struct hashing *hashing,
+                         size_t num_queries, size_t num_keys, size_t dim, size_t workers)
 {
     size_t codes = size_min((size_t)1 << hashing->hash_bits, size_min(num_queries, num_keys));
     *tables = (struct partner_tables){.hashing = *hashing, .workers = workers};
-    code_columns_lay_out(&tables->query_columns, arena, hashing, num_queries);
-    code_columns_lay_out(&tables->key_columns, arena, hashing, num_keys);
+    code_columns_init(&tables->query_columns, arena, hashing, num_queries);
+    code_columns_init(&tables->key_columns, arena, hashing, num_keys);
     size_t slice = size_product(codes, size_min(dim, SLICE));
     tables->capacity = size_min(size_product(codes, dim), size_max(slice, MOST_FLOATS));
     tables->partners = arena_take(arena, workers, sizeof *tables->partners);
     tables->table = arena_take(arena, size_product(workers, tables->capacity), sizeof *tables->table);
     struct partners unused;
     for (size_t w = 0; w < workers; w++)
-        partners_lay_out(tables->partners == NULL ? &unused : &tables->partners[w], arena, hashing->hash_bits,
-                         num_queries, num_keys);
+        partners_init(tables->partners == NULL ? &unused : &tables->partners[w], arena, hashing->hash_bits,
+                      num_queries, num_keys);
 }
 
 struct work {

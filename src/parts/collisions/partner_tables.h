@@ -16,8 +16,8 @@ struct partner_tables {
 };
 
 /* hash_bits: at most PARTNER_BITS. Sizes never fall with more rows. */
-void partner_tables_lay_out(struct partner_tables *tables, struct arena *arena, const struct hashing *hashing,
-                            size_t num_queries, size_t num_keys, size_t dim, size_t workers);
+void partner_tables_init(struct partner_tables *tables, struct arena *arena, const struct hashing *hashing,
+                         size_t num_queries, size_t num_keys, size_t dim, size_t workers);
 
 /* The rows that one side gives and the other receives: out_i += value_j for each hash in which i and j have
    the same code. */

@@ -14,8 +14,8 @@ static void lay_out_rows(struct partner_rows *side, struct arena *arena, size_t 
     side->numbers = arena_take(arena, n, sizeof *side->numbers);
 }
 
-void partners_lay_out(struct partners *partners, struct arena *arena, size_t hash_bits, size_t num_queries,
-                      size_t num_keys)
+void partners_init(struct partners *partners, struct arena *arena, size_t hash_bits, size_t num_queries,
+                   size_t num_keys)
 {
     partners->numbers = arena_take(arena, (size_t)1 << hash_bits, sizeof *partners->numbers);
     lay_out_rows(&partners->queries, arena, num_queries);

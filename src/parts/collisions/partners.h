@@ -22,8 +22,8 @@ struct partners {
     struct partner_rows queries, keys;
 };
 
-void partners_lay_out(struct partners *partners, struct arena *arena, size_t hash_bits, size_t num_queries,
-                      size_t num_keys);
+void partners_init(struct partners *partners, struct arena *arena, size_t hash_bits, size_t num_queries,
+                   size_t num_keys);
 
 /* query_codes (num_queries), key_codes (num_keys): the codes of one hash; sizes at most as laid out. */
 void partners_find(struct partners *partners, size_t hash_bits, const uint16_t *query_codes,

@@ -4,8 +4,8 @@
 
 enum { BLOCK = 64 }; /* rows */
 
-void code_columns_lay_out(struct code_columns *columns, struct arena *arena, const struct hashing *hashing,
-                          size_t n)
+void code_columns_init(struct code_columns *columns, struct arena *arena, const struct hashing *hashing,
+                       size_t n)
 {
     struct hashing some = *hashing;
     some.num_hashes = some.num_hashes < CODE_COLUMNS ? some.num_hashes : CODE_COLUMNS;

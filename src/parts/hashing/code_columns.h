@@ -15,8 +15,8 @@ struct code_columns {
     size_t first, n;
 };
 
-void code_columns_lay_out(struct code_columns *columns, struct arena *arena, const struct hashing *hashing,
-                          size_t n);
+void code_columns_init(struct code_columns *columns, struct arena *arena, const struct hashing *hashing,
+                       size_t n);
 
 /* Transposes hashes first .. of codes, which have at most as many rows as were laid out. */
 void code_columns_take(struct code_columns *columns, const struct codes *codes, size_t first);

@@ -46,8 +46,8 @@ static inline struct table_hashes codes_hashes(const struct codes *codes, size_t
 size_t codes_work(const struct hashing *hashing, size_t dim);
 
 /* Hashes the rows of x into data: the signs of their projections, with the same bits on every instruction
-   set. A row shorter than UNIT_SHORTEST has code 0. planes: from planes_turn or hadamard_turn for the same
-   hashing. Work space: rows (codes_work floats; its rows are ld = unit_padded(dim) apart) and squares
+   set. A row shorter than UNIT_SHORTEST has code 0. planes: from planes_rotate or hadamard_rotate for the
+   same hashing. Work space: rows (codes_work floats; its rows are ld = unit_padded(dim) apart) and squares
    (CODES_ROWS). Returns false if a row has NaN or infinity, whose codes are then arbitrary; the check is
    free, because lengths are computed anyway. */
 bool codes_hash(const struct kernels *kernels, void *data, const struct hashing *hashing, const float *x,

@@ -115,18 +115,18 @@ static size_t first_stages(const struct shape *shape, size_t round)
     return shape->stages <= TOGETHER ? shape->stages : round == 1 ? GROUP : widest_of(shape);
 }
 
-size_t hadamard_turned(const struct hashing *hashing, size_t dim)
+size_t hadamard_rotated_count(const struct hashing *hashing, size_t dim)
 {
     struct shape shape = shape_at(hashing, dim);
     return size_sum(dim, count_signs(&shape));
 }
 
-void hadamard_turn(const struct hashing *hashing, size_t dim, uint32_t *turned, const void *block,
-                   uint64_t key, uint32_t *permutation, float *sign)
+void hadamard_rotate(const struct hashing *hashing, size_t dim, uint32_t *rotated, const void *block,
+                     uint64_t key, uint32_t *permutation, float *sign)
 {
     struct shape shape = shape_at(hashing, dim);
     const uint32_t *drawn = block;
-    uint32_t *place = turned, *signs = turned + dim;
+    uint32_t *place = rotated, *signs = rotated + dim;
     random_permutation(random_key(key, RANDOM_TURN, 0), permutation, dim);
     random_signs(random_key(key, RANDOM_TURN, 1), sign, dim);
     memcpy(place, permutation, dim * sizeof *place);
@@ -141,7 +141,7 @@ void hadamard_turn(const struct hashing *hashing, size_t dim, uint32_t *turned, 
         signs[i] = factor_of(first_stages(&shape, i / shape.width % ROUNDS), signs[i] != 0);
 }
 
-struct hadamard hadamard_at(const struct hashing *hashing, size_t dim, const uint32_t *turned)
+struct hadamard hadamard_at(const struct hashing *hashing, size_t dim, const uint32_t *rotated)
 {
     struct shape shape = shape_at(hashing, dim);
     struct hadamard planes = {.dim = dim,
@@ -149,8 +149,8 @@ struct hadamard hadamard_at(const struct hashing *hashing, size_t dim, const uin
                               .num_hashes = hashing_drawn(hashing),
                               .hash_bits = hashing->hash_bits,
                               .bits_of_block = shape.bits_of_block,
-                              .place = turned,
-                              .signs = turned + dim};
+                              .place = rotated,
+                              .signs = rotated + dim};
     if (hashing->projection != HASH_F32 && shape.stages > TOGETHER) {
         planes.scale = factor_of(GROUP, false);
         planes.widest_scale = factor_of(widest_of(&shape), false);

@@ -18,14 +18,14 @@ size_t hadamard_size(const struct planes_form *form);
 void hadamard_draw(const struct planes_form *form, uint64_t key, void *block);
 
 /* Words of the planes of a head: signs in the projection's format, and the order of the coordinates. */
-size_t hadamard_turned(const struct hashing *hashing, size_t dim);
-/* The planes of a head: rotates those of hadamard_draw as planes_turn does. permutation and sign (dim) are
+size_t hadamard_rotated_count(const struct hashing *hashing, size_t dim);
+/* The planes of a head: rotates those of hadamard_draw as planes_rotate does. permutation and sign (dim) are
    work space. */
-void hadamard_turn(const struct hashing *hashing, size_t dim, uint32_t *turned, const void *block,
-                   uint64_t random_key, uint32_t *permutation, float *sign);
+void hadamard_rotate(const struct hashing *hashing, size_t dim, uint32_t *rotated, const void *block,
+                     uint64_t random_key, uint32_t *permutation, float *sign);
 
-/* The result of hadamard_turn as slot hash.codes_hadamard takes it; and the slot's work space in words. */
-struct hadamard hadamard_at(const struct hashing *hashing, size_t dim, const uint32_t *turned);
+/* The result of hadamard_rotate as slot hash.codes_hadamard takes it; and the slot's work space in words. */
+struct hadamard hadamard_at(const struct hashing *hashing, size_t dim, const uint32_t *rotated);
 size_t hadamard_work(const struct hashing *hashing, size_t dim);
 
 #endif

@@ -35,11 +35,12 @@ size_t hasher_planes(const struct yoso_options *options, size_t dim)
 {
     struct hashing hashing = hashing_of(options);
     struct planes_form form = hasher_form(options, dim);
-    return hadamard_is(options->planes) ? hadamard_turned(&hashing, form.dim) : planes_turned_count(&form);
+    return hadamard_is(options->planes) ? hadamard_rotated_count(&hashing, form.dim)
+                                        : planes_rotated_count(&form);
 }
 
-void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,
-                    size_t dim, size_t workers)
+void hasher_init(struct hasher *hasher, struct arena *arena, const struct yoso_options *options, size_t dim,
+                 size_t workers)
 {
     size_t rows = size_product(workers, CODES_ROWS);
     hasher->options = options;
@@ -61,13 +62,13 @@ void hasher_turn(const struct kernels *kernels, const struct hasher *hasher, con
                  uint64_t random_key)
 {
     if (hadamard_is(hasher->hashing.planes)) {
-        hadamard_turn(&hasher->hashing, hasher->width, (uint32_t *)(void *)hasher->planes, shared, random_key,
-                      hasher->permutation, hasher->sign);
+        hadamard_rotate(&hasher->hashing, hasher->width, (uint32_t *)(void *)hasher->planes, shared,
+                        random_key, hasher->permutation, hasher->sign);
         return;
     }
     struct planes_form form = hasher_form(hasher->options, hasher->dim);
-    planes_turn(kernels, hasher->hashing.projection, hasher->planes, shared, &form, random_key,
-                hasher->permutation, hasher->sign);
+    planes_rotate(kernels, hasher->hashing.projection, hasher->planes, shared, &form, random_key,
+                  hasher->permutation, hasher->sign);
 }
 
 struct work {

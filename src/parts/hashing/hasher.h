@@ -30,8 +30,8 @@ struct hashing hashing_of(const struct yoso_options *options);
 struct planes_form hasher_form(const struct yoso_options *options, size_t dim);
 
 /* Lays out all but the planes: the caller passes hasher_planes floats. max_norm is as in the options. */
-void hasher_lay_out(struct hasher *hasher, struct arena *arena, const struct yoso_options *options,
-                    size_t dim, size_t workers);
+void hasher_init(struct hasher *hasher, struct arena *arena, const struct yoso_options *options, size_t dim,
+                 size_t workers);
 size_t hasher_planes(const struct yoso_options *options, size_t dim);
 
 /* Rotates the planes in `shared`, drawn by planes_draw or hadamard_draw, into the head's own. */

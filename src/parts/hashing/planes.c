@@ -70,7 +70,7 @@ size_t planes_count(const struct planes_form *form)
     return size_product(all_groups(form) * HASH_LANES, form->dim);
 }
 
-size_t planes_turned_count(const struct planes_form *form)
+size_t planes_rotated_count(const struct planes_form *form)
 {
     return size_product(all_groups(form) * HASH_LANES, form->dim < 2 ? 2 : form->dim);
 }
@@ -219,12 +219,12 @@ void planes_draw(const struct kernels *kernels, struct pool *pool, const struct 
     pool_run(pool, draw_block, &drawing, form->hash_bits * ((form->num_hashes + form->dim - 1) / form->dim));
 }
 
-void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
-                 const float *planes, const struct planes_form *form, uint64_t key, uint32_t *permutation,
-                 float *sign)
+void planes_rotate(const struct kernels *kernels, enum hash_projection projection, void *rotated,
+                   const float *planes, const struct planes_form *form, uint64_t key, uint32_t *permutation,
+                   float *sign)
 {
     random_permutation(random_key(key, RANDOM_TURN, 0), permutation, form->dim);
     random_signs(random_key(key, RANDOM_TURN, 1), sign, form->dim);
-    kernels->hash.pack_planes(turned, hash_projection_of(kernels, projection), planes, all_groups(form),
+    kernels->hash.pack_planes(rotated, hash_projection_of(kernels, projection), planes, all_groups(form),
                               form->dim, permutation, sign);
 }

@@ -22,7 +22,7 @@ struct planes_form {
 size_t planes_count(const struct planes_form *form);
 
 /* Floats of rotated planes. */
-size_t planes_turned_count(const struct planes_form *form);
+size_t planes_rotated_count(const struct planes_form *form);
 
 /* Writes planes (hash_bits, groups, dim, HASH_LANES), or (groups, dim, HASH_LANES) if dense, of length 1,
    unused lanes 0. Bit b of hash h depends only on the kind, the layout and (key, b, h) for gaussian planes,
@@ -32,11 +32,11 @@ void planes_draw(const struct kernels *kernels, struct pool *pool, const struct 
                  uint64_t key, float *planes, void *work);
 size_t planes_work_size(const struct planes_form *form, size_t workers);
 
-/* turned[..][c][lane] = sign[c] * planes[..][permutation[c]][lane], drawn from the head's key, in the format
-   of the projection (slot hash.pack_planes). turned has planes_turned_count floats, enough for any format:
+/* rotated[..][c][lane] = sign[c] * planes[..][permutation[c]][lane], drawn from the head's key, in the format
+   of the projection (slot hash.pack_planes). rotated has planes_rotated_count floats, enough for any format:
    dim rows, two if dim is 1. permutation and sign (dim) are work space. */
-void planes_turn(const struct kernels *kernels, enum hash_projection projection, void *turned,
-                 const float *planes, const struct planes_form *form, uint64_t random_key,
-                 uint32_t *permutation, float *sign);
+void planes_rotate(const struct kernels *kernels, enum hash_projection projection, void *rotated,
+                   const float *planes, const struct planes_form *form, uint64_t random_key,
+                   uint32_t *permutation, float *sign);
 
 #endif

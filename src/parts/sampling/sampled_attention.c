@@ -92,10 +92,10 @@ static struct scratch scratch_on(enum sampling sampling, const struct yoso_optio
     struct hashing hashing = hashing_of(options);
     s.ld = unit_padded(shape->head_dim);
     s.hasher.planes = arena_take(&arena, hasher_planes(options, shape->head_dim), sizeof(float));
-    hasher_lay_out(&s.hasher, &arena, options, shape->head_dim, shape->workers);
+    hasher_init(&s.hasher, &arena, options, shape->head_dim, shape->workers);
     s.query_codes = arena_take(&arena, codes_size(&hashing, shape->num_queries), 1);
     s.key_codes = arena_take(&arena, codes_size(&hashing, shape->num_keys), 1);
-    key_lists_lay_out(&s.lists, &arena, &hashing, shape->num_queries, shape->num_keys);
+    key_lists_init(&s.lists, &arena, &hashing, shape->num_queries, shape->num_keys);
     s.unit = arena_take(&arena, size_product(shape->num_keys, s.ld), sizeof(float));
     s.norm = arena_take(&arena, shape->num_keys, sizeof(float));
     s.per_space = take_space(sampling, hashing.num_hashes, shape, NULL, &space);

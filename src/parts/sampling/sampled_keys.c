@@ -8,15 +8,15 @@
 #include "base/random.h"
 #include "parts/collisions/colliding_pairs.h"
 
-void key_lists_lay_out(struct key_lists *lists, struct arena *arena, const struct hashing *hashing,
-                       size_t num_queries, size_t num_keys)
+void key_lists_init(struct key_lists *lists, struct arena *arena, const struct hashing *hashing,
+                    size_t num_queries, size_t num_keys)
 {
     lists->num_hashes = hashing->num_hashes;
     lists->num_queries = num_queries;
     lists->num_keys = num_keys;
     lists->keys = arena_take(arena, size_product(hashing->num_hashes, num_keys), sizeof *lists->keys);
     lists->ranges = arena_take(arena, size_product(hashing->num_hashes, num_queries), sizeof *lists->ranges);
-    bucket_walk_lay_out(&lists->walk, arena, hashing, num_queries, num_keys);
+    bucket_walk_init(&lists->walk, arena, hashing, num_queries, num_keys);
 }
 
 static void copy_buckets(void *argument, const struct buckets *buckets, size_t hash, size_t first, size_t end,

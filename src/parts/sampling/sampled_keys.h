@@ -22,8 +22,8 @@ struct key_lists {
     struct bucket_walk walk;  /* work space */
 };
 
-void key_lists_lay_out(struct key_lists *lists, struct arena *arena, const struct hashing *hashing,
-                       size_t num_queries, size_t num_keys);
+void key_lists_init(struct key_lists *lists, struct arena *arena, const struct hashing *hashing,
+                    size_t num_queries, size_t num_keys);
 
 /* queries, keys: the codes of num_queries and num_keys rows. */
 void key_lists_find(struct key_lists *lists, struct pool *pool, const struct codes *queries,

@@ -41,7 +41,7 @@ static bool by_sums(const struct yoso_options *options, const struct problem_sha
 {
     struct yoso_ranks ranks;
     struct arena arena = arena_on(NULL);
-    yoso_ranks_lay_out(&ranks, &arena, options, shape, false, true);
+    yoso_ranks_init(&ranks, &arena, options, shape, false, true);
     return ranks.by_sums;
 }
 

@@ -59,11 +59,11 @@ static void visits_all_that_meet(void **state)
         check_status(&host, pool_new(&host, threads, &pool), HASHATTN_OK, NULL);
         struct bucket_walk walk;
         struct arena arena = arena_on(NULL);
-        bucket_walk_lay_out(&walk, &arena, &hashing, N_Q, N_K);
+        bucket_walk_init(&walk, &arena, &hashing, N_Q, N_K);
         void *block = aligned_alloc(64, arena.used);
         memset(block, 0xA5, arena.used);
         arena = arena_on(block);
-        bucket_walk_lay_out(&walk, &arena, &hashing, N_Q, N_K);
+        bucket_walk_init(&walk, &arena, &hashing, N_Q, N_K);
         struct seen *seen = calloc(1, sizeof *seen);
         for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
             const struct hash_list *list = &lists[l];

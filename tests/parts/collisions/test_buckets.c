@@ -82,9 +82,9 @@ static void check_size(size_t n_q, size_t n_k, size_t hash_bits, bool few)
     struct arena arena = arena_on(NULL);
     void *block = NULL;
     for (int measured = 0; measured < 2; measured++) {
-        code_columns_lay_out(&query_columns, &arena, &hashing, n_q);
-        code_columns_lay_out(&key_columns, &arena, &hashing, n_k);
-        buckets_lay_out(&buckets, &arena, &hashing, n_q, n_k);
+        code_columns_init(&query_columns, &arena, &hashing, n_q);
+        code_columns_init(&key_columns, &arena, &hashing, n_k);
+        buckets_init(&buckets, &arena, &hashing, n_q, n_k);
         if (measured == 0) {
             block = aligned_alloc(64, arena.used);
             memset(block, 0xA5, arena.used);

@@ -82,11 +82,11 @@ static void check(const struct kernels *kernels, size_t num_queries, size_t num_
         }
     struct dense_scratch dense;
     struct arena arena = arena_on(NULL);
-    dense_scratch_lay_out(&dense, &arena, DIM, VALUE_DIM);
+    dense_scratch_init(&dense, &arena, DIM, VALUE_DIM);
     void *block = aligned_alloc(64, arena.used);
     memset(block, 0xA5, arena.used);
     arena = arena_on(block);
-    dense_scratch_lay_out(&dense, &arena, DIM, VALUE_DIM);
+    dense_scratch_init(&dense, &arena, DIM, VALUE_DIM);
     bucket.dquery = queries->gradient;
     bucket.dkey = keys->gradient;
     causal_pairs(kernels, &dense, &bucket, visible);

@@ -56,7 +56,7 @@ static struct fixture *fixture_new(bool causal)
     struct arena arena = arena_on(NULL);
     for (int measured = 0; measured < 2; measured++) {
         for (size_t t = 0; t < THREADS; t++)
-            colliding_scratch_lay_out(&f->scratches[t], &arena);
+            colliding_scratch_init(&f->scratches[t], &arena);
         if (measured == 0)
             f->block = aligned_alloc(64, (arena.used + 63) / 64 * 64);
         arena = arena_on(f->block);

@@ -60,11 +60,11 @@ static void check_size(const struct kernels *kernels, size_t num_queries, size_t
     kernels_named("ref", &(const char *){0})->pairs.bucket(&bucket);
     struct dense_scratch dense;
     struct arena arena = arena_on(NULL);
-    dense_scratch_lay_out(&dense, &arena, dim, value_dim);
+    dense_scratch_init(&dense, &arena, dim, value_dim);
     void *block = aligned_alloc(64, arena.used);
     memset(block, 0xA5, arena.used);
     arena = arena_on(block);
-    dense_scratch_lay_out(&dense, &arena, dim, value_dim);
+    dense_scratch_init(&dense, &arena, dim, value_dim);
     bucket.dquery = dquery[1];
     bucket.dkey = dkey[1];
     dense_pairs(kernels, &dense, &bucket);

@@ -58,11 +58,11 @@ static void *lay_out(struct tables *tables, const struct hashing *hashing, const
 {
     size_t workers = (size_t)pool_threads(pool);
     struct arena arena = arena_on(NULL);
-    tables_lay_out(tables, &arena, hashing, s->n_q, s->n_k, s->dim, workers, causal, true);
+    tables_init(tables, &arena, hashing, s->n_q, s->n_k, s->dim, workers, causal, true);
     void *block = aligned_alloc(64, arena.used);
     memset(block, 0xA5, arena.used);
     arena = arena_on(block);
-    tables_lay_out(tables, &arena, hashing, s->n_q, s->n_k, s->dim, workers, causal, true);
+    tables_init(tables, &arena, hashing, s->n_q, s->n_k, s->dim, workers, causal, true);
     return block;
 }
 
@@ -230,7 +230,7 @@ static size_t bytes_of(const struct hashing *hashing, size_t n_q, size_t n_k, si
 {
     struct tables tables;
     struct arena arena = arena_on(NULL);
-    tables_lay_out(&tables, &arena, hashing, n_q, n_k, dim, 1, causal, true);
+    tables_init(&tables, &arena, hashing, n_q, n_k, dim, 1, causal, true);
     assert_true(tables.means != BY_TABLES || tables.capacity >= tables.buckets * least(dim, 16));
     return arena.used;
 }

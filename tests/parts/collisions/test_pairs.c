@@ -67,9 +67,9 @@ static void check_form(const struct kernels *kernels, struct pool *pool, enum pa
     struct arena arena = arena_on(NULL);
     void *block = NULL;
     for (int measured = 0; measured < 2; measured++) {
-        pair_rows_lay_out(&pairs.queries, &arena, N_Q, D, D_V, false, near);
-        pair_rows_lay_out(&pairs.keys, &arena, N_K, D, D_V, true, near);
-        pair_work_lay_out(&work, &arena, &hashing, N_Q, N_K, D, D_V, (size_t)pool_threads(pool));
+        pair_rows_init(&pairs.queries, &arena, N_Q, D, D_V, false, near);
+        pair_rows_init(&pairs.keys, &arena, N_K, D, D_V, true, near);
+        pair_work_init(&work, &arena, &hashing, N_Q, N_K, D, D_V, (size_t)pool_threads(pool));
         if (measured == 0)
             block = aligned_alloc(64, arena.used);
         arena = arena_on(block);
@@ -146,9 +146,9 @@ static void gradients_of(size_t count, uint64_t key, enum pair_weight weight, un
     struct arena arena = arena_on(NULL);
     void *block = NULL;
     for (int measured = 0; measured < 2; measured++) {
-        pair_rows_lay_out(&pairs.queries, &arena, N_Q, D, D_V, false, false);
-        pair_rows_lay_out(&pairs.keys, &arena, N_K, D, D_V, true, false);
-        pair_work_lay_out(&work, &arena, &hashing, N_Q, N_K, D, D_V, 1);
+        pair_rows_init(&pairs.queries, &arena, N_Q, D, D_V, false, false);
+        pair_rows_init(&pairs.keys, &arena, N_K, D, D_V, true, false);
+        pair_work_init(&work, &arena, &hashing, N_Q, N_K, D, D_V, 1);
         if (measured == 0)
             block = aligned_alloc(64, arena.used);
         arena = arena_on(block);
@@ -203,7 +203,7 @@ static size_t bytes_of(size_t n, bool of_keys, size_t dim)
 {
     struct pair_rows rows;
     struct arena arena = arena_on(NULL);
-    pair_rows_lay_out(&rows, &arena, n, dim, dim, of_keys, pairs_are_near(n, n, dim, dim));
+    pair_rows_init(&rows, &arena, n, dim, dim, of_keys, pairs_are_near(n, n, dim, dim));
     return arena.used;
 }
 

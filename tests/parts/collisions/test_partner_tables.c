@@ -49,12 +49,12 @@ static void check_setting(const struct setting *s, struct pool *pool)
            workers = (size_t)pool_threads(pool);
     struct partner_tables tables;
     struct arena arena = arena_on(NULL);
-    partner_tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, workers);
+    partner_tables_init(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, workers);
     size_t bytes = arena.used;
     unsigned char *block = aligned_alloc(64, bytes + 64);
     memset(block, 0xA5, bytes + 64);
     arena = arena_on(block);
-    partner_tables_lay_out(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, workers);
+    partner_tables_init(&tables, &arena, &hashing, s->n_q, s->n_k, s->dim, workers);
     uint16_t *query_codes = draw_codes(s->n_q, s, 1), *key_codes = draw_codes(s->n_k, s, 2);
     struct codes queries = codes_at(&hashing, query_codes, s->n_q),
                  keys = codes_at(&hashing, key_codes, s->n_k);

@@ -62,10 +62,10 @@ static void finds_partners(void **state)
     for (size_t bits = 1; bits <= PARTNER_BITS; bits++) {
         struct partners partners;
         struct arena arena = arena_on(NULL);
-        partners_lay_out(&partners, &arena, bits, MOST, MOST);
+        partners_init(&partners, &arena, bits, MOST, MOST);
         void *block = aligned_alloc(64, arena.used);
         arena = arena_on(block);
-        partners_lay_out(&partners, &arena, bits, MOST, MOST);
+        partners_init(&partners, &arena, bits, MOST, MOST);
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int crowded = 0; crowded < 2; crowded++) {
                 uint32_t range = crowded ? 2 : (uint32_t)1 << bits;

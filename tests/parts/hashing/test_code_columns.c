@@ -20,10 +20,10 @@ static void check_columns(size_t n, size_t num_hashes, size_t hash_bits)
     struct codes codes = codes_at(&hashing, data, n);
     struct code_columns columns;
     struct arena arena = arena_on(NULL);
-    code_columns_lay_out(&columns, &arena, &hashing, n);
+    code_columns_init(&columns, &arena, &hashing, n);
     void *block = aligned_alloc(64, arena.used);
     arena = arena_on(block);
-    code_columns_lay_out(&columns, &arena, &hashing, n);
+    code_columns_init(&columns, &arena, &hashing, n);
     for (size_t hash = 0; hash < num_hashes; hash++) {
         if (hash % CODE_COLUMNS == 0)
             code_columns_take(&columns, &codes, hash);

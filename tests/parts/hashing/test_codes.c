@@ -34,13 +34,13 @@ static void *planes_of(const struct kernels *kernels, const struct hashing *hash
                                      .hash_bits = hashing->hash_bits,
                                      .dim = dim};
     float *drawn = malloc(planes_count(&form) * sizeof *drawn);
-    void *turned = malloc(planes_count(&form) * sizeof *drawn);
+    void *rotated = malloc(planes_count(&form) * sizeof *drawn);
     uint32_t *permutation = malloc(dim * sizeof *permutation);
     float *sign = malloc(dim * sizeof *sign);
     planes_draw(kernels, NULL, &form, 2, drawn, NULL);
-    planes_turn(kernels, hashing->projection, turned, drawn, &form, 3, permutation, sign);
+    planes_rotate(kernels, hashing->projection, rotated, drawn, &form, 3, permutation, sign);
     free(drawn), free(permutation), free(sign);
-    return turned;
+    return rotated;
 }
 
 static void check_blocks(size_t hash_bits, enum hash_projection projection)

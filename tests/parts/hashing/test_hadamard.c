@@ -24,7 +24,7 @@ struct head {
     struct hashing hashing;
     struct planes_form form;
     size_t dim, ld;
-    uint32_t *drawn, *turned, *permutation;
+    uint32_t *drawn, *rotated, *permutation;
     float *sign, *rows, *squares;
     size_t drawn_bytes;
 };
@@ -46,7 +46,7 @@ static struct head head_new(const struct hashing *hashing, size_t dim)
     head.form = form_of(hashing->planes, hashing->num_hashes, hashing->hash_bits, dim);
     head.drawn_bytes = hadamard_size(&head.form);
     head.drawn = (uint32_t *)(void *)guard_floats(head.drawn_bytes / 4);
-    head.turned = (uint32_t *)(void *)guard_floats(hadamard_turned(hashing, dim));
+    head.rotated = (uint32_t *)(void *)guard_floats(hadamard_rotated_count(hashing, dim));
     head.permutation = malloc(dim * sizeof *head.permutation);
     head.sign = malloc(dim * sizeof *head.sign);
     head.rows = guard_floats(codes_work(hashing, dim));
@@ -57,20 +57,20 @@ static struct head head_new(const struct hashing *hashing, size_t dim)
 static void head_draw(struct head *head, uint64_t key)
 {
     hadamard_draw(&head->form, key, head->drawn);
-    hadamard_turn(&head->hashing, head->dim, head->turned, head->drawn, key + 1, head->permutation,
-                  head->sign);
+    hadamard_rotate(&head->hashing, head->dim, head->rotated, head->drawn, key + 1, head->permutation,
+                    head->sign);
 }
 
 static void head_hash(const struct kernels *kernels, struct head *head, void *codes, const float *x, size_t n)
 {
-    codes_hash(kernels, codes, &head->hashing, x, head->dim, n, head->dim, head->turned, head->rows, head->ld,
-               head->squares);
+    codes_hash(kernels, codes, &head->hashing, x, head->dim, n, head->dim, head->rotated, head->rows,
+               head->ld, head->squares);
 }
 
 static void head_free(struct head *head)
 {
     guard_free((float *)(void *)head->drawn, head->drawn_bytes / 4);
-    guard_free((float *)(void *)head->turned, hadamard_turned(&head->hashing, head->dim));
+    guard_free((float *)(void *)head->rotated, hadamard_rotated_count(&head->hashing, head->dim));
     guard_free(head->rows, codes_work(&head->hashing, head->dim));
     free(head->permutation), free(head->sign), free(head->squares);
 }
@@ -249,7 +249,7 @@ static void few_bits_are_other_than_in_float32(void **state)
         }
         for (size_t i = 0; i < N * M; i++)
             other += __builtin_popcount(codes[0][i] ^ codes[1][i]);
-        check_near(other / (N * M * 8.0), widths[w].angle / PI, 0.12 * widths[w].angle / PI, "bits turned");
+        check_near(other / (N * M * 8.0), widths[w].angle / PI, 0.12 * widths[w].angle / PI, "bits rotated");
     }
     free(codes[0]), free(codes[1]), free(x);
 }
@@ -276,7 +276,7 @@ static void heads_and_lengths(void **state)
             head_hash(kernels, &head, second, y, N);
             check_same_bits(second, l == 3 ? zeros : first, sizeof first, "codes of scaled rows");
         }
-        hadamard_turn(&hashing, D, head.turned, head.drawn, 77, head.permutation, head.sign);
+        hadamard_rotate(&hashing, D, head.rotated, head.drawn, 77, head.permutation, head.sign);
         head_hash(kernels, &head, second, x, N);
         int same = 0;
         for (size_t i = 0; i < N * M; i++)

@@ -30,9 +30,9 @@ static void codes_alone(const struct kernels *kernels, const struct yoso_options
     float sign[D + 2], squares[CODES_ROWS], norm;
     uint32_t permutation[D + 2];
     if (hadamard_is(hashing.planes))
-        hadamard_turn(&hashing, width, (uint32_t *)(void *)planes, drawn, 99, permutation, sign);
+        hadamard_rotate(&hashing, width, (uint32_t *)(void *)planes, drawn, 99, permutation, sign);
     else
-        planes_turn(kernels, hashing.projection, planes, drawn, &form, 99, permutation, sign);
+        planes_rotate(kernels, hashing.projection, planes, drawn, &form, 99, permutation, sign);
     for (size_t i = 0; i < n; i++) {
         const float *row = x + i * LD;
         if (!unit_map_is_l2(options)) {
@@ -73,11 +73,11 @@ static void check_codes(const struct yoso_options *options, struct pool *pool, e
 
     struct hasher hasher;
     struct arena size = arena_on(NULL);
-    hasher_lay_out(&hasher, &size, options, D, workers);
+    hasher_init(&hasher, &size, options, D, workers);
     float *block = guard_floats(size.used / sizeof(float));
     memset(block, 0xff, size.used);
     struct arena arena = arena_on(block);
-    hasher_lay_out(&hasher, &arena, options, D, workers);
+    hasher_init(&hasher, &arena, options, D, workers);
     hasher.planes = malloc(hasher_planes(options, D) * sizeof(float));
     hasher_turn(kernels, &hasher, drawn, 99);
 

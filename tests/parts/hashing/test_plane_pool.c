@@ -25,7 +25,7 @@ struct head {
     struct hashing hashing;
     struct planes_form form;
     size_t dim, drawn_floats;
-    float *drawn, *turned, *rows, sign[MOST_DIM], squares[CODES_ROWS];
+    float *drawn, *rotated, *rows, sign[MOST_DIM], squares[CODES_ROWS];
     uint32_t permutation[MOST_DIM];
     void *work;
 };
@@ -49,7 +49,7 @@ static struct head head_new(int planes, int projection, size_t m, size_t bits, s
     bool transforms = hadamard_is(planes);
     head.drawn_floats = transforms ? hadamard_size(&head.form) / sizeof(float) : planes_count(&head.form);
     head.drawn = guard_floats(head.drawn_floats);
-    head.turned = malloc(hasher_planes(&head.options, dim) * sizeof(float));
+    head.rotated = malloc(hasher_planes(&head.options, dim) * sizeof(float));
     head.rows = guard_floats(codes_work(&head.hashing, dim));
     head.work = aligned_alloc(64, planes_work_size(&head.form, 1) / 64 * 64 + 64);
     return head;
@@ -59,18 +59,18 @@ static void head_draw(struct head *head, uint64_t key)
 {
     if (hadamard_is(head->options.planes)) {
         hadamard_draw(&head->form, key, head->drawn);
-        hadamard_turn(&head->hashing, head->dim, (uint32_t *)(void *)head->turned, head->drawn, key + 1,
-                      head->permutation, head->sign);
+        hadamard_rotate(&head->hashing, head->dim, (uint32_t *)(void *)head->rotated, head->drawn, key + 1,
+                        head->permutation, head->sign);
         return;
     }
     planes_draw(best(), NULL, &head->form, key, head->drawn, head->work);
-    planes_turn(best(), head->hashing.projection, head->turned, head->drawn, &head->form, key + 1,
-                head->permutation, head->sign);
+    planes_rotate(best(), head->hashing.projection, head->rotated, head->drawn, &head->form, key + 1,
+                  head->permutation, head->sign);
 }
 
 static void head_hash(struct head *head, const struct hashing *hashing, const float *x, size_t n, void *codes)
 {
-    codes_hash(best(), codes, hashing, x, head->dim, n, head->dim, head->turned, head->rows,
+    codes_hash(best(), codes, hashing, x, head->dim, n, head->dim, head->rotated, head->rows,
                unit_padded(head->dim), head->squares);
 }
 
@@ -78,7 +78,7 @@ static void head_free(struct head *head)
 {
     guard_free(head->rows, codes_work(&head->hashing, head->dim));
     guard_free(head->drawn, head->drawn_floats);
-    free(head->turned), free(head->work);
+    free(head->rotated), free(head->work);
 }
 
 static uint32_t code_at(const void *codes, bool wide, size_t at)

@@ -175,15 +175,15 @@ static void measure(int kind, enum hash_projection projection, const struct shap
     double sum = 0, sum_squares = 0;
     assert_true(shape->num_hashes <= MOST_HASHES && dim <= MOST_DIM);
     const struct planes_form form = form_of(kind, shape);
-    float *turned = malloc(planes_count(&form) * sizeof *turned);
+    float *rotated = malloc(planes_count(&form) * sizeof *rotated);
     for (int i = 0; i < draws; i++) {
         uint64_t key = random_key(seed, RANDOM_BENCH, (uint64_t)i);
         float *planes = draw(kind, shape, key);
-        planes_turn(kernels, projection, turned, planes, &form, key, permutation, sign);
+        planes_rotate(kernels, projection, rotated, planes, &form, key, permutation, sign);
         pair[0] = 1;
         pair[dim] = (float)cos(angle);
         pair[dim + 1] = (float)sin(angle);
-        codes_hash(kernels, codes, &hashing, pair, dim, 2, dim, turned, rows, unit_padded(dim), squares);
+        codes_hash(kernels, codes, &hashing, pair, dim, 2, dim, rotated, rows, unit_padded(dim), squares);
         double meet = 0;
         for (size_t h = 0; h < shape->num_hashes; h++)
             meet += codes[h] == codes[shape->num_hashes + h];
@@ -191,7 +191,7 @@ static void measure(int kind, enum hash_projection projection, const struct shap
         sum_squares += pow(meet / (double)shape->num_hashes, 2);
         free(planes);
     }
-    free(turned);
+    free(rotated);
     *mean = sum / draws;
     *variance = sum_squares / draws - *mean * *mean;
 }
@@ -248,17 +248,17 @@ static void heads_turn_planes(void **state)
     static float sign[HEADS][D];
     float *planes = draw(PLANES_GAUSSIAN, &shape, 1);
     const struct planes_form form = form_of(PLANES_GAUSSIAN, &shape);
-    float *turned = malloc(planes_count(&form) * sizeof *turned);
+    float *rotated = malloc(planes_count(&form) * sizeof *rotated);
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     int same = 0, went[D][D][2] = {{{0}}};
     for (size_t head = 0; head < HEADS; head++) {
-        planes_turn(kernels, HASH_F32, turned, planes, &form, head, permutation[head], sign[head]);
+        planes_rotate(kernels, HASH_F32, rotated, planes, &form, head, permutation[head], sign[head]);
         for (size_t bit = 0; bit < BITS; bit++)
             for (size_t h = 0; h < M; h++)
                 for (size_t c = 0; c < D; c++)
-                    check_near(plane_at(turned, &shape, bit, h, c),
+                    check_near(plane_at(rotated, &shape, bit, h, c),
                                (double)sign[head][c] * plane_at(planes, &shape, bit, h, permutation[head][c]),
-                               0, "turned plane");
+                               0, "rotated plane");
         for (size_t c = 0; c < D; c++)
             went[c][permutation[head][c]][sign[head][c] > 0]++;
         for (size_t other = 0; other < head; other++)
@@ -269,7 +269,7 @@ static void heads_turn_planes(void **state)
     for (size_t c = 0; c < D; c++)
         for (size_t to = 0; to < D; to++)
             assert_true(went[c][to][0] > 8 && went[c][to][1] > 8); /* 30 expected */
-    free(planes), free(turned);
+    free(planes), free(rotated);
 }
 
 static const struct shape wide[] = {

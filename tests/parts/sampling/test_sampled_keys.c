@@ -44,10 +44,10 @@ static void check_lists(size_t bits, size_t hashes, size_t n_q, size_t n_k, uint
     check_status(&host, pool_new(&host, threads, &pool), HASHATTN_OK, NULL);
     struct key_lists lists;
     struct arena arena = arena_on(NULL);
-    key_lists_lay_out(&lists, &arena, &hashing, n_q, n_k);
+    key_lists_init(&lists, &arena, &hashing, n_q, n_k);
     float *block = guard_floats(arena.used / sizeof(float) + 1);
     arena = arena_on(block);
-    key_lists_lay_out(&lists, &arena, &hashing, n_q, n_k);
+    key_lists_init(&lists, &arena, &hashing, n_q, n_k);
     for (uint64_t seed = 0; seed < 4; seed += 2) { /* the second call in the memory of the first */
         struct codes queries = codes_of(&hashing, n_q, seed, values),
                      keys = codes_of(&hashing, n_k, seed + 1, values);

@@ -5,7 +5,7 @@
    at the first one's offset, or a width of a head further on; their gradients a float further on; two tensors
    gathered to one offset; positions added to the first columns of a row instead of those of their heads.
    SPDX-License-Identifier: Apache-2.0 */
-#include "nn/self_attention.h"
+#include "nn/attention_layer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ enum { FLOATS = ROW_TILE * DIM };
 
 struct mix_test {
     struct layer_test base;
-    struct self_attention attention;
+    struct attention_layer attention;
     struct rows rows;
     struct test_mix mix;
     struct attention_space space;
@@ -31,12 +31,12 @@ struct mix_test {
 };
 
 static hashattn_status describe(struct layer_test *base, const struct head_group *groups, size_t num_groups,
-                                size_t max_len, struct self_attention *attention)
+                                size_t max_len, struct attention_layer *attention)
 {
-    TRY(self_attention_describe_enter(&base->host, &base->params, "a", DIM, HEADS, false, attention));
-    TRY(self_attention_describe_mix(&base->host, &base->params, "a", 0, groups, num_groups, max_len,
-                                    attention));
-    return self_attention_describe_leave(&base->host, &base->params, "a", attention);
+    TRY(attention_layer_describe_enter(&base->host, &base->params, "a", DIM, HEADS, false, attention));
+    TRY(attention_layer_describe_mix(&base->host, &base->params, "a", 0, groups, num_groups, max_len,
+                                     attention));
+    return attention_layer_describe_leave(&base->host, &base->params, "a", attention);
 }
 
 static void *new_block(struct mix_test *t, size_t bytes)
@@ -177,7 +177,7 @@ static void two_groups_share_the_tensors_of_their_mechanism(void **state)
     struct oracle o = {&t, t.base.exact, new_doubles(t.space.value, ROWS * DIM), new_doubles(g, ROWS * DIM),
                        calloc(ROWS * DIM, sizeof(double))};
     placed_loss(&o);
-    self_attention_mix(&t.attention, &t.rows, t.base.values, &t.space, 5);
+    attention_layer_mix(&t.attention, &t.rows, t.base.values, &t.space, 5);
     for (size_t row = 0; row < ROWS; row++)
         for (size_t h = 0; h < 2; h++)
             for (size_t c = placed_heads[h] * WIDTH; c < placed_heads[h] * WIDTH + WIDTH; c++)
@@ -185,8 +185,8 @@ static void two_groups_share_the_tensors_of_their_mechanism(void **state)
 
     double *out = o.out;
     o.out = NULL;
-    self_attention_mix_backward(&t.attention, &t.rows, t.base.values, whole_gradient(&t.base), &t.space, &t.d,
-                                5);
+    attention_layer_mix_backward(&t.attention, &t.rows, t.base.values, whole_gradient(&t.base), &t.space,
+                                 &t.d, 5);
     check_derivatives(t.base.gradients + first, t.base.exact + first, count, placed_loss, &o, 1e-4,
                       "own tensors");
     free((void *)o.value), free((void *)o.g), free(out);
@@ -208,13 +208,13 @@ static void positions_are_for_the_heads_that_know_none(void **state)
     enum { N = 5, PLACED = 2 * WIDTH };
     static const size_t columns[] = {0, 1, 4, 5};
     struct layer_test base;
-    struct self_attention attention;
+    struct attention_layer attention;
     layer_test_open(&base, 1);
     check_status(&base.host,
-                 self_attention_describe_enter(&base.host, &base.params, "a", DIM, HEADS, false, &attention),
+                 attention_layer_describe_enter(&base.host, &base.params, "a", DIM, HEADS, false, &attention),
                  HASHATTN_OK, NULL);
     check_status(&base.host,
-                 self_attention_describe_places(&base.host, &base.params, "a", groups, 3, &attention),
+                 attention_layer_describe_places(&base.host, &base.params, "a", groups, 3, &attention),
                  HASHATTN_OK, NULL);
     layer_test_start(&base, 3);
     assert_int_equal(attention.placed.columns, PLACED);
@@ -222,10 +222,10 @@ static void positions_are_for_the_heads_that_know_none(void **state)
                         param_named(&base.params, "a.key_position.weight")->offset};
     float *places = new_normals(1, N * DIM, 1), *rows[] = {new_zeros(N * DIM), new_zeros(N * DIM)},
           *work = new_zeros(N * DIM), *d[] = {new_normals(2, N * DIM, 1), new_normals(3, N * DIM, 1)};
-    self_attention_place(&attention, base.kernels, layer_test_pack(&base, true), rows[0], rows[1], places, N,
-                         work, NULL);
-    self_attention_place_backward(&attention, base.kernels, layer_test_pack(&base, true),
-                                  whole_gradient(&base), d[0], d[1], places, N, work);
+    attention_layer_place(&attention, base.kernels, layer_test_pack(&base, true), rows[0], rows[1], places, N,
+                          work, NULL);
+    attention_layer_place_backward(&attention, base.kernels, layer_test_pack(&base, true),
+                                   whole_gradient(&base), d[0], d[1], places, N, work);
     for (int side = 0; side < 2; side++) {
         const float *weight = base.values + weights[side], *gradient = base.gradients + weights[side];
         for (size_t i = 0; i < N; i++)

@@ -1,13 +1,14 @@
-/* Multi-head self-attention around mechanisms. Three dense layers compute queries, keys and values, a
-   mechanism mixes each sequence per head, an optional convolution of the values is added, and an output dense
-   layer follows. The dense parts work on tiles of rows; `mix` works on the whole batch between them: groups
-   of heads, each with its mechanism, one group after another. A mechanism's own learned parameters are rows
-   of the model like all others, (its heads, rows, cols) each; they are gathered per head for the call, and
-   their gradients are scattered back. Names: NAME.query, .key, .value, .output.dense, .conv.weight; for a
-   mechanism's own NAME.own.ROW, or NAME.own.MECHANISM.ROW if heads are mixed.
+/* A layer of multi-head attention around mechanisms: of rows to themselves, or to those of another stack.
+   Three dense layers compute queries, keys and values, a mechanism mixes each sequence per head, an optional
+   convolution of the values is added, and an output dense layer follows. The dense parts work on tiles of
+   rows; `mix` works on the whole batch between them: groups of heads, each with its mechanism, one group
+   after another. A mechanism's own learned parameters are rows of the model like all others, (its heads,
+   rows, cols) each; they are gathered per head for the call, and their gradients are scattered back. Names:
+   NAME.query, .key, .value, .output.dense, .conv.weight; for a mechanism's own NAME.own.ROW, or
+   NAME.own.MECHANISM.ROW if heads are mixed.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef NN_SELF_ATTENTION_H
-#define NN_SELF_ATTENTION_H
+#ifndef NN_ATTENTION_LAYER_H
+#define NN_ATTENTION_LAYER_H
 
 #include "attention/driver/attention.h"
 #include "attention/driver/plan_set.h"
@@ -27,7 +28,7 @@ struct head_group {
     size_t heads;
 };
 
-struct self_attention {
+struct attention_layer {
     size_t dim, heads, head_dim;
     size_t max_len;           /* length that the mechanisms' own tensors are made for; 0: unknown */
     enum precision precision; /* of the mechanisms' products: that of the layers */
@@ -56,18 +57,18 @@ struct self_attention {
 
 /* Parameters are in the block in the order of use: those before mixing, those of mixing, the one after, so
    each part is one contiguous range. */
-hashattn_status self_attention_describe_enter(struct host *host, struct params *params, const char *name,
-                                              size_t dim, size_t heads, bool plain,
-                                              struct self_attention *attention);
+hashattn_status attention_layer_describe_enter(struct host *host, struct params *params, const char *name,
+                                               size_t dim, size_t heads, bool plain,
+                                               struct attention_layer *attention);
 /* After it: the projections of positions, for heads whose mechanism does not know distances by itself. */
-hashattn_status self_attention_describe_places(struct host *host, struct params *params, const char *name,
-                                               const struct head_group *groups, size_t num_groups,
-                                               struct self_attention *attention);
-hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
-                                            size_t taps, const struct head_group *groups, size_t num_groups,
-                                            size_t max_len, struct self_attention *attention);
-hashattn_status self_attention_describe_leave(struct host *host, struct params *params, const char *name,
-                                              struct self_attention *attention);
+hashattn_status attention_layer_describe_places(struct host *host, struct params *params, const char *name,
+                                                const struct head_group *groups, size_t num_groups,
+                                                struct attention_layer *attention);
+hashattn_status attention_layer_describe_mix(struct host *host, struct params *params, const char *name,
+                                             size_t taps, const struct head_group *groups, size_t num_groups,
+                                             size_t max_len, struct attention_layer *attention);
+hashattn_status attention_layer_describe_leave(struct host *host, struct params *params, const char *name,
+                                               struct attention_layer *attention);
 
 /* Gathers the mechanism's parameters of these heads to own (heads, own_count), as calls need them: the model
    has one (heads, rows, cols) tensor per row. */
@@ -83,8 +84,8 @@ struct mix_plan {
 };
 /* Makes it, with the plans of `set`, which has a place for all groups. REFUSED, with the numbers, if a
    mechanism cannot handle a sequence of this batch. Layers with the same groups of heads share it. */
-hashattn_status self_attention_plan(struct host *host, const struct self_attention *attention,
-                                    const struct rows *rows, struct plan_set *set, struct mix_plan *plan);
+hashattn_status attention_layer_plan(struct host *host, const struct attention_layer *attention,
+                                     const struct rows *rows, struct plan_set *set, struct mix_plan *plan);
 
 /* The arrays of the whole batch, (padded rows, dim) each. */
 struct attention_space {
@@ -103,42 +104,42 @@ struct attention_gradients {
 };
 
 /* On a tile: query, key and value (n, dim) from x (n, dim). halves: scratch of (n, dim + 1) in bf16. */
-void self_attention_enter(const struct self_attention *attention, const struct kernels *kernels,
-                          const float *values, float *query, float *key, float *value, const float *x,
-                          size_t n, bf16 *halves);
+void attention_layer_enter(const struct attention_layer *attention, const struct kernels *kernels,
+                           const float *values, float *query, float *key, float *value, const float *x,
+                           size_t n, bf16 *halves);
 /* Writes dx (n, dim); adds the gradients of the three layers to gradients. */
-void self_attention_enter_backward(const struct self_attention *attention, const struct kernels *kernels,
-                                   const float *values, struct slice gradients, float *dx,
-                                   const float *dquery, const float *dkey, const float *dvalue,
-                                   const float *x, size_t n);
+void attention_layer_enter_backward(const struct attention_layer *attention, const struct kernels *kernels,
+                                    const float *values, struct slice gradients, float *dx,
+                                    const float *dquery, const float *dkey, const float *dvalue,
+                                    const float *x, size_t n);
 
 /* On a tile, after enter: adds the projections of `places` (n, dim), the sinusoids of the rows' positions, to
    the columns of placed heads. work: (n, dim). */
-void self_attention_place(const struct self_attention *attention, const struct kernels *kernels,
-                          const float *values, float *query, float *key, const float *places, size_t n,
-                          float *work, bf16 *halves);
+void attention_layer_place(const struct attention_layer *attention, const struct kernels *kernels,
+                           const float *values, float *query, float *key, const float *places, size_t n,
+                           float *work, bf16 *halves);
 /* Adds the gradients of the projections to gradients. */
-void self_attention_place_backward(const struct self_attention *attention, const struct kernels *kernels,
-                                   const float *values, struct slice gradients, const float *dquery,
-                                   const float *dkey, const float *places, size_t n, float *work);
+void attention_layer_place_backward(const struct attention_layer *attention, const struct kernels *kernels,
+                                    const float *values, struct slice gradients, const float *dquery,
+                                    const float *dkey, const float *places, size_t n, float *work);
 
 /* On the whole batch: space->mixed from query, key and value, with zeros in the rows after the last token. */
-void self_attention_mix(const struct self_attention *attention, const struct rows *rows, const float *values,
-                        const struct attention_space *space, uint64_t call_key);
+void attention_layer_mix(const struct attention_layer *attention, const struct rows *rows,
+                         const float *values, const struct attention_space *space, uint64_t call_key);
 /* Adds the gradients of the convolution and of the mechanisms' own parameters to gradients. */
-void self_attention_mix_backward(const struct self_attention *attention, const struct rows *rows,
-                                 const float *values, struct slice gradients,
-                                 const struct attention_space *space, const struct attention_gradients *d,
-                                 uint64_t call_key);
+void attention_layer_mix_backward(const struct attention_layer *attention, const struct rows *rows,
+                                  const float *values, struct slice gradients,
+                                  const struct attention_space *space, const struct attention_gradients *d,
+                                  uint64_t call_key);
 
 /* The number of heads with this mechanism if it has a loss of its own, otherwise 0. */
-size_t self_attention_auxiliary_heads(const struct self_attention *attention,
-                                      const struct mechanism *mechanism);
+size_t attention_layer_auxiliary_heads(const struct attention_layer *attention,
+                                       const struct mechanism *mechanism);
 /* Returns the mechanism's own loss, summed over sequences and heads; call it after mix. If `gradients.floats`
    is not NULL, adds `weight` times its gradient. */
-double self_attention_auxiliary(const struct self_attention *attention, const struct rows *rows,
-                                const float *values, const struct mechanism *mechanism,
-                                struct slice gradients, double weight, const struct attention_space *space,
-                                uint64_t call_key);
+double attention_layer_auxiliary(const struct attention_layer *attention, const struct rows *rows,
+                                 const float *values, const struct mechanism *mechanism,
+                                 struct slice gradients, double weight, const struct attention_space *space,
+                                 uint64_t call_key);
 
 #endif

@@ -1,7 +1,7 @@
 /* One attention_call per group of heads. Heads are column ranges of (rows, dim) arrays, so only the few
    floats of a mechanism's own parameters are copied.
    SPDX-License-Identifier: Apache-2.0 */
-#include "nn/self_attention.h"
+#include "nn/attention_layer.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -12,19 +12,20 @@
 /* ---- description -------------------------------------------------------------------------------------- */
 
 static hashattn_status describe_layer(struct host *host, struct params *params, const char *name,
-                                      const struct self_attention *attention, struct dense *layer)
+                                      const struct attention_layer *attention, struct dense *layer)
 {
     size_t dim = attention->dim;
     return attention->plain ? dense_describe_plain(host, params, name, dim, dim, layer)
                             : dense_describe(host, params, name, dim, dim, layer);
 }
 
-hashattn_status self_attention_describe_enter(struct host *host, struct params *params, const char *name,
-                                              size_t dim, size_t heads, bool plain,
-                                              struct self_attention *attention)
+hashattn_status attention_layer_describe_enter(struct host *host, struct params *params, const char *name,
+                                               size_t dim, size_t heads, bool plain,
+                                               struct attention_layer *attention)
 {
     assert(heads > 0 && dim % heads == 0);
-    *attention = (struct self_attention){.dim = dim, .heads = heads, .head_dim = dim / heads, .plain = plain};
+    *attention =
+        (struct attention_layer){.dim = dim, .heads = heads, .head_dim = dim / heads, .plain = plain};
     struct dense *const layers[] = {&attention->query, &attention->key, &attention->value};
     static const char *const names[] = {"query", "key", "value"};
     for (int i = 0; i < 3; i++) {
@@ -35,9 +36,9 @@ hashattn_status self_attention_describe_enter(struct host *host, struct params *
     return HASHATTN_OK;
 }
 
-hashattn_status self_attention_describe_places(struct host *host, struct params *params, const char *name,
-                                               const struct head_group *groups, size_t num_groups,
-                                               struct self_attention *attention)
+hashattn_status attention_layer_describe_places(struct host *host, struct params *params, const char *name,
+                                                const struct head_group *groups, size_t num_groups,
+                                                struct attention_layer *attention)
 {
     size_t first = 0, width = attention->head_dim;
     assert(num_groups <= HEAD_GROUPS);
@@ -92,9 +93,9 @@ static hashattn_status describe_own(struct host *host, struct params *params, co
     return HASHATTN_OK;
 }
 
-hashattn_status self_attention_describe_mix(struct host *host, struct params *params, const char *name,
-                                            size_t taps, const struct head_group *groups, size_t num_groups,
-                                            size_t max_len, struct self_attention *attention)
+hashattn_status attention_layer_describe_mix(struct host *host, struct params *params, const char *name,
+                                             size_t taps, const struct head_group *groups, size_t num_groups,
+                                             size_t max_len, struct attention_layer *attention)
 {
     attention->precision = params->precision;
     attention->num_groups = num_groups;
@@ -128,8 +129,8 @@ hashattn_status self_attention_describe_mix(struct host *host, struct params *pa
     return HASHATTN_OK;
 }
 
-hashattn_status self_attention_describe_leave(struct host *host, struct params *params, const char *name,
-                                              struct self_attention *attention)
+hashattn_status attention_layer_describe_leave(struct host *host, struct params *params, const char *name,
+                                               struct attention_layer *attention)
 {
     char text[PARAM_NAME];
     snprintf(text, sizeof text, "%s.output.dense", name);
@@ -138,9 +139,9 @@ hashattn_status self_attention_describe_leave(struct host *host, struct params *
 
 /* ---- tiles -------------------------------------------------------------------------------------------- */
 
-void self_attention_enter(const struct self_attention *attention, const struct kernels *kernels,
-                          const float *values, float *query, float *key, float *value, const float *x,
-                          size_t n, bf16 *halves)
+void attention_layer_enter(const struct attention_layer *attention, const struct kernels *kernels,
+                           const float *values, float *query, float *key, float *value, const float *x,
+                           size_t n, bf16 *halves)
 {
     size_t dim = attention->dim;
     const void *left = dense_left(&attention->query, kernels, halves, x, n);
@@ -149,10 +150,10 @@ void self_attention_enter(const struct self_attention *attention, const struct k
     dense_forward_left(&attention->value, kernels, values, value, left, n, 0, dim);
 }
 
-void self_attention_enter_backward(const struct self_attention *attention, const struct kernels *kernels,
-                                   const float *values, struct slice gradients, float *dx,
-                                   const float *dquery, const float *dkey, const float *dvalue,
-                                   const float *x, size_t n)
+void attention_layer_enter_backward(const struct attention_layer *attention, const struct kernels *kernels,
+                                    const float *values, struct slice gradients, float *dx,
+                                    const float *dquery, const float *dkey, const float *dvalue,
+                                    const float *x, size_t n)
 {
     dense_backward(&attention->query, kernels, values, gradients, dx, false, dquery, x, n);
     dense_backward(&attention->key, kernels, values, gradients, dx, true, dkey, x, n);
@@ -160,7 +161,7 @@ void self_attention_enter_backward(const struct self_attention *attention, const
 }
 
 /* The columns of placed heads of rows (n, dim) += from (n, columns). */
-static void add_placed(const struct self_attention *attention, const struct kernels *kernels, float *rows,
+static void add_placed(const struct attention_layer *attention, const struct kernels *kernels, float *rows,
                        const float *from, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -170,7 +171,7 @@ static void add_placed(const struct self_attention *attention, const struct kern
 }
 
 /* to (n, columns) = the columns of placed heads of rows (n, dim). */
-static void take_placed(const struct self_attention *attention, float *to, const float *rows, size_t n)
+static void take_placed(const struct attention_layer *attention, float *to, const float *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         for (size_t r = 0; r < attention->placed.num_runs; to += attention->placed.runs[r++].count)
@@ -178,9 +179,9 @@ static void take_placed(const struct self_attention *attention, float *to, const
                    attention->placed.runs[r].count * sizeof *to);
 }
 
-void self_attention_place(const struct self_attention *attention, const struct kernels *kernels,
-                          const float *values, float *query, float *key, const float *places, size_t n,
-                          float *work, bf16 *halves)
+void attention_layer_place(const struct attention_layer *attention, const struct kernels *kernels,
+                           const float *values, float *query, float *key, const float *places, size_t n,
+                           float *work, bf16 *halves)
 {
     size_t columns = attention->placed.columns;
     const void *left = dense_left(&attention->placed.query, kernels, halves, places, n);
@@ -190,9 +191,9 @@ void self_attention_place(const struct self_attention *attention, const struct k
     add_placed(attention, kernels, key, work, n);
 }
 
-void self_attention_place_backward(const struct self_attention *attention, const struct kernels *kernels,
-                                   const float *values, struct slice gradients, const float *dquery,
-                                   const float *dkey, const float *places, size_t n, float *work)
+void attention_layer_place_backward(const struct attention_layer *attention, const struct kernels *kernels,
+                                    const float *values, struct slice gradients, const float *dquery,
+                                    const float *dkey, const float *places, size_t n, float *work)
 {
     take_placed(attention, work, dquery, n);
     dense_backward(&attention->placed.query, kernels, values, gradients, NULL, false, work, places, n);
@@ -227,7 +228,8 @@ static void add_own(const struct mixing *mixing, const struct kernels *kernels, 
 /* ---- mixing ------------------------------------------------------------------------------------------- */
 
 /* The columns of a group's heads. */
-static struct packed columns(const struct self_attention *attention, const struct mixing *mixing, float *data)
+static struct packed columns(const struct attention_layer *attention, const struct mixing *mixing,
+                             float *data)
 {
     return (struct packed){
         .data = data == NULL ? NULL : data + mixing->first_head * attention->head_dim,
@@ -237,7 +239,7 @@ static struct packed columns(const struct self_attention *attention, const struc
     };
 }
 
-static struct attention_shape shape_of(const struct self_attention *attention, const struct mixing *mixing,
+static struct attention_shape shape_of(const struct attention_layer *attention, const struct mixing *mixing,
                                        const struct rows *rows)
 {
     return (struct attention_shape){
@@ -261,7 +263,7 @@ static struct attention_shape shape_of(const struct self_attention *attention, c
     };
 }
 
-static hashattn_status check_convolution(struct host *host, const struct self_attention *attention,
+static hashattn_status check_convolution(struct host *host, const struct attention_layer *attention,
                                          const struct rows *rows)
 {
     size_t ranks = row_ranks_count(rows_ranks(rows)), half = attention->convolution.taps / 2;
@@ -273,8 +275,8 @@ static hashattn_status check_convolution(struct host *host, const struct self_at
     return HASHATTN_OK;
 }
 
-hashattn_status self_attention_plan(struct host *host, const struct self_attention *attention,
-                                    const struct rows *rows, struct plan_set *set, struct mix_plan *plan)
+hashattn_status attention_layer_plan(struct host *host, const struct attention_layer *attention,
+                                     const struct rows *rows, struct plan_set *set, struct mix_plan *plan)
 {
     struct arena work = arena_on(NULL), keep = arena_on(NULL);
     size_t own = 0, bytes = 0;
@@ -310,7 +312,7 @@ struct group_call {
 };
 
 /* Gathers the mechanism's parameters. */
-static struct group_call open_group(const struct self_attention *attention, size_t group,
+static struct group_call open_group(const struct attention_layer *attention, size_t group,
                                     const struct rows *rows, const float *values,
                                     const struct attention_space *space, uint64_t call_key)
 {
@@ -339,8 +341,8 @@ static struct group_call open_group(const struct self_attention *attention, size
     return open;
 }
 
-void self_attention_mix(const struct self_attention *attention, const struct rows *rows, const float *values,
-                        const struct attention_space *space, uint64_t call_key)
+void attention_layer_mix(const struct attention_layer *attention, const struct rows *rows,
+                         const float *values, const struct attention_space *space, uint64_t call_key)
 {
     size_t tail = rows->count * attention->dim, floats = rows->padded * attention->dim - tail;
     for (size_t g = 0; g < attention->num_groups; g++) {
@@ -360,10 +362,10 @@ void self_attention_mix(const struct self_attention *attention, const struct row
     memset(space->mixed + tail, 0, floats * sizeof *space->mixed);
 }
 
-void self_attention_mix_backward(const struct self_attention *attention, const struct rows *rows,
-                                 const float *values, struct slice gradients,
-                                 const struct attention_space *space, const struct attention_gradients *d,
-                                 uint64_t call_key)
+void attention_layer_mix_backward(const struct attention_layer *attention, const struct rows *rows,
+                                  const float *values, struct slice gradients,
+                                  const struct attention_space *space, const struct attention_gradients *d,
+                                  uint64_t call_key)
 {
     for (size_t g = 0; g < attention->num_groups; g++) {
         const struct mixing *mixing = &attention->mixings[g];
@@ -382,8 +384,8 @@ void self_attention_mix_backward(const struct self_attention *attention, const s
     }
 }
 
-size_t self_attention_auxiliary_heads(const struct self_attention *attention,
-                                      const struct mechanism *mechanism)
+size_t attention_layer_auxiliary_heads(const struct attention_layer *attention,
+                                       const struct mechanism *mechanism)
 {
     size_t heads = 0;
     for (size_t g = 0; g < attention->num_groups; g++)
@@ -392,12 +394,12 @@ size_t self_attention_auxiliary_heads(const struct self_attention *attention,
     return heads;
 }
 
-double self_attention_auxiliary(const struct self_attention *attention, const struct rows *rows,
-                                const float *values, const struct mechanism *mechanism,
-                                struct slice gradients, double weight, const struct attention_space *space,
-                                uint64_t call_key)
+double attention_layer_auxiliary(const struct attention_layer *attention, const struct rows *rows,
+                                 const float *values, const struct mechanism *mechanism,
+                                 struct slice gradients, double weight, const struct attention_space *space,
+                                 uint64_t call_key)
 {
-    if (self_attention_auxiliary_heads(attention, mechanism) == 0)
+    if (attention_layer_auxiliary_heads(attention, mechanism) == 0)
         return 0;
     double loss = 0;
     for (size_t g = 0; g < attention->num_groups; g++) {
