@@ -9,7 +9,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/mechanism.h"
 #include "parts/groups/lsh_hash.h"
-#include "parts/inspect/inspection.h"
+#include "parts/inspect/group_slots.h"
 
 static size_t scorer_size(const void *options, const struct problem_shape *shape)
 {
@@ -25,27 +25,7 @@ static const void *open_scorer(const struct problem *problem, void *memory)
 
 static const struct score_source source = {scorer_size, open_scorer, lsh_score};
 
-/* ---- slots --------------------------------------------------------------------------------------------- */
-
-static size_t scratch_size(const void *options, const struct problem_shape *shape)
-{
-    return grouping_scratch_size(options, shape, &source);
-}
-
-static void forward(const struct problem *problem, struct view out)
-{
-    grouping_forward(problem, &source, out);
-}
-
-static size_t inspect_size(const void *options, const struct problem_shape *shape)
-{
-    return inspection_scratch_size(options, shape, &source);
-}
-
-static void inspect(const struct problem *problem, struct inspection *inspection)
-{
-    inspection_inspect(problem, &source, inspection);
-}
+GROUP_SLOTS(source)
 
 static const struct option_row options[] = {GROUPING_ROWS, {.name = NULL}};
 

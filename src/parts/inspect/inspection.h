@@ -4,10 +4,8 @@
      lsh    a random linear hash (lsh_hash.h) of the rows
      smyrf  the same hash of rows made asymmetric first (Daras et al. 2020; Sun et al. 2022, eq. 3):
             F(q) = [q; 0; sqrt(M^2 - |q|^2)], G(k) = [k; sqrt(M^2 - |k|^2); 0], M^2 the largest |q|^2 plus
-   the
-            largest |k|^2, so that the distance of F and G falls as the dot product of the rows rises. SMYRF
-            itself sorts along one direction; here the lists are made as for the other two, so that only the
-            hashes differ.
+            the largest |k|^2, so that their distance falls as the dot product of the rows rises. SMYRF
+            itself sorts along one direction; here all lists are made alike, so only the hashes differ
    For each: the attention that its pairs hold (attention_caught.h), the number of groups per token, and the
    number of tokens that score best in each group, before lists make the groups equal. Cost: that of
    attention_caught.h, and three times the scores and lists of a forward.
