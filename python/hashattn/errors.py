@@ -5,6 +5,10 @@ Source: include/hashattn/status.h. SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
+from typing import Iterator
+
 from . import _library
 
 
@@ -59,3 +63,17 @@ def of_status(status: int, message: bytes | None) -> Error:
     """The exception of a status other than OK."""
     said = _library.text(message)
     return _CLASSES.get(status, FailedError)(said or f"status {status}")
+
+
+@contextmanager
+def named(path: str, name: str) -> Iterator[None]:
+    """Errors about a temporary file, or about its lines, are about the argument `name`, or about its elements."""
+
+    def shown(found: "re.Match[str]") -> str:
+        line = found[1]
+        return name if line is None else f"{name}[{int(line) - 1}]"
+
+    try:
+        yield
+    except Error as error:
+        raise type(error)(re.sub(re.escape(path) + r"(?:: line (\d+))?", shown, str(error))) from None

@@ -12,7 +12,7 @@ from typing import Any, Iterable
 
 import numpy as np
 
-from .errors import InvalidError, InvalidTypeError
+from .errors import InvalidError, InvalidTypeError, named
 from .options import mechanisms, tasks
 from .run import Run, write_texts
 from .training import train
@@ -156,7 +156,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
             os.mkdir(data)
             write_texts(os.path.join(data, "test.jsonl" if early else "valid.jsonl"), [texts[i] for i in first],
                         [labels[i] for i in first])
-            train("text", data, run, texts=texts, labels=labels, progress=False, **options).close()
+            with named(run, "the run"), named(data, "the texts"), named(os.path.join(data, "train.jsonl"), "texts"):
+                train("text", data, run, texts=texts, labels=labels, progress=False, **options).close()
             if not early:
                 os.replace(os.path.join(run, "last.safetensors"), os.path.join(run, "model.safetensors"))
             files = {}

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from . import _library
 from .arrays import seed_of, whole_number
 from .context import Context, ContextObject, ObjectHandle
-from .errors import BadFileError, InvalidError, InvalidTypeError
+from .errors import BadFileError, InvalidError, InvalidTypeError, named
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher
 
@@ -103,8 +103,9 @@ class Pretrained(ContextObject):
             with open(path, "w", encoding="utf-8", errors="surrogatepass") as lines:
                 for text in texts:
                     lines.write(json.dumps({"text": text_of("a text", text)}, ensure_ascii=False) + "\n")
-            return self.embed_files([path], pooling=pooling, normalize=normalize, prompt_name=prompt_name, prompt=prompt,
-                                    special_tokens=special_tokens, truncate=truncate, seed=seed, progress=progress)
+            with named(path, "texts"):
+                return self.embed_files([path], pooling=pooling, normalize=normalize, prompt_name=prompt_name, prompt=prompt,
+                                        special_tokens=special_tokens, truncate=truncate, seed=seed, progress=progress)
 
     def embed_files(self, paths: Any, *, pooling: str = "stored", normalize: bool = False,
                     prompt_name: str | None = None, prompt: str | None = None, special_tokens: bool = True,

@@ -20,7 +20,7 @@ import numpy as np
 from . import _library
 from .arrays import seed_of, whole_number
 from .context import Context, ContextObject, ObjectHandle
-from .errors import BadFileError, InvalidError, InvalidTypeError
+from .errors import BadFileError, InvalidError, InvalidTypeError, named
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher, metrics_of
 
@@ -310,7 +310,8 @@ class Run(ContextObject):
         with tempfile.TemporaryDirectory(prefix="hashattn-") as folder:
             path = os.path.join(folder, "texts.jsonl")
             write_texts(path, texts, text_column=options.get("text_column", "text"))
-            return self.predict(path, seed=seed, progress=progress)
+            with named(path, "texts"):
+                return self.predict(path, seed=seed, progress=progress)
 
     def forecast(self, path: Any = None, *, seed: int | None = None, progress: Watcher = True) -> Forecast:
         """Forecasts the rows after the end of a table, a CSV file with the columns of the training.

@@ -1,7 +1,7 @@
 """What a user of the package tries first: threads by the environment, whole numbers as a mask, copies, a name where a
-directory is needed, a package inside an archive.
+directory is needed, a package inside an archive, errors that name arguments.
 
-Bugs it looks for: HASHATTN_THREADS read after OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its
+Planted and caught: an error with the name of the temporary file; the line of a text as its index. Bugs it looks for: HASHATTN_THREADS read after OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its
 memory. SPDX-License-Identifier: Apache-2.0
 """
 
@@ -50,6 +50,38 @@ def test_copies_are_refused():
             for copied in (copy.copy, copy.deepcopy, pickle.dumps):
                 with pytest.raises(TypeError, match=f"a {type(made).__name__} holds memory of the C library and can be neither"):
                     copied(made)
+
+
+def test_errors_name_arguments_and_no_temporary_files(text_run):
+    run = hashattn.Run(text_run)
+    for texts, index in ((["good", "bad\0"], 1), (["a", "b", "\ud800"], 2)):
+        with pytest.raises(OSError, match=rf"^texts\[{index}\]: byte "):
+            run.predict(texts, progress=False)
+    for texts, index in ((["a\ud800", "b"], 0), (["a", "b\0"], 1)):
+        with pytest.raises(OSError, match=rf"^texts\[{index}\]: byte "):
+            hashattn.TextClassifier(steps=2).fit(texts, ["x", "y"])
+
+
+def test_an_unknown_option_lists_the_others():
+    for call in (lambda q: hashattn.attention(q, q, q, num_hash=4), lambda q: hashattn.Attention("yoso", num_hash=4)):
+        with pytest.raises(ValueError, match="yoso has no option 'num_hash'; it has num_hashes, hash_bits, .*max_norm"):
+            call(numbers(4, 8))
+
+
+def test_the_gradient_of_yoso_e_is_told():
+    for documented in (hashattn.attention, hashattn.Attention):
+        if '"yoso-e"' in (documented.__doc__ or ""):
+            assert 'the paper\'s bound, "lower"' in documented.__doc__
+            break
+    else:
+        raise AssertionError("neither docstring tells of yoso-e")
+
+
+def test_masked_arrays_are_refused():
+    q = np.ma.masked_array(numbers(4, 8), numbers(4, 8) > 1)
+    for call in (lambda: hashattn.attention(q, q, q), lambda: hashattn.Stream(1, 8).absorb(q, q)):
+        with pytest.raises(TypeError, match="masked array"):
+            call()
 
 
 def test_a_name_where_a_directory_is_needed():

@@ -22,6 +22,7 @@ from transformers import (  # noqa: E402
 import hashattn.torch  # noqa: E402
 from conftest import skip_without_layers  # noqa: E402
 import hashattn.torch.transformers  # noqa: E402
+from hashattn.torch import interface  # noqa: E402
 
 BERT = dict(vocab_size=90, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=48,
             max_position_embeddings=80, initializer_range=0.3)
@@ -203,7 +204,7 @@ def test_what_is_refused():
     model = made(TEXT["bert"], attn_implementation="hashattn-yoso")
     layer = model.encoder.layer[0].attention.self
     q = torch.randn(1, 2, 8, 16)
-    function = hashattn.torch.transformers.AttentionInterface()["hashattn-yoso"]
+    function = interface.AttentionInterface()["hashattn-yoso"]
     with pytest.raises(ValueError, match="BertSelfAttention passes softcap"):
         function(layer, q, q, q, None, softcap=30.0)
     with pytest.raises(ValueError, match="causal attention of 8 queries, the first at key -4, over 4 keys"):
@@ -211,7 +212,7 @@ def test_what_is_refused():
 
 
 def test_shared_keys_and_scaling():
-    function = hashattn.torch.transformers.AttentionInterface()["hashattn-softmax"]
+    function = interface.AttentionInterface()["hashattn-softmax"]
     q, k, v = (torch.randn(1, heads, 9, 16, generator=torch.Generator().manual_seed(heads)) for heads in (4, 2, 2))
     expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.1, is_causal=True, enable_gqa=True)
     found, _ = function(torch.nn.Module(), q, k, v, None, scaling=0.1, is_causal=True)

@@ -1,5 +1,8 @@
 """Cache for `generate`: logits and texts as of the library's own attention and cache, for families with groups, windows,
-left padding, batches, beams, continued prompts; other implementations and models are refused.
+left padding, batches, beams, continued prompts; states of constant size; other implementations and models are refused.
+
+Planted and caught: a layer with a window that ran the mechanism over the window's cache; learned tensors, the scale, the
+mask and the seed not given to a state.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+import hashattn  # noqa: E402
 import hashattn.torch.transformers as ours  # noqa: E402
 
 SIZES = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
@@ -108,3 +112,88 @@ def test_models_that_cannot_be_served():
         ours.Cache(transformers.LlamaConfig(**SIZES), mechanism="sotfmax")
     with pytest.raises(TypeError, match="configuration of a model"):
         ours.Cache("llama")
+
+
+def summed_pair(name, family="Llama", **more):
+    """A model of which the attention has a state."""
+    _, model = pair(family, **more)
+    ours.register(name, **mechanism_of(name))
+    model.set_attn_implementation(name)
+    return model
+
+
+def mechanism_of(name):
+    mechanism, *options = name.removeprefix("hashattn-").split(",")
+    return {"mechanism": mechanism, **{each.split("=")[0]: int(each.split("=")[1]) for each in options}}
+
+
+@pytest.mark.parametrize("cache", [None, "yoso"])
+def test_rows_behind_a_window(cache):
+    """Token by token as all at once, where the library's cache holds the window alone."""
+    model = summed_pair("hashattn-yoso", "Gemma3Text")
+    ids = prompts()["input_ids"]
+    kept = transformers.DynamicCache(config=model.config) if cache is None else ours.Cache(model.config, mechanism=cache)
+    with torch.no_grad():
+        whole = model(ids, use_cache=False).logits
+        parts = [model(part, past_key_values=kept).logits for part in (ids[:, :15], *ids[:, 15:].split(1, 1))]
+    assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-4)
+
+
+@pytest.mark.parametrize("name, family, beams", [
+    ("hashattn-yoso", "Llama", 1), ("hashattn-yoso", "Llama", 3), ("hashattn-yoso,num_hashes=8,hash_bits=5,seed=3", "Qwen2", 1),
+    ("hashattn-yoso", "Gemma3Text", 1), ("hashattn-linear", "Llama", 1), ("hashattn-performer", "Gemma3Text", 1),
+    ("hashattn-race", "Llama", 1)])
+def test_a_state_of_constant_size(name, family, beams):
+    """As the library's own cache, which keeps all keys."""
+    model = summed_pair(name, family)
+    kept = dict(max_new_tokens=12, return_dict_in_generate=True, output_scores=True, num_beams=beams, do_sample=False)
+    expected = model.generate(**prompts(), **kept)
+    cache = ours.Cache(model.config, mechanism=name.partition(",")[0].removeprefix("hashattn-"))
+    found = model.generate(**prompts(), past_key_values=cache, **kept)
+    assert torch.equal(found.sequences, expected.sequences)
+    for one, other in zip(found.scores, expected.scores):
+        assert torch.allclose(one, other, atol=1e-4)
+
+
+def test_a_state_does_not_grow():
+    model, sizes = summed_pair("hashattn-yoso,num_hashes=4,hash_bits=4"), []
+    ids = torch.randint(2, 97, (2, 300), generator=torch.Generator().manual_seed(3))
+    cache = ours.Cache(model.config, mechanism="yoso")
+    with torch.no_grad():
+        whole = model(ids).logits
+        parts = []
+        for part in ids.split(100, 1):
+            parts.append(model(part, past_key_values=cache).logits)
+            sizes.append(cache.nbytes)
+        assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-4)
+    assert sizes[0] == sizes[1] == sizes[2] > 0 and cache.get_seq_length() == 300
+    with pytest.raises(ValueError, match="sums of rows, from which none can be removed"):
+        cache.crop(3)
+    cache.reset()
+    with torch.no_grad():
+        assert torch.allclose(model(ids, past_key_values=cache).logits, whole, atol=1e-4)
+
+
+def test_a_state_of_what_is_learned():
+    model = summed_pair("hashattn-softmax")
+    import hashattn.torch
+
+    hashattn.torch.replace_attention(model, "rfa")
+    with torch.no_grad():
+        for name, each in model.named_parameters():
+            if ".own." in name:
+                each.add_(torch.randn(each.shape, generator=torch.Generator().manual_seed(1)))
+        ids = prompts()["input_ids"]
+        cache = ours.Cache(model.config, mechanism="rfa")
+        found = torch.cat([model(ids[:, :9], past_key_values=cache).logits, model(ids[:, 9:], past_key_values=cache).logits], 1)
+        assert torch.allclose(found, model(ids).logits, atol=1e-4)
+
+
+def test_what_states_refuse():
+    model = summed_pair("hashattn-softmax")
+    with pytest.raises(ValueError, match='mechanism="yoso" works with attn_implementation="hashattn-yoso" alone'):
+        model.generate(**prompts(), past_key_values=ours.Cache(model.config, mechanism="yoso"), max_new_tokens=2)
+    with pytest.raises(ValueError, match='num_hashes: a cache of yoso has the options of the model'):
+        ours.Cache(model.config, mechanism="yoso", num_hashes=8)
+    with pytest.raises(hashattn.RefusedError, match="lha"):
+        ours.Cache(model.config, mechanism="lha")

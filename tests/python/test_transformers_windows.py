@@ -13,9 +13,8 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import hashattn.torch  # noqa: E402
-import hashattn.torch.transformers as interface  # noqa: E402
 from conftest import skip_without_layers  # noqa: E402
-from hashattn.torch import masks  # noqa: E402
+from hashattn.torch import interface, masks  # noqa: E402
 
 SMALL = dict(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, pad_token_id=0,
              intermediate_size=48, max_position_embeddings=64, head_dim=8, eos_token_id=2, bos_token_id=None)

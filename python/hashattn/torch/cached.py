@@ -1,18 +1,20 @@
-"""A cache for `generate` of the transformers library: its keys and values are held by `hashattn.Cache`, one for a layer.
+"""A cache for `generate` of the transformers library: its keys and values are held by `hashattn.Cache`, one for a layer, or
+their sums by `hashattn.Stream`.
 
     cache = hashattn.torch.transformers.Cache(model.config, mechanism="hashed", budget=0.02)
     model.generate(**inputs, past_key_values=cache)    # attn_implementation="hashattn-softmax"
 
 A layer of a model gives its new rows to the cache and takes what it gets back to its attention function. What it gets are
 the new rows alone, as `CachedRows`: tensors that know their layer and refuse all arithmetic. The attention function of
-"hashattn-softmax" appends them, with the padding that its mask shows, and attends to the cache; any other raises.
+"hashattn-softmax", or of the mechanism with a state, appends them, with the padding that its mask shows, and attends to the
+cache; any other raises.
 SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,10 +22,13 @@ from transformers import cache_utils  # type: ignore[import-not-found,unused-ign
 
 from .. import cache as key_value_cache
 from ..errors import InvalidError, InvalidTypeError
+from ..options import mechanisms
+from ..stream import Stream
 from .calls import ELEMENTS, TensorLayout, check_tensors
 from .masks import read
+from .names import PREFIX
+from .sdpa import for_each_head, scaled
 
-_IMPLEMENTATION = "hashattn-softmax"
 _KINDS = ("full_attention", "sliding_attention")
 _CHANGES_SCORES = ("softcap", "position_bias", "s_aux")
 _DESCRIBES = frozenset({"__get__", "size", "dim", "stride", "numel", "element_size", "is_contiguous", "__len__",
@@ -31,6 +36,20 @@ _DESCRIBES = frozenset({"__get__", "size", "dim", "stride", "numel", "element_si
 
 _Layers: Any = getattr(cache_utils, "CacheLayerMixin", object)
 _Caches: Any = cache_utils.Cache
+
+
+class Runs(NamedTuple):
+    """What the attention function of a layer computes. params: what the layer has learned, by name."""
+
+    mechanism: str
+    options: dict[str, Any]
+    seed: int
+    params: dict[str, Any] | None
+
+
+def _needs(layer: "CacheLayer") -> str:
+    return (f"a hashattn cache of mechanism=\"{layer.mechanism}\" works with attn_implementation=\"{PREFIX}"
+            f"{layer.works_with}\" alone")
 
 
 class CachedRows(Tensor):
@@ -43,8 +62,8 @@ class CachedRows(Tensor):
         if func.__name__ in _DESCRIBES:
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
-        raise InvalidError(f"a hashattn cache works with attn_implementation=\"{_IMPLEMENTATION}\" alone: "
-                           f"model.set_attn_implementation(\"{_IMPLEMENTATION}\")")
+        layer = next(each.layer for each in args if isinstance(each, CachedRows))
+        raise InvalidError(f"{_needs(layer)}: model.set_attn_implementation(\"{PREFIX}{layer.works_with}\")")
 
 
 def _rows_of(tensor: Tensor, layer: "CacheLayer") -> CachedRows:
@@ -60,6 +79,7 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
     is_croppable = True
     supports_early_init = False
     is_sliding = False  # all columns count for masks, because the window is in the cache
+    works_with = "softmax"  # the mechanism of the attention function
 
     def __init__(self, window: int | None, mechanism: str, options: dict[str, Any]) -> None:
         self.keys = self.values = None
@@ -68,7 +88,7 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
         self.mechanism = "softmax" if window is not None else mechanism
         self.options = {} if window is not None else options
         self.columns = 0
-        self.cache: key_value_cache.Cache | None = None
+        self.cache: Any = None
         self._new: tuple[Tensor, Tensor] | None = None
         self._order: Tensor | None = None
 
@@ -78,19 +98,18 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
     def update(self, key_states: Tensor, value_states: Tensor, *more: Any, **named: Any) -> tuple[Tensor, Tensor]:
         if self._new is not None:
             raise InvalidError("keys were given to a hashattn cache, and no attention with them followed: is "
-                               f"attn_implementation=\"{_IMPLEMENTATION}\"?")
+                               f"attn_implementation=\"{PREFIX}{self.works_with}\"?")
         self._new = key_states, value_states
         self.columns += key_states.shape[-2]
         self.is_initialized = True
         return _rows_of(key_states, self), _rows_of(value_states, self)
 
     def attend(self, module: Any, query: Tensor, mask: Tensor | None, scaling: float | None, more: dict[str, Any],
-               mechanism: str) -> Tensor:
+               runs: Runs) -> Tensor:
         """Appends the new rows and attends: (batch, heads, rows, d)."""
         name = type(module).__name__
-        if mechanism != "softmax":
-            raise InvalidError(f"a hashattn cache works with attn_implementation=\"{_IMPLEMENTATION}\" alone; {name} calls "
-                               f"{mechanism}")
+        if self.window is None and runs.mechanism != self.works_with:
+            raise InvalidError(f"{_needs(self)}; {name} calls {runs.mechanism}")
         for each in _CHANGES_SCORES:
             if more.get(each) is not None:
                 raise InvalidError(f"{name} passes {each} to its attention, which hashattn does not have")
@@ -110,12 +129,18 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
             raise InvalidError(f"{name} asks for another mask than its configuration, which a hashattn cache does not have")
         key_mask = reading.key_mask
         key_mask = None if key_mask is None else key_mask[:, -rows:].expand(key.shape[0], rows).contiguous()
+        out = self._attend(query, key, value, key_mask, scaling, runs)
+        self._new = None
+        return out
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None, scaling: float | None,
+                runs: Runs) -> Tensor:
+        """Appends checked rows and attends. key_mask: (batch, rows)."""
         if self.cache is None:
             self.cache = self._make(query, key, scaling, self.mechanism, self.options)
         first = not any(self.cache.lengths)
         _append(self.cache, key, value, key_mask)
-        self._new = None
-        if not (first and rows > 1 and self.mechanism != "softmax"):
+        if not (first and query.shape[-2] > 1 and self.mechanism != "softmax"):
             return _attend(self.cache, query)
         with self._make(query, key, scaling, "softmax", {}) as exact:  # a prompt is read with exact attention
             _append(exact, key, value, key_mask)
@@ -141,7 +166,10 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
 
     @property
     def batch_size(self) -> int:
-        return -1 if self.cache is None else len(self.cache.lengths)
+        return -1 if self.cache is None else self._sequences()
+
+    def _sequences(self) -> int:
+        return len(self.cache.lengths)
 
     @property
     def nbytes(self) -> int:
@@ -159,7 +187,7 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         if self.cache is not None:
-            self.cache.reorder([s for s in range(len(self.cache.lengths)) for _ in range(repeats)])
+            self.cache.reorder([s for s in range(self._sequences()) for _ in range(repeats)])
 
     def batch_select_indices(self, indices: Tensor) -> None:
         if self.cache is not None:
@@ -174,14 +202,44 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
         self.columns -= min(removed, self.columns)
 
 
-class Cache(_Caches):  # type: ignore[misc,unused-ignore]
-    """Keys and values of a decoder of the transformers library, for `past_key_values`.
+class StateLayer(CacheLayer):
+    """The sums of one layer by a mechanism with a state of constant size, a `Stream`."""
 
-    config: of the model. mechanism and options: as of `hashattn.Cache` (budget, tolerance, bits, sharpness, seed, ...).
+    is_croppable = False
+
+    def __init__(self, mechanism: str) -> None:
+        super().__init__(None, mechanism, {})
+        self.works_with = mechanism
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None, scaling: float | None,
+                runs: Runs) -> Tensor:
+        batch, heads, _, width = query.shape
+        key, value = for_each_head(query, key, -3), for_each_head(query, value, -3)
+        if self.cache is None:
+            self.cache = Stream(heads, width, batch=batch, mechanism=runs.mechanism, causal=True, seed=runs.seed,
+                                params=runs.params, **runs.options)
+        inputs = [each.detach().float().numpy() for each in (scaled(query, scaling), key, value)]
+        out = self.cache.read(*inputs, None if key_mask is None else key_mask.numpy())
+        return torch.from_numpy(out).to(query.dtype)
+
+    def _sequences(self) -> int:
+        return int(self.cache.batch)
+
+    def crop(self, given: int) -> None:
+        raise InvalidError(f"a cache of {self.mechanism} holds sums of rows, from which none can be removed")
+
+
+class Cache(_Caches):  # type: ignore[misc,unused-ignore]
+    """Keys and values of a decoder of the transformers library, or their sums, for `past_key_values`.
+
+    config: of the model. mechanism and options: as of `hashattn.Cache` (budget, tolerance, bits, sharpness, seed, ...), for
+    attn_implementation="hashattn-softmax"; or a mechanism of `hashattn.Stream` ("yoso", "linear", ...), for its own
+    attn_implementation, which has the options. Its memory does not grow with the text: a layer of yoso holds num_hashes *
+    2^hash_bits * d * 4 bytes for a head and sequence (4 MiB at 32, 9 and 64), and cannot be cropped.
     Layers with a sliding window hold all rows and read their window exactly. A prompt is read with exact attention. Dtype,
     heads and widths are those of the rows. nbytes: of all layers.
     InvalidError: the configuration has layers of another kind, with the reason; an unknown mechanism or option; another
-    attn_implementation than "hashattn-softmax", when the model runs.
+    attn_implementation, when the model runs. RefusedError: the mechanism has no state, as "lha".
     """
 
     def __init__(self, config: Any, mechanism: str = "softmax", **options: Any) -> None:
@@ -192,9 +250,15 @@ class Cache(_Caches):  # type: ignore[misc,unused-ignore]
         if getattr(config, "is_encoder_decoder", False):
             raise InvalidError(f"{config.model_type} has an encoder; a hashattn cache serves decoders alone")
         text = config.get_text_config(decoder=True)
-        with key_value_cache.Cache(1, 1, 64, mechanism=mechanism, **options):
-            pass  # refuses options that no layer could be made with
-        super().__init__(layers=[CacheLayer(window, mechanism, options) for window in _windows(text)])
+        summed = mechanism in mechanisms() and mechanism != "softmax"
+        if summed and options:
+            raise InvalidError(f"{', '.join(options)}: a cache of {mechanism} has the options of the model's attention, "
+                               f"such as attn_implementation=\"{PREFIX}{mechanism},num_hashes=64\"")
+        tried: Any = Stream(1, 64, mechanism=mechanism, causal=True) if summed else key_value_cache.Cache(
+            1, 1, 64, mechanism=mechanism, **options)
+        tried.close()  # refuses what no layer could be made with
+        super().__init__(layers=[StateLayer(mechanism) if summed and window is None else CacheLayer(window, mechanism, options)
+                                 for window in _windows(text)])
         self.mechanism = mechanism
 
     @property

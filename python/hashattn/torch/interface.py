@@ -16,7 +16,7 @@ from torch import Tensor
 from ..errors import InvalidError
 from ..options import OptionValue, mechanisms
 from . import learned, names
-from .cached import CachedRows
+from .cached import CachedRows, Runs
 from .callers import adds_masks, attends_to_itself
 from .functions import Seed, attention, seed_of
 from .layers import LEFT, is_left
@@ -42,7 +42,10 @@ def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
                scaling: float | None = None, is_causal: bool | None = None, **more: Any) -> tuple[Tensor, None]:
         if isinstance(key, CachedRows):
-            return key.layer.attend(module, query, attention_mask, scaling, more, mechanism).transpose(1, 2), None
+            fixed = seed_of(False, seed)
+            runs = Runs("softmax" if is_left(module) else mechanism, options, int(0 if fixed is None else fixed),
+                        learned.arrays_of(module))
+            return key.layer.attend(module, query, attention_mask, scaling, more, runs).transpose(1, 2), None
         if is_left(module):
             return _as_the_library(module, query, key, value, attention_mask, scaling, is_causal, more)
         given = {"seed": seed_of(getattr(module, "training", False), seed), "scale": scaling}
@@ -192,7 +195,8 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
             key_mask = torch.nn.functional.pad(key_mask, (0, missing))
         key_mask = key_mask[:, kv_offset:kv_offset + kv_length]
     causal, first = wanted.causal, 0
-    reaches = wanted.reach is not None and wanted.reach < kv_length - 1
+    cut = isinstance(kv_offset, int) and kv_offset > 0  # by a cache with a window, whose layers then run in it
+    reaches = wanted.reach is not None and (cut or wanted.reach < kv_length - 1)
     if (causal or reaches) and isinstance(q_offset, Tensor) and not values_are_known(q_offset):
         if reaches:
             raise InvalidError("a sliding window over a cache whose length is not known cannot be compiled")
@@ -200,7 +204,7 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
     elif causal or reaches:
         first = int(q_offset) - int(kv_offset)
     made = make(batch_size, q_length, kv_length, key_mask, causal, first, dtype if adds_masks() else torch.bool,
-                wanted.reach if reaches else None, wanted.sequences)
+                wanted.reach if reaches else None, wanted.sequences, cut)
     plain = not causal and made.key_mask is None and made.reach is None and made.sequences is None
     return None if plain and allow_is_bidirectional_skip else made
 

@@ -78,6 +78,14 @@ def attend(layer: Any, mechanism: str, q: Tensor, k: Tensor, v: Tensor, given: d
     return out
 
 
+def arrays_of(layer: Any) -> dict[str, Any] | None:
+    """What the layer learned, as arrays by name; None if it learns nothing."""
+    own = getattr(layer, "own", None)
+    if not isinstance(own, Learned) or not len(own):
+        return None
+    return {name: each.detach().float().numpy() for name, each in own.items()}
+
+
 def own_loss(model: nn.Module) -> Tensor | None:
     """The mean over layers of the own losses of the last forward in training mode; None if there are none.
 

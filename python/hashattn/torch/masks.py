@@ -100,10 +100,11 @@ def _of_type(seen: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def make(batch: int, queries: int, keys: int, key_mask: Tensor | None, causal: bool, first: int,
-         dtype: torch.dtype = torch.bool, reach: int | None = None, sequences: Tensor | None = None) -> Mask:
+         dtype: torch.dtype = torch.bool, reach: int | None = None, sequences: Tensor | None = None,
+         cut: bool = False) -> Mask:
     """A mask of these sizes. first: the place of the first query among the keys. dtype: bool, or of the numbers that are
-    added to scores. A reach that removes no key is dropped."""
-    if reach is not None and reach >= max(first + queries - 1, 0 if causal else keys - 1 - first):
+    added to scores. A reach that removes no key is dropped, unless keys in front of it were cut off before (cut)."""
+    if reach is not None and not cut and reach >= max(first + queries - 1, 0 if causal else keys - 1 - first):
         reach = None
     lengths = None
     if key_mask is not None and values_are_known(key_mask):

@@ -47,10 +47,8 @@ def take(q: Tensor, k: Tensor, v: Tensor, mechanism: str, *, causal: bool = Fals
     dtype = None
     if q.dtype == k.dtype == v.dtype == torch.float16:
         q, k, v, dtype = q.float(), k.float(), v.float(), torch.float16
-    k, v = _for_each_head(q, k, 1 if packed else -3), _for_each_head(q, v, 1 if packed else -3)
-    if scale is not None:
-        factor = float(scale) * q.shape[-1] ** 0.5
-        q = q if abs(factor - 1) <= 1e-6 else q * factor
+    k, v = for_each_head(q, k, 1 if packed else -3), for_each_head(q, v, 1 if packed else -3)
+    q = scaled(q, scale)
     if key_mask is not None:
         key_mask = padding("key_mask", key_mask, 0 if packed or q.ndim < 4 else q.shape[0])
     if attn_mask is not None:
@@ -77,7 +75,13 @@ def take(q: Tensor, k: Tensor, v: Tensor, mechanism: str, *, causal: bool = Fals
     return Taken(torch.cat([missing, q], -2), k, v, key_mask, True, queries, dtype)
 
 
-def _for_each_head(q: Tensor, shared: Tensor, axis: int) -> Tensor:
+def scaled(q: Tensor, scale: float | None) -> Tensor:
+    """Queries that give the scores of this scale."""
+    factor = 1.0 if scale is None else float(scale) * q.shape[-1] ** 0.5
+    return q if abs(factor - 1) <= 1e-6 else q * factor
+
+
+def for_each_head(q: Tensor, shared: Tensor, axis: int) -> Tensor:
     """Keys or values with a head for each head of the queries."""
     if q.ndim != shared.ndim or q.ndim < 3 or q.shape[axis] == shared.shape[axis]:
         return shared
