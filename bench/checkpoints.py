@@ -113,12 +113,14 @@ def make(kind, size, options, seed=0, whole=None):
     keys are scaled so that attention is far from uniform."""
     import torch
     import transformers
-    names = {"bert": "Bert", "roberta": "Roberta", "yoso": "Yoso"}
+    names = {"bert": "Bert", "roberta": "Roberta", "yoso": "Yoso", "distilbert": "DistilBert", "electra": "Electra",
+             "camembert": "Camembert"}
     vocab, dim, layers, heads, wide, positions = SIZES[size]
     whole = whole or names[kind] + "ForMaskedLM"
+    sizes = (dict(dim=dim, n_layers=layers, n_heads=heads, hidden_dim=wide) if kind == "distilbert" else
+             dict(hidden_size=dim, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=wide))
     config = getattr(transformers, names[kind] + "Config")(
-        vocab_size=vocab, hidden_size=dim, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=wide,
-        max_position_embeddings=positions + (2 if kind == "roberta" else 0), **options)
+        vocab_size=vocab, max_position_embeddings=positions + (2 if kind in ("roberta", "camembert") else 0), **sizes, **options)
     torch.manual_seed(seed)
     model = getattr(transformers, whole)(config).eval()
     with torch.no_grad():
@@ -126,7 +128,7 @@ def make(kind, size, options, seed=0, whole=None):
             if parameter.dim() == 1:
                 parameter += 0.1 * torch.randn_like(parameter)
         for name, parameter in model.named_parameters():
-            if name.endswith(("query.weight", "key.weight")):
+            if name.endswith(("query.weight", "key.weight", "q_lin.weight", "k_lin.weight")):
                 parameter *= 1.3 / (0.02 * dim ** 0.5)
     return model, positions
 
@@ -259,6 +261,9 @@ VECTORS = {  # directory: (type, class, options of the config, largest file)
     "yoso": ("yoso", None, {"conv_window": 3, "hash_code_len": 5}, None),
     "bert": ("bert", "BertForPreTraining", {"layer_norm_eps": 1e-3}, None),
     "roberta": ("roberta", None, {"layer_norm_eps": 1e-5, "type_vocab_size": 1}, "3KB"),
+    "distilbert": ("distilbert", None, {}, None),
+    "electra": ("electra", None, {"embedding_size": 8}, None),
+    "camembert": ("camembert", None, {"type_vocab_size": 1}, None),
 }
 
 
@@ -273,9 +278,10 @@ def write_vectors(folder):
         there = os.path.join(folder, name)
         model.save_pretrained(there, **({"max_shard_size": shards} if shards else {}))
         ids = random_ids(generator, model, 1, positions)
-        segments = generator.integers(0, model.config.type_vocab_size, ids.shape)
+        segments = generator.integers(0, getattr(model.config, "type_vocab_size", 1), ids.shape)
+        types = {} if kind == "distilbert" else {"token_type_ids": torch.tensor(segments)}
         with torch.no_grad():
-            out = model(input_ids=torch.tensor(ids), token_type_ids=torch.tensor(segments), output_hidden_states=True)
+            out = model(input_ids=torch.tensor(ids), **types, output_hidden_states=True)
         logits = out.prediction_logits if hasattr(out, "prediction_logits") else out.logits
         save_file({"ids": ids[0].astype(numpy.float32), "segments": segments[0].astype(numpy.float32),
                    "hidden": out.hidden_states[-1][0].numpy(), "logits": logits[0].numpy()},

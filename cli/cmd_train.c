@@ -394,9 +394,10 @@ static int run(const struct command *self, int argc, char **argv)
         "local*5,lha*5; / separates layers, and the last list holds for all further layers. An option sets "
         "every mechanism that has it; --lha.num-buckets sets one");
     options_add_preset(&options, &train.preset);
-    options_add_text(&options, "from", &train.from, "DIR",
-                     "start from this run or checkpoint (yoso, bert, roberta): its architecture, attention, "
-                     "tokens and tensors; new heads start from the seed");
+    options_add_text(
+        &options, "from", &train.from, "DIR",
+        "start from this run or checkpoint (BERT, RoBERTa and kin, YOSO): its architecture, attention, "
+        "tokens and tensors; new heads start from the seed");
     options_add_text(
         &options, "freeze", &train.freeze, "NAMES",
         "do not train these parameters, as in trunk or embeddings,encoder.layer.0; all-but-own trains only "

@@ -1,5 +1,5 @@
-/* Stored models that read text: checkpoints of the transformers library (encoders of type yoso, bert and
-   roberta) and runs of hashattn, with any mechanism.
+/* Stored models that read text: checkpoints of the transformers library (encoders of type yoso, bert,
+   roberta, xlm-roberta, camembert, electra and distilbert) and runs of hashattn, with any mechanism.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef HASHATTN_PRETRAINED_H
 #define HASHATTN_PRETRAINED_H

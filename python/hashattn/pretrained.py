@@ -41,7 +41,7 @@ class TokenVectors(NamedTuple):
 
 
 class Pretrained(ContextObject):
-    """An encoder of type yoso, bert or roberta, with any mechanism.
+    """An encoder of type yoso, bert, roberta, xlm-roberta, camembert, electra or distilbert, with any mechanism.
 
     path: a directory with config.json and model.safetensors, which stays mapped: do not overwrite it in place.
     mechanism: instead of that of the config, or a plan of heads, "local*6,lha*6". options: of the mechanism, such as

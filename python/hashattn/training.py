@@ -138,7 +138,7 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     mechanism: None = "yoso"; a list for several heads or layers, "local*5,lha*5", as in the tool.
     preset: "lra", the settings of YOSO's Long Range Arena configurations; "bert", of BERT's pretraining.
     size: "tiny", "mini", "small" or "base", layers, dim, heads and ffn of BERT's published models.
-    start: a run or a stored checkpoint (yoso, bert, roberta) to start from. It determines the architecture, the
+    start: a run or a stored checkpoint (BERT, RoBERTa and kin, YOSO) to start from. It determines the architecture, the
         mechanism unless one is given, and the meaning of ids; its tensors are the initial values.
     freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0"),
         "trunk", or "all-but-own": all but the tensors that mechanisms learn, such as the hashes of lha.

@@ -94,11 +94,9 @@ static hashattn_status find_output(struct host *host, struct pretrained *pretrai
         return HASHATTN_OK;
     model->objectives[model->num_objectives++] = (struct model_objective){
         .objective = objective_find("masked_tokens"), .weight = 1, .num_outputs = model->vocab_size};
-    static const char words[] = "embeddings.word_embeddings.weight", bias[] = "lm_head.bias";
-    TRY(check_tied(host, pretrained, "cls.predictions.decoder.weight", words));
-    TRY(check_tied(host, pretrained, "cls.predictions.decoder.bias", bias));
-    TRY(check_tied(host, pretrained, "lm_head.decoder.weight", words));
-    return check_tied(host, pretrained, "lm_head.decoder.bias", bias);
+    for (const struct name_rule *copy = pretrained_copies; copy->ours != NULL; copy++)
+        TRY(check_tied(host, pretrained, copy->theirs, copy->ours));
+    return HASHATTN_OK;
 }
 
 hashattn_status pretrained_open(struct host *host, const char *directory, const char *attention,
@@ -370,8 +368,10 @@ hashattn_status pretrained_pack(struct host *host, const struct pretrained *pret
 /* True for tensors that are neither part of the model nor computed from it. */
 static bool is_carried(const struct pretrained *pretrained, enum named named, const char *name)
 {
-    return named != NAMED_TODAY && name_map_ignores(pretrained->names, name) &&
-           strstr(name, "decoder.") == NULL && strstr(name, "_ids") == NULL;
+    for (const struct name_rule *copy = pretrained_copies; copy->ours != NULL; copy++)
+        if (strcmp(copy->theirs, name) == 0)
+            return false;
+    return named != NAMED_TODAY && name_map_ignores(pretrained->names, name) && strstr(name, "_ids") == NULL;
 }
 
 static size_t list_carried(const struct pretrained *pretrained, const unsigned char *named,

@@ -18,19 +18,51 @@ enum { MOST_POSITIONS = 1 << 28, HADAMARD_LEAST = 32 };
 
 #define FIELD(name) offsetof(struct model_config, name)
 static const struct number {
-    const char *key;
-    size_t offset; /* of the int64_t in the config */
-    int64_t preset[PRETRAINED_TYPES];
+    const char *key, *of_distil;      /* of_distil NULL: files of DistilBERT have none, and 0 is meant */
+    size_t offset;                    /* of the int64_t in the config */
+    int64_t preset[PRETRAINED_TYPES]; /* in the order of enum pretrained_type */
     int64_t minimum, maximum;
 } numbers[] = {
-    {"vocab_size", FIELD(vocab_size), {50265, 30522, 50265}, 2, MODEL_MOST_VOCAB},
-    {"hidden_size", FIELD(dim), {768, 768, 768}, 1, 16384},
-    {"num_hidden_layers", FIELD(layers), {12, 12, 12}, 1, 256},
-    {"num_attention_heads", FIELD(heads), {12, 12, 12}, 1, 256},
-    {"intermediate_size", FIELD(ffn), {3072, 3072, 3072}, 1, 65536},
-    {"type_vocab_size", FIELD(num_segments), {1, 2, 2}, 1, 256},
+    {"vocab_size",
+     "vocab_size",
+     FIELD(vocab_size),
+     {50265, 30522, 50265, 30522, 30522, 30522, 30522},
+     2,
+     MODEL_MOST_VOCAB},
+    {"hidden_size", "dim", FIELD(dim), {768, 768, 768, 768, 768, 256, 768}, 1, 16384},
+    {"num_hidden_layers", "n_layers", FIELD(layers), {12, 12, 12, 12, 12, 12, 6}, 1, 256},
+    {"num_attention_heads", "n_heads", FIELD(heads), {12, 12, 12, 12, 12, 4, 12}, 1, 256},
+    {"intermediate_size", "hidden_dim", FIELD(ffn), {3072, 3072, 3072, 3072, 3072, 1024, 3072}, 1, 65536},
+    {"type_vocab_size", NULL, FIELD(num_segments), {1, 2, 2, 2, 2, 2, 0}, 1, 256},
 };
-enum { NUMBERS = sizeof numbers / sizeof *numbers };
+enum { NUMBERS = sizeof numbers / sizeof *numbers, OF_DIM = 1, OF_HEADS = 3 };
+
+static bool is_like(enum pretrained_type type, enum pretrained_type like)
+{
+    return pretrained_names[type].like == like;
+}
+
+/* The file's key of a number; NULL: it has none. */
+static const char *key_of(const struct number *number, enum pretrained_type type)
+{
+    return is_like(type, PRETRAINED_DISTILBERT) ? number->of_distil : number->key;
+}
+
+static const char *dropout_key(enum pretrained_type type)
+{
+    return is_like(type, PRETRAINED_DISTILBERT) ? "dropout" : "hidden_dropout_prob";
+}
+
+static const char *activation_key(enum pretrained_type type)
+{
+    return is_like(type, PRETRAINED_DISTILBERT) ? "activation" : "hidden_act";
+}
+
+/* The activation of a classifier's hidden layer. */
+static enum head_kind head_of(enum pretrained_type type)
+{
+    return type == PRETRAINED_YOSO || type == PRETRAINED_ELECTRA ? HEAD_GELU : HEAD_TANH;
+}
 
 /* True if the key is absent or null: the default applies. */
 static bool is_default(const struct json *root, const char *key)
@@ -70,6 +102,39 @@ static hashattn_status get_bool(struct host *host, const struct json *root, cons
 
 /* ---- what is supported --------------------------------------------------------------------------------- */
 
+/* Why encoders that people have are not read. */
+static const struct {
+    const char *type, *reason;
+} unread[] = {
+    {"albert", "its layers share their weights"},
+    {"big_bird", "its attention is sparse"},
+    {"deberta", "its attention reads relative positions"},
+    {"deberta-v2", "its attention reads relative positions"},
+    {"longformer", "its attention is of windows and global tokens"},
+    {"modernbert", "it rotates queries and keys by their positions, and its layers are gated"},
+    {"mpnet", "its attention adds biases for relative positions"},
+    {"nomic_bert", "it rotates queries and keys by their positions, and its layers are gated"},
+    {"xlnet", "its attention reads relative positions"},
+};
+
+static hashattn_status fail_type(struct host *host, const char *name)
+{
+    const char *reason = "";
+    char types[120] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
+        if (strcmp(unread[i].type, name) == 0)
+            reason = unread[i].reason;
+    for (size_t i = 0; i < PRETRAINED_TYPES; i++)
+        used += (size_t)snprintf(types + used, sizeof types - used, "%s%s",
+                                 i == 0                      ? ""
+                                 : i == PRETRAINED_TYPES - 1 ? " and "
+                                                             : ", ",
+                                 pretrained_names[i].model_type);
+    return host_fail(host, HASHATTN_BAD_FILE, "model_type is '%.60s'%s%s; models of type %s are read", name,
+                     *reason != '\0' ? ": " : "", reason, types);
+}
+
 static hashattn_status get_type(struct host *host, const struct json *root, enum pretrained_type *type)
 {
     const char *name;
@@ -77,8 +142,7 @@ static hashattn_status get_type(struct host *host, const struct json *root, enum
     for (*type = 0; *type < PRETRAINED_TYPES; ++*type)
         if (strcmp(pretrained_names[*type].model_type, name) == 0)
             return HASHATTN_OK;
-    return host_fail(host, HASHATTN_BAD_FILE,
-                     "model_type is '%.60s', models of type yoso, bert and roberta are read", name);
+    return fail_type(host, name);
 }
 
 /* The key is absent or has this word. */
@@ -102,9 +166,9 @@ static hashattn_status need_false(struct host *host, const struct json *root, co
     return HASHATTN_OK;
 }
 
-static hashattn_status check_supported(struct host *host, const struct json *root)
+static hashattn_status check_supported(struct host *host, const struct json *root, enum pretrained_type type)
 {
-    TRY(need_word(host, root, "hidden_act", "gelu"));
+    TRY(need_word(host, root, activation_key(type), "gelu"));
     TRY(need_word(host, root, "position_embedding_type", "absolute"));
     TRY(need_false(host, root, "is_decoder"));
     TRY(need_false(host, root, "add_cross_attention"));
@@ -120,10 +184,10 @@ static hashattn_status check_supported(struct host *host, const struct json *roo
 static hashattn_status get_positions(struct host *host, const struct json *root, enum pretrained_type type,
                                      struct model_config *model)
 {
-    static const int64_t presets[PRETRAINED_TYPES] = {4096, 512, 512};
-    int64_t most, padding, unused = type == PRETRAINED_YOSO ? PRETRAINED_YOSO_OFFSET : 0, counted = 0;
-    TRY(get_int(host, root, "max_position_embeddings", presets[type], 1, MOST_POSITIONS, &most));
-    if (type == PRETRAINED_ROBERTA) {
+    bool yoso = type == PRETRAINED_YOSO;
+    int64_t most, padding, unused = yoso ? PRETRAINED_YOSO_OFFSET : 0, counted = 0;
+    TRY(get_int(host, root, "max_position_embeddings", yoso ? 4096 : 512, 1, MOST_POSITIONS, &most));
+    if (is_like(type, PRETRAINED_ROBERTA)) {
         TRY(get_int(host, root, "pad_token_id", 1, 0, 1023, &padding));
         unused = counted = padding + 1;
     }
@@ -141,20 +205,25 @@ static hashattn_status get_model(struct host *host, const struct json *root, enu
     options_preset(model_options, model);
     for (size_t i = 0; i < NUMBERS; i++) {
         const struct number *n = &numbers[i];
-        TRY(get_int(host, root, n->key, n->preset[type], n->minimum, n->maximum,
-                    (int64_t *)((char *)model + n->offset)));
+        int64_t *value = (int64_t *)((char *)model + n->offset);
+        if (key_of(n, type) == NULL)
+            *value = 0;
+        else
+            TRY(get_int(host, root, key_of(n, type), n->preset[type], n->minimum, n->maximum, value));
     }
     FAIL_IF(model->dim % model->heads != 0, host, HASHATTN_BAD_FILE,
-            "hidden_size is %lld, which is not a multiple of num_attention_heads, %lld",
-            (long long)model->dim, (long long)model->heads);
-    int64_t embedded;
-    TRY(get_int(host, root, "embedding_size", model->dim, 1, 1 << 24, &embedded));
+            "%s is %lld, which is not a multiple of %s, %lld", key_of(&numbers[OF_DIM], type),
+            (long long)model->dim, key_of(&numbers[OF_HEADS], type), (long long)model->heads);
+    int64_t embedded, usual = type == PRETRAINED_ELECTRA ? 128 : model->dim;
+    TRY(get_int(host, root, "embedding_size", usual, 1, 1 << 24, &embedded));
     FAIL_IF(embedded != model->dim, host, HASHATTN_BAD_FILE,
             "embedding_size is %lld and hidden_size %lld, which must be equal", (long long)embedded,
             (long long)model->dim);
     TRY(get_positions(host, root, type, model));
-    TRY(get_real(host, root, "layer_norm_eps", 1e-12, 1e-12, 0.1, &model->norm_epsilon));
-    TRY(get_real(host, root, "hidden_dropout_prob", 0.1, 0, 0.9, &model->dropout));
+    model->norm_epsilon = 1e-12;
+    if (!is_like(type, PRETRAINED_DISTILBERT)) /* its files have none */
+        TRY(get_real(host, root, "layer_norm_eps", 1e-12, 1e-12, 0.1, &model->norm_epsilon));
+    TRY(get_real(host, root, dropout_key(type), 0.1, 0, 0.9, &model->dropout));
     if (type == PRETRAINED_YOSO)
         TRY(get_int(host, root, "conv_window", 0, 0, 1023, &model->conv_window));
     FAIL_IF(model->conv_window != 0 && model->conv_window % 2 == 0, host, HASHATTN_BAD_FILE,
@@ -162,7 +231,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, enu
     model->norm = BLOCK_POST_NORM;
     model->positions = POSITIONS_LEARNED;
     model->pooling = POOL_FIRST;
-    model->classifier = type == PRETRAINED_YOSO ? HEAD_GELU : HEAD_TANH;
+    model->classifier = head_of(type);
     model->scale_words = 0;
     return HASHATTN_OK;
 }
@@ -211,7 +280,7 @@ static hashattn_status get_config(struct host *host, const struct json *root, co
     const struct json *object;
     TRY(json_get_object(host, root, "", &object));
     TRY(get_type(host, root, &config->type));
-    TRY(check_supported(host, root));
+    TRY(check_supported(host, root, config->type));
     TRY(get_model(host, root, config->type, &config->model));
     TRY(get_attention(host, root, config->type, config->model.dim / config->model.heads, attention,
                       &config->model.plan));
@@ -307,9 +376,6 @@ const char *pretrained_problem(const struct model_config *model)
 hashattn_status pretrained_config_check(struct host *host, enum pretrained_type type,
                                         const struct model_config *model)
 {
-    static const char *const mechanisms[PRETRAINED_TYPES] = {[PRETRAINED_YOSO] = "yoso or yoso-e",
-                                                             [PRETRAINED_BERT] = "softmax",
-                                                             [PRETRAINED_ROBERTA] = "softmax"};
     const struct head_plan *plan = &model->plan;
     const struct planned *used = &plan->used[0];
     bool known =
@@ -318,7 +384,7 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
                                                         : strcmp(used->mechanism->name, "softmax") == 0);
     struct obstacles list = {.used = 0};
     if (!known) {
-        add_obstacle(&list, "attention", plan->text, mechanisms[type]);
+        add_obstacle(&list, "attention", plan->text, type == PRETRAINED_YOSO ? "yoso or yoso-e" : "softmax");
     } else {
         need_option(&list, used->mechanism->options, used->options, "normalize", "l2");
         need_option(&list, used->mechanism->options, used->options, "map", "l2");
@@ -334,19 +400,20 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
         need_option(&list, model_options, model, "scale_words", "false");
     if (pretrained_problem(model) != NULL) {
         need_option(&list, model_options, model, "pooling", "first");
-        need_option(&list, model_options, model, "classifier", type == PRETRAINED_YOSO ? "gelu" : "tanh");
+        need_option(&list, model_options, model, "classifier", head_names[head_of(type)]);
         if (model->pairs)
             add_obstacle(&list, "an example", "two sequences", "one");
     }
     if (type != PRETRAINED_YOSO)
         need_option(&list, model_options, model, "conv_window", "0");
-    if (type != PRETRAINED_ROBERTA)
+    if (!is_like(type, PRETRAINED_ROBERTA))
         need_option(&list, model_options, model, "position_offset", type == PRETRAINED_YOSO ? "2" : "0");
     FAIL_IF(list.used > 0, host, HASHATTN_REFUSED, "a file of type %s cannot describe the model: %s",
             pretrained_names[type].model_type, list.text);
-    FAIL_IF(model->vocab_size == 0 || model->num_segments == 0, host, HASHATTN_REFUSED,
-            "a file of type %s cannot describe the model: it has no words or no segments",
-            pretrained_names[type].model_type);
+    bool segments = !is_like(type, PRETRAINED_DISTILBERT);
+    FAIL_IF(model->vocab_size == 0 || (model->num_segments > 0) != segments, host, HASHATTN_REFUSED,
+            "a file of type %s cannot describe the model: it has %s", pretrained_names[type].model_type,
+            segments ? "no words or no segments" : "no words, or segments");
     return HASHATTN_OK;
 }
 
@@ -390,15 +457,18 @@ static hashattn_status put_config(struct host *host, struct json *json, enum pre
     if (json_at(json, "architectures") == NULL)
         TRY(put_class(host, json, &pretrained_names[type], model));
     for (size_t i = 0; i < NUMBERS; i++)
-        TRY(json_put_int(host, json, numbers[i].key,
-                         *(const int64_t *)((const char *)model + numbers[i].offset)));
-    int64_t counted = type == PRETRAINED_ROBERTA ? model->position_offset : 0;
-    TRY(json_put_int(host, json, "max_position_embeddings", model->max_len + counted));
-    if (type == PRETRAINED_ROBERTA)
+        if (key_of(&numbers[i], type) != NULL)
+            TRY(json_put_int(host, json, key_of(&numbers[i], type),
+                             *(const int64_t *)((const char *)model + numbers[i].offset)));
+    bool roberta = is_like(type, PRETRAINED_ROBERTA);
+    TRY(json_put_int(host, json, "max_position_embeddings",
+                     model->max_len + (roberta ? model->position_offset : 0)));
+    if (roberta)
         TRY(json_put_int(host, json, "pad_token_id", model->position_offset - 1));
-    TRY(json_put_real(host, json, "layer_norm_eps", model->norm_epsilon));
-    TRY(json_put_real(host, json, "hidden_dropout_prob", model->dropout));
-    TRY(json_put_string(host, json, "hidden_act", "gelu"));
+    if (!is_like(type, PRETRAINED_DISTILBERT))
+        TRY(json_put_real(host, json, "layer_norm_eps", model->norm_epsilon));
+    TRY(json_put_real(host, json, dropout_key(type), model->dropout));
+    TRY(json_put_string(host, json, activation_key(type), "gelu"));
     TRY(json_put_string(host, json, "dtype", "float32"));
     if (type != PRETRAINED_YOSO)
         return HASHATTN_OK;

@@ -1,5 +1,5 @@
-/* config.json of the transformers library, for encoders of type yoso, bert and roberta. What is not supported
-   is refused with a sentence: a config that is read describes a model that computes the same.
+/* config.json of the transformers library, for encoders of the types in pretrained_names.c. What is not
+   supported is refused with a sentence: a config that is read describes a model that computes the same.
    The dropout of attention probabilities is ignored: no mechanism here has any.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef MODELS_PRETRAINED_CONFIG_H

@@ -6,7 +6,16 @@
 
 #include "models/name_map.h"
 
-enum pretrained_type { PRETRAINED_YOSO, PRETRAINED_BERT, PRETRAINED_ROBERTA, PRETRAINED_TYPES };
+enum pretrained_type {
+    PRETRAINED_YOSO,
+    PRETRAINED_BERT,
+    PRETRAINED_ROBERTA,
+    PRETRAINED_XLM_ROBERTA,
+    PRETRAINED_CAMEMBERT,
+    PRETRAINED_ELECTRA,
+    PRETRAINED_DISTILBERT,
+    PRETRAINED_TYPES
+};
 
 struct pretrained_names {
     const char *model_type;    /* as in config.json: "yoso" */
@@ -15,7 +24,11 @@ struct pretrained_names {
     const char *classes_class; /* of a trunk with a classifier: "YosoForSequenceClassification" */
     const char *word_table;    /* the table of words in a file of a whole model */
     struct name_map whole, bare;
+    enum pretrained_type like; /* the type that computes the same and has the same keys in config.json */
 };
 extern const struct pretrained_names pretrained_names[PRETRAINED_TYPES];
+/* The table of the output for masked tokens, if a file has it again, and what it is a copy of; ended by
+   NULL. */
+extern const struct name_rule pretrained_copies[];
 
 #endif

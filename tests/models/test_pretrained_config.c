@@ -43,6 +43,11 @@ static void defaults_are_those_of_the_classes(void **state)
         {"{\"model_type\": \"yoso\", \"conv_window\": null}", 50265, 1, 4096, 2, "yoso-e"},
         {"{\"model_type\": \"bert\", \"pad_token_id\": null}", 30522, 2, 512, 0, "softmax"},
         {"{\"model_type\": \"roberta\", \"vocab_size\": null}", 50265, 2, 510, 2, "softmax"},
+        {"{\"model_type\": \"xlm-roberta\"}", 30522, 2, 510, 2, "softmax"},
+        {"{\"model_type\": \"camembert\", \"pad_token_id\": 3}", 30522, 2, 508, 4, "softmax"},
+        {"{\"model_type\": \"electra\", \"embedding_size\": 256}", 30522, 2, 512, 0, "softmax"},
+        {"{\"model_type\": \"distilbert\", \"type_vocab_size\": 3, \"layer_norm_eps\": 0.5}", 30522, 0, 512,
+         0, "softmax"},
     };
     for (size_t i = 0; i < 3; i++) {
         struct pretrained_config config = parsed(cases[i].text, NULL);
@@ -135,7 +140,18 @@ static void what_is_not_computed_is_refused(void **state)
         {"[]", "an object is needed"},
         {"{}", "'model_type' is missing"},
         {"{\"model_type\": 5}", "'model_type'"},
-        {"{\"model_type\": \"t5\"}", "model_type is 't5', models of type yoso, bert and roberta are read"},
+        {"{\"model_type\": \"t5\"}", "model_type is 't5'; models of type yoso, bert, roberta, xlm-roberta, "
+                                     "camembert, electra and distilbert are read"},
+        {"{\"model_type\": \"mpnet\"}",
+         "model_type is 'mpnet': its attention adds biases for relative positions; models of type"},
+        {"{\"model_type\": \"modernbert\"}", "model_type is 'modernbert': it rotates queries and keys"},
+        {"{\"model_type\": \"electra\"}", "embedding_size is 128 and hidden_size 256, which must be equal"},
+        {"{\"model_type\": \"distilbert\", \"activation\": \"relu\"}",
+         "activation is 'relu', only 'gelu' is computed"},
+        {"{\"model_type\": \"distilbert\", \"dim\": 10, \"n_heads\": 4}",
+         "dim is 10, which is not a multiple of n_heads, 4"},
+        {"{\"model_type\": \"camembert\", \"max_position_embeddings\": 2}",
+         "max_position_embeddings is 2, of which the first 2 are never used"},
         {"{\"model_type\": \"bert\", \"hidden_act\": \"relu\"}",
          "hidden_act is 'relu', only 'gelu' is computed"},
         {"{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",

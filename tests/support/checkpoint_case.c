@@ -12,6 +12,7 @@
 #include "io/safetensors.h"
 
 const char *const checkpoint_types[] = {"yoso", "bert", "roberta", NULL};
+const char *const checkpoint_kin[] = {"distilbert", "electra", "camembert", NULL};
 
 void checkpoint_case_read(const char *type, struct checkpoint_case *c)
 {

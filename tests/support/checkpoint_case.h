@@ -11,6 +11,7 @@
 
 enum { CHECKPOINT_TOKENS = 10, CHECKPOINT_DIM = 8, CHECKPOINT_VOCAB = 24 };
 extern const char *const checkpoint_types[]; /* "yoso", "bert", "roberta", NULL */
+extern const char *const checkpoint_kin[];   /* the same mathematics under other names, NULL */
 
 struct checkpoint_case {
     char directory[80];
