@@ -1,75 +1,299 @@
-"""Decoding with a key-value cache: perplexity, time and rows read of a real model, exact, hashed and the controls.
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Decoding with a key-value cache (question 27 of docs/RESULTS.md): speed beside PyTorch's SDPA, and what few rows cost in
+quality with a real model.
 
-    python bench/decode.py MODEL TEXT [--length 4096] [--last 300] [--budgets 0.02 0.06] [--mechanisms ...] [--gguf FILE]
+    tools/stage_python.sh BUILD                                   puts the Python package together
+    bench/decode.py speed BUILD --out FILE                        a row of attention: exact, hashed, SDPA; the memory's rate
+    bench/decode.py errors BUILD MODEL TEXT --out FILE            errors of attention outputs at equal rows read
+    bench/decode.py perplexity BUILD MODEL TEXT... --out FILE     perplexity of the last tokens of each text
+    bench/decode.py needles BUILD MODEL TEXT --out FILE           sentences hidden at nine depths
+    bench/decode.py show FILE                                     prints the lines; FILE: docs/results/decode.jsonl
 
-MODEL is a folder or a name that transformers loads; TEXT a file of text, of which the first `length` tokens count. The
-first `length - last` tokens are the prompt, which is read with exact attention; the last ones follow one at a time. Every
-line is a JSON record: perplexity of the last tokens, time of a token, rows read by a layer, bytes of the cache. `sdpa` is
-PyTorch's attention with the dynamic cache of the library.
-SPDX-License-Identifier: Apache-2.0
-"""
+MODEL is a folder or a name that transformers loads (--gguf: the file of its weights); a TEXT is a file, of which the
+characters from --skip on are read. A prompt is read with exact attention, and the tokens after it follow one at a time. A line of
+JSON for each figure; lines that FILE has are not measured again. Times are medians of
+contenders in turn."""
 
 import argparse
+import itertools
 import json
 import math
+import os
+import statistics
+import sys
 import time
 
-import torch
-import transformers
+import runs
 
-import hashattn.torch.transformers as ours
+MECHANISMS = ("hashed", "top", "top-uniform", "lsh", "hamming", "window")
+HEADS, KV_HEADS = 32, 8
+FACT, QUESTION = " The secret number of the house is {}. ", " The secret number of the house is"
 
 
-def tokens_of(model_name, text, length, **more):
-    tokenizer = transformers.AutoTokenizer.from_pretrained(model_name, **more)
-    ids = tokenizer(text[: 12 * length], return_tensors="pt").input_ids[:, :length]
-    if ids.shape[1] < length:
-        raise SystemExit(f"the text has {ids.shape[1]} tokens, {length} are needed")
+def settings(given):
+    """(mechanism, budget), exact first."""
+    yield "softmax", 0
+    for budget in given.budgets:
+        yield from ((mechanism, budget) for mechanism in given.mechanisms)
+
+
+# ---- speed --------------------------------------------------------------------------------------------------------------
+
+
+def memory_rate(megabytes=256):
+    """GB/s at which all threads together read a block that no cache holds, the best of five."""
+    import torch
+
+    block = torch.ones(megabytes << 18)
+    best = math.inf
+    for _ in range(5):
+        begun = time.perf_counter()
+        block.sum()
+        best = min(best, time.perf_counter() - begun)
+    return block.nbytes / best / 1e9
+
+
+def in_turn(contenders, rounds):
+    """The median milliseconds of each function, called in turn."""
+    times = {name: [] for name in contenders}
+    for _ in range(rounds + 1):
+        for name, call in contenders.items():
+            begun = time.perf_counter()
+            call()
+            times[name].append(1e3 * (time.perf_counter() - begun))
+    return {name: statistics.median(each[1:]) for name, each in times.items()}
+
+
+def speed(given, save, have):
+    import torch
+
+    import hashattn
+
+    torch.set_num_threads(given.threads)
+    context = hashattn.Context(threads=given.threads)
+    for n, d, dtype in itertools.product(given.lengths, given.head_dims, ("bfloat16", "float32")):
+        point = {"part": "speed", "n": n, "d": d, "dtype": dtype, "threads": given.threads}
+        if have(point):
+            continue
+        torch.manual_seed(1)
+        q, k, v = (torch.randn(1, heads, rows, d, dtype=getattr(torch, dtype))
+                   for heads, rows in ((HEADS, 1), (KV_HEADS, n), (KV_HEADS, n)))
+        caches = {}
+        for mechanism in ("softmax", "hashed"):
+            cache = hashattn.Cache(HEADS, KV_HEADS, d, mechanism=mechanism, budget=0.02, dtype=dtype, context=context)
+            for at in range(0, n, 4096):
+                cache.append(k[0, :, at:at + 4096].float().numpy(), v[0, :, at:at + 4096].float().numpy())
+            caches[mechanism] = cache
+        query = q[0].float().numpy()
+        attend = torch.nn.functional.scaled_dot_product_attention
+        contenders = {name: (lambda cache=cache: cache.attend(query)) for name, cache in caches.items()}
+        contenders["sdpa"] = lambda: attend(q, k, v, enable_gqa=True)
+        repeated = [each.repeat_interleave(HEADS // KV_HEADS, 1) for each in (k, v)] if n * d <= 1 << 22 else None
+        if repeated:
+            contenders["sdpa, heads repeated"] = lambda: attend(q, *repeated)
+        with torch.inference_mode():
+            ms = in_turn(contenders, given.rounds)
+        bytes_read = 2 * KV_HEADS * n * d * k.element_size()
+        save(point | {"ms": {name: round(each, 4) for name, each in ms.items()},
+                      "read_gbytes_per_s": round(bytes_read / ms["softmax"] / 1e6, 2),
+                      "memory_gbytes_per_s": round(memory_rate(), 2),
+                      "rows_read": caches["hashed"].rows_read})
+
+
+# ---- quality ------------------------------------------------------------------------------------------------------------
+
+
+def load(given, attention):
+    import torch
+    import transformers
+
+    torch.set_num_threads(given.threads)
+    more = {"gguf_file": given.gguf} if given.gguf else {}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(given.model, **more)
+    model = transformers.AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32,
+                                                             attn_implementation=attention, **more)
+    return tokenizer, model.eval()
+
+
+def tokens_of(tokenizer, path, given):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()[given.skip:]
+    ids = tokenizer(text[: 12 * given.length], return_tensors="pt").input_ids[:, : given.length]
+    if ids.shape[1] < given.length:
+        raise SystemExit(f"{path} has {ids.shape[1]} tokens, {given.length} are needed")
     return ids
 
 
-@torch.no_grad()
-def measure(model, ids, last, cache):
-    """Perplexity of the last tokens, and the median time of one."""
-    prompt = ids.shape[1] - last
-    scores = model(ids[:, :prompt], past_key_values=cache, logits_to_keep=1).logits[:, -1]
-    loss, times = 0.0, []
-    for i in range(prompt, ids.shape[1]):
-        loss -= torch.log_softmax(scores.float(), -1)[0, ids[0, i]].item()
-        begun = time.perf_counter()
-        scores = model(ids[:, i:i + 1], past_key_values=cache).logits[:, -1]
-        times.append(time.perf_counter() - begun)
-    return math.exp(loss / last), 1e3 * sorted(times)[len(times) // 2]
+def cache_of(model, mechanism, budget):
+    """None for PyTorch's own attention and cache."""
+    import transformers
+
+    import hashattn.torch.transformers as ours
+
+    model.set_attn_implementation("sdpa" if mechanism == "sdpa" else "hashattn-softmax")
+    if mechanism == "sdpa":
+        return transformers.DynamicCache(config=model.config)
+    return ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget}))
+
+
+def rows_read(cache):
+    read = [layer.cache.rows_read for layer in cache.layers]
+    return round(sum(read) / len(read), 1)
+
+
+def perplexity(given, save, have):
+    import torch
+
+    tokenizer, model = load(given, "sdpa")
+    for path in given.texts:
+        ids = tokens_of(tokenizer, path, given)
+        for mechanism, budget in itertools.chain([("sdpa", 0)], settings(given)):
+            point = {"part": "perplexity", "model": given.name, "text": os.path.basename(path), "skip": given.skip,
+                     "length": given.length, "last": given.last, "mechanism": mechanism, "budget": budget}
+            if have(point):
+                continue
+            cache, loss, times = cache_of(model, mechanism, budget), 0.0, []
+            with torch.inference_mode():
+                scores = model(ids[:, : -given.last], past_key_values=cache, logits_to_keep=1).logits[:, -1]
+                for i in range(given.length - given.last, given.length):
+                    loss -= torch.log_softmax(scores, -1)[0, ids[0, i]].item()
+                    begun = time.perf_counter()
+                    scores = model(ids[:, i:i + 1], past_key_values=cache).logits[:, -1]
+                    times.append(1e3 * (time.perf_counter() - begun))
+            save(point | {"perplexity": round(math.exp(loss / given.last), 4), "token_ms": round(statistics.median(times), 2)}
+                 | ({} if mechanism == "sdpa" else {"rows_read": rows_read(cache), "cache_bytes": cache.nbytes}))
+
+
+def needles(given, save, have):
+    """The fact at depths 0.1 to 0.9 of the prompt; found: the next tokens are the number's."""
+    import torch
+
+    tokenizer, model = load(given, "sdpa")
+    ids = tokens_of(tokenizer, given.texts[0], given)
+    question = tokenizer(QUESTION, add_special_tokens=False, return_tensors="pt").input_ids
+    for depth, (mechanism, budget) in itertools.product(range(1, 10), settings(given)):
+        number = 10000 + 7919 * depth
+        point = {"part": "needles", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
+                 "length": given.length, "depth": depth / 10, "mechanism": mechanism, "budget": budget}
+        if have(point):
+            continue
+        fact = tokenizer(FACT.format(number), add_special_tokens=False, return_tensors="pt").input_ids
+        at = given.length * depth // 10
+        prompt = torch.cat([ids[:, :at], fact, ids[:, at:]], 1)
+        cache, told = cache_of(model, mechanism, budget), []
+        with torch.inference_mode():
+            model(prompt, past_key_values=cache, logits_to_keep=1)
+            for i in range(question.shape[1]):
+                scores = model(question[:, i:i + 1], past_key_values=cache).logits[:, -1]
+            for _ in range(8):
+                told.append(int(scores.argmax()))
+                scores = model(torch.tensor([told[-1:]]), past_key_values=cache).logits[:, -1]
+        save(point | {"found": str(number) in tokenizer.decode(told), "told": tokenizer.decode(told)})
+
+
+def errors(given, save, have):
+    """|out - exact| / |exact| of the last query of each layer and head, by position; the same rows for all mechanisms."""
+    import numpy as np
+    import torch
+    from transformers import AttentionInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+    import hashattn
+
+    caught = {}
+
+    def catch(module, query, key, value, mask, **more):
+        queries = query[:, :, -given.last::given.last // 16]
+        caught[module.layer_idx] = [each[0].float().numpy().copy() for each in (queries, key, value)]
+        return sdpa_attention_forward(module, query, key, value, mask, **more)
+
+    AttentionInterface.register("catching", catch)
+    points = [{"part": "errors", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
+               "length": given.length, "mechanism": mechanism, "budget": budget}
+              for budget in given.budgets for mechanism in given.mechanisms]
+    points = [point for point in points if not have(point)]
+    if not points:
+        return
+    tokenizer, model = load(given, "catching")
+    with torch.inference_mode():
+        model.model(tokens_of(tokenizer, given.texts[0], given))
+    for point in points:
+        by_layer, read = [], []
+        for query, key, value in caught.values():
+            heads, rows, d = query.shape
+            caches = [hashattn.Cache(heads, key.shape[0], d, **options)
+                      for options in ({}, {"mechanism": point["mechanism"], "budget": point["budget"]})]
+            begin, outs = 0, ([], [])
+            for r in range(rows):
+                end = key.shape[1] - given.last + r * (given.last // 16) + 1
+                for cache, out in zip(caches, outs):
+                    cache.append(key[:, begin:end], value[:, begin:end])
+                    out.append(cache.attend(query[:, r:r + 1]))
+                read.append(caches[1].rows_read)
+                begin = end
+            exact, out = (np.concatenate(each, 1) for each in outs)
+            by_layer.append(float(np.mean(np.linalg.norm(out - exact, axis=-1) / np.linalg.norm(exact, axis=-1))))
+        save(point | {"error": round(statistics.mean(by_layer), 4), "worst_layer": round(max(by_layer), 4),
+                      "rows_read": round(statistics.mean(read), 1)})
+
+
+# ---- the record ---------------------------------------------------------------------------------------------------------
+
+
+def lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def show(given):
+    for part in ("speed", "errors", "perplexity", "needles"):
+        for line in (line for line in lines(given.file) if line["part"] == part):
+            print("  ".join(f"{name} {value}" for name, value in line.items() if name not in ("commit", "machine")))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("model")
-    parser.add_argument("text")
-    parser.add_argument("--length", type=int, default=4096)
-    parser.add_argument("--last", type=int, default=300)
-    parser.add_argument("--budgets", type=float, nargs="+", default=[0.06])
-    parser.add_argument("--mechanisms", nargs="+", default=["sdpa", "softmax", "hashed", "top", "lsh", "window"])
-    parser.add_argument("--gguf", help="file of the weights in the folder MODEL")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(dest="part", required=True)
+    for name, run in (("speed", speed), ("errors", errors), ("perplexity", perplexity), ("needles", needles)):
+        part = parts.add_parser(name)
+        part.set_defaults(run=run)
+        part.add_argument("build")
+        part.add_argument("--out", required=True)
+        part.add_argument("--threads", type=int, default=1)
+        if name == "speed":
+            part.add_argument("--lengths", type=int, nargs="+", default=[4096, 8192, 16384, 32768, 65536, 131072])
+            part.add_argument("--head-dims", type=int, nargs="+", default=[64, 128])
+            part.add_argument("--rounds", type=int, default=15)
+            continue
+        part.add_argument("model")
+        part.add_argument("texts", nargs="+")
+        part.add_argument("--name", default="SmolLM2-135M")
+        part.add_argument("--gguf")
+        part.add_argument("--skip", type=int, default=20000)
+        part.add_argument("--length", type=int, default=3900)
+        part.add_argument("--last", type=int, default=300)
+        part.add_argument("--budgets", type=float, nargs="+", default=[0.02, 0.06, 0.12])
+        part.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS))
+    parts.add_parser("show").add_argument("file")
     given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    more = {"gguf_file": given.gguf} if given.gguf else {}
-    with open(given.text, encoding="utf-8") as file:
-        ids = tokens_of(given.model, file.read(), given.length, **more)
-    model = transformers.AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32, **more).eval()
-    for mechanism in given.mechanisms:
-        for budget in given.budgets if mechanism not in ("sdpa", "softmax") else given.budgets[:1]:
-            model.set_attn_implementation("sdpa" if mechanism == "sdpa" else "hashattn-softmax")
-            cache = (transformers.DynamicCache(config=model.config) if mechanism == "sdpa"
-                     else ours.Cache(model.config, mechanism=mechanism, budget=budget))
-            perplexity, token_ms = measure(model, ids, given.last, cache)
-            record = {"mechanism": mechanism, "length": given.length, "last": given.last, "budget": budget,
-                      "perplexity": round(perplexity, 4), "token_ms": round(token_ms, 3), "threads": given.threads}
-            if mechanism != "sdpa":
-                read = [layer.cache.rows_read for layer in cache.layers]
-                record |= {"rows_read": round(sum(read) / len(read), 1), "cache_bytes": cache.nbytes}
-            print(json.dumps(record), flush=True)
+    if given.part == "show":
+        show(given)
+        return
+    sys.path.insert(0, os.path.join(os.path.abspath(given.build), "python"))
+    done = lines(given.out) if os.path.exists(given.out) else []
+    origin = runs.origin(given.build)
+
+    def have(point):
+        return any(all(line.get(name) == value for name, value in point.items()) for line in done)
+
+    def save(line):
+        done.append(line)
+        print(json.dumps(line), flush=True)
+        with open(given.out, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line | origin) + "\n")
+
+    given.run(given, save, have)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ extern "C" {
 typedef struct hashattn_cache_options {
     size_t struct_size;
     /* "softmax": exact attention over all rows. "hashed": few rows are read exactly, a sample by importance
-       from codes of the keys. For comparison: "top" takes the rows with the best scores by codes,
-       "top-uniform" half of them, and half by chance; "hamming" those with the most signs equal to the
-       query's, "lsh" those that collide with it in a table; "window" only the first and the last rows. */
+       from codes of the keys, which the query heads of a key-value head share. For comparison: "top" takes
+       the rows with the best scores by codes, "top-uniform" half of them, and half by chance; "hamming" those
+       with the most signs equal to the query's, "lsh" those that collide with it in a table; "window" only
+       the first and the last rows. */
     const char *mechanism;
     size_t num_sequences;
     /* Query heads and key-value heads. kv_heads divides num_heads: query head h reads key-value head
@@ -32,15 +33,18 @@ typedef struct hashattn_cache_options {
     size_t window, window_step;
     /* The rest is for mechanisms other than softmax. */
     /* Rows that a query row reads exactly: a share of the rows that it sees if below 1, otherwise their
-       number. First and last rows, and those of the last block of 64 until it is full, are included; at least
-       16 others are read. A query that sees no more rows than that reads all. */
+       number. The query heads of a key-value head read the same rows ("lsh": each its own). First and last
+       rows, and those of the last block of 64 until it is full, are included; at least 16 others are read. A
+       query that sees no more rows than that reads all. */
     double budget;
-    /* hashed, above 0: the relative error of the output to aim at, in place of a budget. Each row and head
-       reads more rows until the error that its sample shows is not larger, five times at most. */
+    /* hashed, above 0: the relative error of the output to aim at, in place of a budget. Each row of a
+       key-value head reads more rows until the error that its sample shows is not larger for any of its
+       query heads, five times at most. */
     double tolerance;
     size_t bits;                  /* of a key's code: a multiple of 16, 16 to 256 */
     size_t first_rows, last_rows; /* always read */
-    /* t: hashed takes row j with a probability that grows as exp(t score), up to 1. 0.05 to 2 */
+    /* t: hashed takes row j with a probability that grows as the sum of exp(t score) over the query heads of
+       a key-value head, each relative to its sum over all rows; up to 1. 0.05 to 2 */
     double sharpness;
     uint64_t seed; /* determines the codes and the samples */
 } hashattn_cache_options;

@@ -1,21 +1,18 @@
-/* Which rows of a cache a query reads, from estimated scores. A choice is a list of rows with the inverse of
-   the probability that each was taken with, so that sums over the list, weighted by it, are unbiased.
+/* Which rows of a cache are read, by their importance. A choice is a list of rows with the inverse of the
+   probability that each was taken with, so that sums over the list, weighted by it, are unbiased.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef DECODING_KV_CHOICE_H
 #define DECODING_KV_CHOICE_H
 
 #include "kernels/kernels.h"
 
-/* The candidates of one query row and head, and memory to choose in. */
+/* The candidates of a query row. */
 struct kv_candidates {
     const struct kernels *kernels;
-    size_t count;   /* a multiple of 64 */
-    float *score;   /* (count), estimated and not scaled; -inf: not a candidate. Overwritten */
-    float *room;    /* (count) */
-    float *parts;   /* (count / DECODE_PART) */
-    float exponent; /* t times the scale of scores */
-    double start;   /* in [0, 1): where systematic sampling begins */
-    uint32_t first; /* the row of candidate 0 */
+    size_t count;      /* a multiple of DECODE_BLOCK */
+    float *importance; /* (count), 0 or more; 0: not a candidate. Overwritten */
+    uint32_t start;    /* of the systematic sample: uniform over all values */
+    uint32_t first;    /* the row of candidate 0 */
 };
 
 struct kv_choice {
@@ -24,19 +21,17 @@ struct kv_choice {
     size_t count;
 };
 
-/* Each appends about `wanted` rows to the choice, which has room for all candidates. */
+/* Each appends about `wanted` rows to the choice, which has room for `count` more. */
 
-/* Row j with probability min(1, c exp(exponent score_j)), where c is such that the probabilities sum to
-   `wanted`. Rows of probability 1 are all taken; the others by systematic sampling (Madow 1949): one at each
-   whole step of the running sum of probabilities from `start` on. */
+/* Row j with probability min(1, importance / b), where b is such that the probabilities sum to `wanted`.
+   Rows of probability 1 are all taken; the others by systematic sampling. */
 void kv_choose_sample(const struct kv_candidates *candidates, size_t wanted, struct kv_choice *choice);
-/* The rows of the best scores, with weight 1. Without some that share the lowest score, if those are too
-   many. */
+/* The most important rows, with weight 1. Without some of equal importance, if those are too many. */
 void kv_choose_top(const struct kv_candidates *candidates, size_t wanted, struct kv_choice *choice);
-/* Half of them the rows of the best scores, the other half a uniform sample of the rest (Desai et al. 2026,
+/* Half of them the most important rows, the other half a uniform sample of the rest (Desai et al. 2026,
    vAttention). */
 void kv_choose_top_uniform(const struct kv_candidates *candidates, size_t wanted, struct kv_choice *choice);
-/* The rows with a positive score; a uniform sample if there are more than wanted. */
-void kv_choose_positive(const struct kv_candidates *candidates, size_t wanted, struct kv_choice *choice);
+/* All candidates; a uniform sample if there are more than wanted. */
+void kv_choose_uniform(const struct kv_candidates *candidates, size_t wanted, struct kv_choice *choice);
 
 #endif

@@ -95,8 +95,10 @@ static void fill_table(uint8_t *table, const float *turned, float step)
         float above = 0;
         for (unsigned b = 0; b < 4; b++)
             above += (code >> b & 1) == (turned[b] > 0) ? 2 * fabsf(turned[b]) : 0;
-        table[code] = (uint8_t)(step > 0 ? fminf(127, rintf(above / step)) : 0);
+        table[code] = (uint8_t)(step > 0 ? fminf(DECODE_LARGEST_ENTRY, rintf(above / step)) : 0);
     }
+    for (size_t again = 16; again < DECODE_TABLE; again += 16)
+        memcpy(table + again, table, 16);
 }
 
 static void query_tables(const struct kv_options *options, const float *turned, uint8_t *tables,
@@ -108,9 +110,9 @@ static void query_tables(const struct kv_options *options, const float *turned, 
         widest = fmaxf(widest, 2 * size);
         least -= size;
     }
-    *known = (struct decode_query){.tables = tables, .step = widest / 127, .least = least};
+    *known = (struct decode_query){.tables = tables, .step = widest / DECODE_LARGEST_ENTRY, .least = least};
     for (size_t g = 0; g < options->bits / 4; g++)
-        fill_table(tables + 16 * g, turned + 4 * g, known->step);
+        fill_table(tables + g * DECODE_TABLE, turned + 4 * g, known->step);
 }
 
 void kv_codes_query(const struct kv_cache *cache, const struct kv_code_queries *queries, bool signs)
@@ -121,7 +123,8 @@ void kv_codes_query(const struct kv_cache *cache, const struct kv_code_queries *
         float *turned = queries->turned + i * bits;
         for (size_t b = 0; signs && b < bits; b++)
             turned[b] = turned[b] > 0 ? 1 : -1;
-        query_tables(&cache->options, turned, queries->tables + i * bits / 4 * 16, &queries->known[i]);
+        query_tables(&cache->options, turned, queries->tables + i * bits / 4 * DECODE_TABLE,
+                     &queries->known[i]);
     }
 }
 
@@ -129,10 +132,13 @@ void kv_codes_scores(const struct kv_cache *cache, const struct kv_code_queries 
                      const struct kv_codes *codes, size_t block, float *scores, size_t ld)
 {
     size_t d = cache->options.head_dim, bytes = cache->options.bits / 8;
-    cache->kernels->rows.dots(queries->base, queries->query, d, codes->mean + block * d, 0, queries->count,
-                              d);
-    for (size_t i = 0; i < queries->count; i++)
-        queries->known[i].base = queries->base[i];
+    float base[8];
+    for (size_t first = 0; first < queries->count; first += 8) {
+        size_t count = size_min(8, queries->count - first);
+        cache->kernels->rows.dots(base, queries->query + first * d, d, codes->mean + block * d, 0, count, d);
+        for (size_t i = 0; i < count; i++)
+            queries->known[first + i].base = base[i];
+    }
     cache->kernels->decode.scores(scores, ld, codes->codes + block * bytes * KV_BLOCK,
                                   codes->scale + block * KV_BLOCK, bytes, queries->known, queries->count);
 }

@@ -2,7 +2,7 @@
    planes, and the scale that makes the estimate of <query, key> right for a query in the key's direction (Gao
    and Long 2024, RaBitQ): with x = key - mean and planes R, <q, key> is estimated by <q, mean> + |x|^2 / |R
    x|_1 <R q, sign(R x)>. The query is not coded. Its products with the signs of 4 bits are a table of 16
-   entries of 7 bits (slot decode.scores).
+   entries of 6 bits (slot decode.scores).
    A block has a code once it is full; the mean is its own, so codes depend on the block's rows alone.
    Memory: bits / 8 + 4 bytes a row, and head_dim floats a block. Cost of a block: 64 d bits multiply-adds;
    of scores: 2 bits / 8 lookups a row.
@@ -38,9 +38,8 @@ struct kv_code_queries {
     size_t count;
     const float *query;         /* (count, head_dim) */
     float *turned;              /* (count, bits): products with the planes */
-    uint8_t *tables;            /* (count, bits / 4, 16) */
+    uint8_t *tables;            /* (count, bits / 4, DECODE_TABLE) */
     struct decode_query *known; /* (count) */
-    float *base;                /* (count) */
 };
 void kv_codes_query(const struct kv_cache *cache, const struct kv_code_queries *queries, bool signs);
 /* scores (count, ld): of the rows of a block. */

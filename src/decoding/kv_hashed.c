@@ -1,16 +1,22 @@
 /* Softmax attention that reads few rows of the cache exactly: the first, the last, and a choice of the others
-   by estimated scores (kv_codes.h, kv_choice.h). Mechanisms differ in how they choose:
+   by estimated scores (kv_codes.h, kv_choice.h). The query heads of a key-value head share the choice, so
+   that a row is read from memory once for all of them. Mechanisms differ in how they choose:
    - hashed: a sample by importance, weighted by the inverse of its probabilities, so that the numerator and
-   the denominator of softmax are unbiased;
-   - top: the best scores without weights; top-uniform: half the best, half uniform (vAttention);
-   - hamming: the best by equal signs of key and query (HATA, without its learned planes);
+   the denominator of softmax are unbiased. The importance of a row is the sum over the heads of exp(t score),
+   as a share of the head's sum over all rows. That sum is estimated from a pilot, every eighth page: any
+   positive importance leaves the sample unbiased;
+   - top: the most important rows without weights; top-uniform: half of them, half uniform (vAttention);
+   - hamming: as top, by equal signs of key and query (HATA, without its learned planes);
    - lsh: rows of which a byte of the code equals the query's, weighted by the inverse of the probability of
-     that for the angle of key and query (MagicPIG, with one table for each byte);
+     that for the angle of key and query (MagicPIG, with one table for each byte); every head has its own;
    - window: none.
-   A query that sees few rows reads all. Its error is estimated from the sample: with a_i = w_i^2 (1 - p_i) /
-   p_i^2, the variance of the output is about sum_i a_i |v_i - out|^2 over the square of the denominator.
-   Cost for a query row: 2 bits / 8 lookups and an exponential for each row seen, 2 d multiply-adds and two
-   rows of memory for each row read; memory read otherwise: bits / 8 + 4 bytes and 1 / 16 of d for each row.
+   A query that sees few rows reads all.
+   Cost for n rows seen and m read, in operations on 16 lanes: codes of 128 bits take 27 for 16 rows of a
+   head, importance 7, and the choice 30 for 16 rows of all heads; rows read 50 each for four heads, d 64.
+   Memory: bits / 8 + 4 bytes and 1 / 16 of d for each row seen, of which the next page's are fetched while a
+   page is scored; 4 bytes of importance, which stay in the second-level cache; 2 d elements for each row
+   read, from random places. With everything in cache the scores are half of the time; from memory, the bytes
+   are. Heads are units of work if there are enough of them; otherwise the pages and parts of one head are.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
@@ -20,9 +26,10 @@
 #include "decoding/kv_cache_mechanism.h"
 #include "decoding/kv_choice.h"
 #include "decoding/kv_codes.h"
+#include "decoding/kv_read.h"
 #include "parts/rows/elements.h"
 
-enum { TILE = 64, LEAST_SAMPLE = 16, MOST_ROUNDS = 5 };
+enum { FIRST_SAMPLE = 64, LEAST_SAMPLE = 16, MOST_ROUNDS = 5, PILOT_PAGES = 4, PILOT_STEP = 8 };
 
 /* What a mechanism of this kind has. */
 struct choosing {
@@ -32,29 +39,38 @@ struct choosing {
 
 /* ---- pages --------------------------------------------------------------------------------------------- */
 
-struct page {
-    struct kv_codes codes;
-    unsigned char *key, *value; /* (rows, head_dim) */
-    size_t bytes;
+/* Where the arrays of a key-value head lie in its bytes of a page. */
+struct places {
+    size_t codes, scale, mean, rows, bytes; /* rows: (KV_PAGE_ROWS, 2, head_dim), a key and its value */
 };
 
-static struct page page_on(const struct kv_options *options, unsigned char *bytes)
+static struct places places_of(const struct kv_options *options)
 {
-    struct arena arena = arena_on(bytes);
-    size_t d = options->head_dim, size = element_bytes(options->dtype);
-    struct page page;
-    page.codes.codes = arena_take(&arena, KV_PAGE_ROWS, options->bits / 8);
-    page.codes.scale = arena_take(&arena, KV_PAGE_ROWS, sizeof(float));
-    page.codes.mean = arena_take(&arena, KV_PAGE_BLOCKS * d, sizeof(float));
-    page.key = arena_take(&arena, KV_PAGE_ROWS * d, size);
-    page.value = arena_take(&arena, KV_PAGE_ROWS * d, size);
-    page.bytes = (arena.used + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
-    return page;
+    struct arena arena = arena_on(NULL);
+    struct places at;
+    size_t d = options->head_dim;
+    at.codes = arena.used;
+    arena_take(&arena, KV_PAGE_ROWS, options->bits / 8);
+    at.scale = arena.used;
+    arena_take(&arena, KV_PAGE_ROWS, sizeof(float));
+    at.mean = arena.used;
+    arena_take(&arena, KV_PAGE_BLOCKS * d, sizeof(float));
+    at.rows = arena.used;
+    arena_take(&arena, 2 * KV_PAGE_ROWS * d, element_bytes(options->dtype));
+    at.bytes = (arena.used + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
+    return at;
+}
+
+static struct kv_codes codes_at(unsigned char *page, const struct places *at)
+{
+    return (struct kv_codes){.codes = page + at->codes,
+                             .scale = (float *)(void *)(page + at->scale),
+                             .mean = (float *)(void *)(page + at->mean)};
 }
 
 static size_t hashed_head_bytes(const struct kv_options *options)
 {
-    return page_on(options, NULL).bytes;
+    return places_of(options).bytes;
 }
 
 struct block_rows {
@@ -62,27 +78,29 @@ struct block_rows {
     const unsigned char *key;
 };
 
-static const float *row_of_block(const void *rows, size_t r, float *room)
+static const float *row_of_block(const void *rows, size_t r, float *scratch)
 {
     const struct block_rows *of = rows;
     size_t d = of->cache->options.head_dim;
     enum dtype dtype = of->cache->options.dtype;
-    elements_load(of->cache->kernels, room, d, of->key + r * d * element_bytes(dtype), d, dtype, 1, d);
-    return room;
+    elements_load(of->cache->kernels, scratch, d, of->key + r * 2 * d * element_bytes(dtype), d, dtype, 1, d);
+    return scratch;
 }
 
 static void write_row(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
                       const float *key, const float *value, bool centred)
 {
+    const struct places at = places_of(&cache->options);
     size_t d = cache->options.head_dim, size = d * element_bytes(cache->options.dtype);
     size_t row = position % KV_PAGE_ROWS, block = row / KV_BLOCK;
-    struct page page =
-        page_on(&cache->options, kv_head_page(cache, sequence, kv_head, position / KV_PAGE_ROWS));
-    elements_store(cache->kernels, page.key + row * size, d, cache->options.dtype, key, d, 1, d);
-    elements_store(cache->kernels, page.value + row * size, d, cache->options.dtype, value, d, 1, d);
-    const struct block_rows rows = {cache, page.key + block * KV_BLOCK * size};
+    unsigned char *page = kv_head_page(cache, sequence, kv_head, position / KV_PAGE_ROWS);
+    unsigned char *rows = page + at.rows;
+    elements_store(cache->kernels, rows + 2 * row * size, d, cache->options.dtype, key, d, 1, d);
+    elements_store(cache->kernels, rows + (2 * row + 1) * size, d, cache->options.dtype, value, d, 1, d);
+    const struct block_rows of_block = {cache, rows + block * KV_BLOCK * 2 * size};
+    const struct kv_codes codes = codes_at(page, &at);
     if (row % KV_BLOCK == KV_BLOCK - 1)
-        kv_codes_write(cache, &page.codes, block, centred, row_of_block, &rows);
+        kv_codes_write(cache, &codes, block, centred, row_of_block, &of_block);
 }
 
 static void write_centred(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
@@ -100,32 +118,37 @@ static void write_plain(const struct kv_cache *cache, size_t sequence, size_t kv
 static void read_row(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
                      float *key, float *value)
 {
-    size_t d = cache->options.head_dim,
-           at = position % KV_PAGE_ROWS * d * element_bytes(cache->options.dtype);
-    struct page page =
-        page_on(&cache->options, kv_head_page(cache, sequence, kv_head, position / KV_PAGE_ROWS));
-    elements_load(cache->kernels, key, d, page.key + at, d, cache->options.dtype, 1, d);
-    elements_load(cache->kernels, value, d, page.value + at, d, cache->options.dtype, 1, d);
+    const struct places at = places_of(&cache->options);
+    size_t d = cache->options.head_dim, size = d * element_bytes(cache->options.dtype);
+    const unsigned char *row = kv_head_page(cache, sequence, kv_head, position / KV_PAGE_ROWS) + at.rows +
+                               2 * (position % KV_PAGE_ROWS) * size;
+    elements_load(cache->kernels, key, d, row, d, cache->options.dtype, 1, d);
+    elements_load(cache->kernels, value, d, row + size, d, cache->options.dtype, 1, d);
 }
 
 /* ---- memory of a call ---------------------------------------------------------------------------------- */
 
-/* Of one worker; n: rows of the longest sequence, rounded up. */
+/* Of one thread. */
+struct scratch {
+    float *scores; /* (group, KV_PAGE_ROWS) */
+    struct decode_query *known;
+    struct kv_read_scratch reading;
+};
+
+/* Of the query row of a key-value head; n: rows of the longest sequence, rounded up. */
 struct work {
     float *query;                   /* (group, d) */
     struct kv_code_queries queries; /* of the group */
-    float *scores;                  /* (group, n) */
-    struct kv_candidates candidates;
-    struct kv_choice choice; /* room for n rows */
-    float *logit;            /* (n) */
-    float *key, *value;      /* (TILE, d) */
-    float *weights;          /* (2, TILE) */
-    float *sums;             /* (2, d) */
-    size_t rows;             /* n */
+    float *importance;              /* (n) */
+    float *most, *sum;              /* (pages, group), of pages of the pilot */
+    float *shift;                   /* (group) */
+    struct kv_choice choice;        /* scratch for n rows */
+    struct kv_read_sums *sums;      /* (parts of a choice of n rows) */
 };
 
 struct layout {
     struct work *work;         /* (threads) */
+    struct scratch *scratch;   /* (threads) */
     struct kv_report *reports; /* (sequences, kv_heads) */
 };
 
@@ -133,43 +156,50 @@ static struct work lay_out_work(struct arena *arena, const struct kv_cache *cach
 {
     const struct kv_options *options = &cache->options;
     size_t d = options->head_dim, group = kv_group(options), bits = options->bits;
-    size_t n = kv_pages_longest(&cache->pages) / KV_BLOCK * KV_BLOCK + 2 * KV_BLOCK;
-    struct work work = {.rows = n};
+    size_t pages = kv_pages_longest(&cache->pages) / KV_PAGE_ROWS + 1, n = pages * KV_PAGE_ROWS;
+    struct work work;
     work.query = arena_take(arena, group * d, sizeof(float));
     work.queries = (struct kv_code_queries){
         .count = group,
         .query = work.query,
         .turned = arena_take(arena, group * bits, sizeof(float)),
-        .tables = arena_take(arena, group * bits / 4, 16),
+        .tables = arena_take(arena, group * bits / 4, DECODE_TABLE),
         .known = arena_take(arena, group, sizeof(struct decode_query)),
-        .base = arena_take(arena, group, sizeof(float)),
     };
-    work.scores = arena_take(arena, group * n, sizeof(float));
-    work.candidates = (struct kv_candidates){.kernels = cache->kernels,
-                                             .room = arena_take(arena, n, sizeof(float)),
-                                             .parts = arena_take(arena, n / DECODE_PART, sizeof(float)),
-                                             .exponent = options->scale * options->sharpness};
+    work.importance = arena_take(arena, n, sizeof(float));
+    work.most = arena_take(arena, pages * group, sizeof(float));
+    work.sum = arena_take(arena, pages * group, sizeof(float));
+    work.shift = arena_take(arena, group, sizeof(float));
     work.choice.row = arena_take(arena, n, sizeof(uint32_t));
     work.choice.weight = arena_take(arena, n, sizeof(float));
-    work.logit = arena_take(arena, n, sizeof(float));
-    work.key = arena_take(arena, TILE * d, sizeof(float));
-    work.value = arena_take(arena, TILE * d, sizeof(float));
-    work.weights = arena_take(arena, 2 * TILE, sizeof(float));
-    work.sums = arena_take(arena, 2 * d, sizeof(float));
+    work.sums = arena_take(arena, kv_read_parts(n), sizeof *work.sums);
+    for (size_t p = 0; p < kv_read_parts(n); p++) {
+        struct kv_read_sums sums = kv_read_sums_lay_out(arena, group, d);
+        if (work.sums != NULL)
+            work.sums[p] = sums;
+    }
     return work;
 }
 
 static struct layout lay_out(struct arena *arena, const struct kv_cache *cache)
 {
-    size_t threads = (size_t)pool_threads(cache->pool);
+    size_t threads = (size_t)pool_threads(cache->pool), group = kv_group(&cache->options);
     struct layout l = {
         .work = arena_take(arena, threads, sizeof *l.work),
+        .scratch = arena_take(arena, threads, sizeof *l.scratch),
         .reports = arena_take(arena, cache->pages.num_sequences * cache->options.kv_heads, sizeof *l.reports),
     };
     for (size_t t = 0; t < threads; t++) {
         struct work work = lay_out_work(arena, cache);
-        if (l.work != NULL)
+        const struct scratch scratch = {
+            .scores = arena_take(arena, group * KV_PAGE_ROWS, sizeof(float)),
+            .known = arena_take(arena, group, sizeof(struct decode_query)),
+            .reading = kv_read_scratch_lay_out(arena, group),
+        };
+        if (l.work != NULL) {
             l.work[t] = work;
+            l.scratch[t] = scratch;
+        }
     }
     return l;
 }
@@ -182,12 +212,13 @@ static size_t hashed_scratch_bytes(const struct kv_cache *cache, size_t rows)
     return arena.used;
 }
 
-/* ---- one query row of one key-value head --------------------------------------------------------------- */
+/* ---- what a query row sees ----------------------------------------------------------------------------- */
 
 struct pass {
     const struct kv_attend *call;
     struct layout layout;
     const struct choosing *choosing;
+    struct places at;
 };
 
 /* What a query row sees: rows [begin, end), of which those of blocks [first_block, last_block) are
@@ -220,7 +251,7 @@ static struct seen what_is_seen(const struct pass *pass, size_t sequence, size_t
     seen.always = seen.first - seen.begin + seen.end - seen.last;
     if (pass->choosing->choose == NULL)
         return seen;
-    double left = options->tolerance > 0 ? TILE : rint(budget) - (double)seen.always;
+    double left = options->tolerance > 0 ? FIRST_SAMPLE : rint(budget) - (double)seen.always;
     seen.wanted = (size_t)fmax(LEAST_SAMPLE, fmin(left, (double)rows));
     if (seen.always + seen.wanted >= rows) { /* all of them */
         seen.last = seen.first = seen.end;
@@ -230,54 +261,145 @@ static struct seen what_is_seen(const struct pass *pass, size_t sequence, size_t
     return seen;
 }
 
-static struct page page_of(const struct kv_cache *cache, const struct seen *seen, size_t row)
-{
-    return page_on(&cache->options, kv_head_page(cache, seen->sequence, seen->kv_head, row / KV_PAGE_ROWS));
-}
+/* ---- scores of candidates ------------------------------------------------------------------------------ */
 
-/* Scores of lsh: 1 for a row of which a byte equals the query's, else -1. */
-static void collide(const struct kv_cache *cache, const struct work *work, const struct kv_codes *codes,
-                    size_t block, float *scores)
+/* A query row of a key-value head, with its memory, in which the heads [head, head + count) of the group
+   share a choice. Pages are counted from `page`, the first that has candidates. */
+struct row {
+    const struct pass *pass;
+    struct work *work;
+    struct scratch *scratch; /* (threads) */
+    struct pool *pool;       /* NULL: the pages and parts of the row are computed by one thread */
+    struct seen seen;
+    size_t page, pages, step; /* step: of the pilot */
+    size_t head, count;
+    struct kv_read read;
+};
+
+/* 1 for rows of which a byte equals the query's, else 0. */
+static void collide(const struct row *row, const struct kv_codes *codes, size_t block, float *equal)
 {
-    size_t bytes = cache->options.bits / 8;
-    for (size_t i = 0; i < work->queries.count; i++) {
-        float *score = scores + i * work->rows;
-        const float *turned = work->queries.turned + i * cache->options.bits;
+    size_t bits = row->pass->call->cache->options.bits;
+    const float *turned = row->work->queries.turned + row->head * bits;
+    memset(equal, 0, KV_BLOCK * sizeof *equal);
+    for (size_t b = 0; b < bits / 8; b++) {
+        unsigned byte = 0;
+        for (size_t k = 0; k < 8; k++)
+            byte |= (unsigned)(turned[8 * b + k] > 0) << k;
         for (size_t r = 0; r < KV_BLOCK; r++)
-            score[r] = -1;
-        for (size_t b = 0; b < bytes; b++) {
-            unsigned byte = 0;
-            for (size_t k = 0; k < 8; k++)
-                byte |= (unsigned)(turned[8 * b + k] > 0) << k;
-            for (size_t r = 0; r < KV_BLOCK; r++)
-                if (codes->codes[(block * bytes + b) * KV_BLOCK + decode_place(r)] == byte)
-                    score[r] = 1;
-        }
+            if (codes->codes[(block * bits / 8 + b) * KV_BLOCK + decode_place(r)] == byte)
+                equal[r] = 1;
     }
 }
 
-/* Scores of all candidates for the queries of the group; -inf for rows that are read anyway. */
-static void score_candidates(const struct pass *pass, struct work *work, const struct seen *seen)
+/* Asks for a block's share of what a page has for scores: codes, scales and means lie side by side. */
+static void fetch_codes(const struct row *row, size_t page, size_t block)
 {
-    const struct kv_cache *cache = pass->call->cache;
-    kv_codes_query(cache, &work->queries, pass->choosing->signs);
-    for (size_t block = seen->first_block; block < seen->last_block; block++) {
-        struct page page = page_of(cache, seen, block * KV_BLOCK);
-        float *scores = work->scores + (block - seen->first_block) * KV_BLOCK;
-        if (pass->choosing->collides)
-            collide(cache, work, &page.codes, block % KV_PAGE_BLOCKS, scores);
+    enum { LINE = 64 };
+    const struct seen *seen = &row->seen;
+    size_t share = row->pass->at.rows / KV_PAGE_BLOCKS;
+    if (page >= row->pages)
+        return;
+    const unsigned char *from =
+        kv_head_page(row->pass->call->cache, seen->sequence, seen->kv_head, row->page + page) + block * share;
+    for (size_t c = 0; c < share; c += LINE)
+        __builtin_prefetch(from + c);
+}
+
+/* scores (count, KV_PAGE_ROWS) of the rows of a page; `none` for those that are no candidates. `next`: the
+   page after it, which is fetched meanwhile. */
+static void score_page(const struct row *row, size_t page, size_t next, const struct scratch *scratch,
+                       float *scores, float none)
+{
+    const struct kv_cache *cache = row->pass->call->cache;
+    const struct seen *seen = &row->seen;
+    size_t begin = (row->page + page) * KV_PAGE_ROWS;
+    const struct kv_codes codes =
+        codes_at(kv_head_page(cache, seen->sequence, seen->kv_head, row->page + page), &row->pass->at);
+    struct kv_code_queries queries = row->work->queries;
+    queries.known = scratch->known;
+    memcpy(scratch->known, row->work->queries.known, queries.count * sizeof *scratch->known);
+    for (size_t b = 0; b < KV_PAGE_BLOCKS; b++) {
+        size_t block = begin / KV_BLOCK + b;
+        fetch_codes(row, next, b);
+        if (block < seen->first_block || block >= seen->last_block)
+            continue;
+        if (row->pass->choosing->collides)
+            collide(row, &codes, b, scores + b * KV_BLOCK);
         else
-            kv_codes_scores(cache, &work->queries, &page.codes, block % KV_PAGE_BLOCKS, scores, work->rows);
+            kv_codes_scores(cache, &queries, &codes, b, scores + b * KV_BLOCK, KV_PAGE_ROWS);
     }
-    size_t from = seen->first_block * KV_BLOCK, to = seen->last_block * KV_BLOCK;
-    for (size_t i = 0; i < work->queries.count; i++) {
-        float *scores = work->scores + i * work->rows;
-        for (size_t j = from; j < seen->first; j++)
-            scores[j - from] = -INFINITY;
-        for (size_t j = seen->last; j < to; j++)
-            scores[j - from] = -INFINITY;
+    size_t first = size_max(begin, seen->first), last = size_min(begin + KV_PAGE_ROWS, seen->last);
+    for (size_t i = 0; i < row->count && last - first < KV_PAGE_ROWS; i++)
+        for (size_t j = 0; j < KV_PAGE_ROWS; j++)
+            if (begin + j < first || begin + j >= last)
+                scores[i * KV_PAGE_ROWS + j] = none;
+}
+
+/* Importance is 2^(exponent score + shift). */
+static float exponent_of(const struct kv_options *options)
+{
+    return (float)(1.4426950408889634 * (double)options->scale * (double)options->sharpness);
+}
+
+/* Unit: a page of the pilot. Its largest scores, and the sums of the importance below them. */
+static void pilot_page(void *argument, size_t unit, int worker)
+{
+    const struct row *row = argument;
+    const struct kv_cache *cache = row->pass->call->cache;
+    const struct scratch *scratch = &row->scratch[worker];
+    float exponent = exponent_of(&cache->options), *most = row->work->most + unit * row->count;
+    score_page(row, unit * row->step, (unit + 1) * row->step, scratch, scratch->scores, -INFINITY);
+    cache->kernels->softmax.largest(most, scratch->scores, KV_PAGE_ROWS, row->count, KV_PAGE_ROWS);
+    for (size_t i = 0; i < row->count; i++) {
+        float *scores = scratch->scores + i * KV_PAGE_ROWS,
+              shift = most[i] > -INFINITY ? -most[i] * exponent : 0;
+        row->work->sum[unit * row->count + i] = (float)cache->kernels->decode.importance(
+            scores, scores, KV_PAGE_ROWS, 1, KV_PAGE_ROWS, exponent, &shift);
     }
 }
+
+/* shift: minus the logarithm of the pilot's sum. */
+static void run_pilot(struct row *row)
+{
+    size_t pages = (row->pages + row->step - 1) / row->step;
+    float exponent = exponent_of(&row->pass->call->cache->options);
+    pool_run(row->pool, pilot_page, row, pages);
+    for (size_t i = 0; i < row->count; i++) {
+        const float *most = row->work->most + i, *sum = row->work->sum + i;
+        float all = 0, largest = -INFINITY;
+        for (size_t p = 0; p < pages; p++)
+            largest = fmaxf(largest, most[p * row->count]);
+        for (size_t p = 0; p < pages && largest > -INFINITY; p++)
+            all += exp2f(exponent * (most[p * row->count] - largest)) * sum[p * row->count];
+        row->work->shift[i] = largest > -INFINITY ? -exponent * largest - log2f(all) : 0;
+    }
+}
+
+/* Unit: the importance of the rows of a page. */
+static void importance_page(void *argument, size_t page, int worker)
+{
+    const struct row *row = argument;
+    const struct kv_cache *cache = row->pass->call->cache;
+    const struct scratch *scratch = &row->scratch[worker];
+    float *importance = row->work->importance + page * KV_PAGE_ROWS;
+    if (row->pass->choosing->collides) {
+        score_page(row, page, page + 1, scratch, importance, 0);
+        return;
+    }
+    score_page(row, page, page + 1, scratch, scratch->scores, -INFINITY);
+    cache->kernels->decode.importance(importance, scratch->scores, KV_PAGE_ROWS, row->count, KV_PAGE_ROWS,
+                                      exponent_of(&cache->options), row->work->shift);
+}
+
+static void find_importance(struct row *row)
+{
+    if (!row->pass->choosing->collides)
+        run_pilot(row);
+    pool_run(row->pool, importance_page, row, row->pages);
+}
+
+/* ---- a choice and attention over it -------------------------------------------------------------------- */
 
 static void append_rows(struct kv_choice *choice, size_t begin, size_t end)
 {
@@ -287,198 +409,176 @@ static void append_rows(struct kv_choice *choice, size_t begin, size_t end)
     }
 }
 
-static void always_read(const struct seen *seen, struct kv_choice *choice)
+static void choose(const struct row *row, size_t wanted, size_t round)
 {
-    choice->count = 0;
-    append_rows(choice, seen->begin, seen->first);
-    append_rows(choice, seen->last, seen->end);
+    const struct kv_cache *cache = row->pass->call->cache;
+    const struct seen *seen = &row->seen;
+    uint32_t words[4];
+    size_t head = seen->kv_head * kv_group(&cache->options) + row->head;
+    /* What is drawn depends on the place of the row alone. */
+    uint64_t key =
+        random_key(random_key(cache->options.seed, RANDOM_HEAD, head), RANDOM_DRAWS, seen->end - 1);
+    random_words(key, round, words);
+    const struct kv_candidates candidates = {.kernels = cache->kernels,
+                                             .count = row->pages * KV_PAGE_ROWS,
+                                             .importance = row->work->importance,
+                                             .start = words[0],
+                                             .first = (uint32_t)(row->page * KV_PAGE_ROWS)};
+    row->work->choice.count = 0;
+    append_rows(&row->work->choice, seen->begin, seen->first);
+    append_rows(&row->work->choice, seen->last, seen->end);
+    if (wanted > 0)
+        row->pass->choosing->choose(&candidates, wanted, &row->work->choice);
 }
 
-/* ---- exact attention over the rows of a choice --------------------------------------------------------- */
-
-static void prefetch(const struct kv_cache *cache, const struct seen *seen, const struct kv_choice *choice,
-                     size_t first, bool values)
+/* The probability that a byte of the codes of a key and the query is equal, for their angle. */
+static float collision_probability(const struct kv_read *read, size_t query, size_t position)
 {
-    size_t size = cache->options.head_dim * element_bytes(cache->options.dtype);
-    for (size_t i = first; i < size_min(choice->count, first + TILE); i++) {
-        struct page page = page_of(cache, seen, choice->row[i]);
-        const unsigned char *row = (values ? page.value : page.key) + choice->row[i] % KV_PAGE_ROWS * size;
-        for (size_t c = 0; c < size; c += 64)
-            __builtin_prefetch(row + c);
-    }
-}
-
-static void gather(const struct kv_cache *cache, const struct seen *seen, const struct kv_choice *choice,
-                   size_t first, size_t count, bool values, float *to)
-{
-    size_t d = cache->options.head_dim, size = d * element_bytes(cache->options.dtype);
-    for (size_t i = 0; i < count; i++) {
-        size_t row = choice->row[first + i];
-        struct page page = page_of(cache, seen, row);
-        const unsigned char *from = (values ? page.value : page.key) + row % KV_PAGE_ROWS * size;
-        elements_load(cache->kernels, to + i * d, d, from, d, cache->options.dtype, 1, d);
-    }
-}
-
-/* The probability that a byte of the codes of x and q is equal in any of `tables` bytes, for their angle. */
-static float collision_probability(const float *q, const float *key, const float *mean, size_t d,
-                                   size_t tables)
-{
+    const struct row *row = read->of_chance;
+    const struct kv_cache *cache = read->cache;
+    size_t d = cache->options.head_dim, block = position % KV_PAGE_ROWS / KV_BLOCK;
+    const float *q = read->query + query * d;
+    const float *mean =
+        codes_at(kv_head_page(cache, read->sequence, read->kv_head, position / KV_PAGE_ROWS), &row->pass->at)
+            .mean +
+        block * d;
+    float key[KV_WIDEST], value[KV_WIDEST];
     double dot = 0, of_q = 0, of_x = 0;
+    read_row(cache, read->sequence, read->kv_head, position, key, value);
     for (size_t c = 0; c < d; c++) {
-        double x = (double)key[c] - mean[c];
-        dot += q[c] * x;
-        of_q += (double)q[c] * q[c];
+        double x = (double)key[c] - (double)mean[c];
+        dot += (double)q[c] * x;
+        of_q += (double)q[c] * (double)q[c];
         of_x += x * x;
     }
     double length = sqrt(of_q * of_x), cosine = length > 0 ? fmax(-1, fmin(1, dot / length)) : 0;
     double equal = pow(1 - acos(cosine) / acos(-1), 8);
-    return (float)fmax(1e-6, 1 - pow(1 - equal, (double)tables));
+    return (float)fmax(1e-6, 1 - pow(1 - equal, (double)cache->options.bits / 8));
 }
 
-/* logit = the scaled scores of the choice; for lsh, the weights of the sampled rows too. */
-static void exact_scores(const struct pass *pass, struct work *work, const struct seen *seen,
-                         const float *query)
+/* Unit: a part of the choice. */
+static void read_part(void *argument, size_t part, int worker)
 {
-    const struct kv_cache *cache = pass->call->cache;
-    struct kv_choice *choice = &work->choice;
-    size_t d = cache->options.head_dim;
-    prefetch(cache, seen, choice, 0, false);
-    for (size_t first = 0; first < choice->count; first += TILE) {
-        size_t count = size_min(TILE, choice->count - first);
-        prefetch(cache, seen, choice, first + TILE, false);
-        prefetch(cache, seen, choice, first, true);
-        gather(cache, seen, choice, first, count, false, work->key);
-        cache->kernels->rows.dots(work->logit + first, work->key, d, query, 0, count, d);
-        for (size_t i = first; pass->choosing->collides && i < first + count; i++)
-            if (i >= seen->always) {
-                size_t row = choice->row[i], block = row % KV_PAGE_ROWS / KV_BLOCK;
-                struct page page = page_of(cache, seen, row);
-                choice->weight[i] /=
-                    collision_probability(query, work->key + (i - first) * d, page.codes.mean + block * d, d,
-                                          cache->options.bits / 8);
-            }
-    }
-    for (size_t i = 0; i < choice->count; i++)
-        work->logit[i] *= cache->options.scale;
+    const struct row *row = argument;
+    kv_read_part(&row->read, part, &row->scratch[worker].reading, &row->work->sums[part]);
 }
 
-/* out = attention over the choice; returns the relative error that the sample shows. */
-static double attend_choice(const struct pass *pass, struct work *work, const struct seen *seen,
-                            const float *query, float *out)
+/* Chooses and attends, again with more rows while the error of a head is above the tolerance. */
+static void attend_choice(struct row *row, size_t query_row, struct kv_report *report)
 {
-    const struct kv_cache *cache = pass->call->cache;
-    const struct kv_choice *choice = &work->choice;
-    size_t d = cache->options.head_dim;
-    float most;
-    double sum = 0, spread = 0, squares = 0, of_out = 0, across = 0;
-    exact_scores(pass, work, seen, query);
-    cache->kernels->softmax.largest(&most, work->logit, choice->count, 1, choice->count);
-    cache->kernels->softmax.exp(work->logit, choice->count, work->logit, choice->count, 1, choice->count, 1,
-                                &most, 0);
-    memset(work->sums, 0, 2 * d * sizeof *work->sums);
-    for (size_t first = 0; first < choice->count; first += TILE) {
-        size_t count = size_min(TILE, choice->count - first);
-        float lengths[TILE];
-        prefetch(cache, seen, choice, first + TILE, true);
-        gather(cache, seen, choice, first, count, true, work->value);
-        cache->kernels->rows.dots(lengths, work->value, d, work->value, d, count, d);
-        for (size_t i = 0; i < count; i++) {
-            float inverse = choice->weight[first + i], weight = work->logit[first + i];
-            float variance = weight * weight * inverse * (inverse - 1);
-            work->weights[i] = weight * inverse;
-            work->weights[TILE + i] = variance;
-            sum += (double)(weight * inverse);
-            spread += (double)variance;
-            squares += (double)variance * lengths[i];
+    const struct kv_cache *cache = row->pass->call->cache;
+    const struct kv_options *options = &cache->options;
+    size_t wanted = row->seen.wanted, most = row->pages * KV_PAGE_ROWS;
+    float out[KV_WIDEST];
+    if (wanted > 0)
+        find_importance(row);
+    for (size_t round = 0; round < MOST_ROUNDS; round++) {
+        double errors = 0, largest = 0;
+        choose(row, wanted, round);
+        size_t parts = kv_read_parts(row->work->choice.count);
+        pool_run(row->pool, read_part, row, parts);
+        for (size_t i = 0; i < row->count; i++) {
+            double error = kv_read_merge(&row->read, i, row->work->sums, parts, out);
+            errors += error;
+            largest = fmax(largest, error);
+            kv_store_row(cache, row->pass->call->out, row->seen.sequence, query_row,
+                         row->seen.kv_head * kv_group(options) + row->head + i, out);
         }
-        cache->kernels->tiles.product(work->sums, d, work->weights, TILE, 1, work->value, d, 2, d, count,
-                                      true);
+        report->rows_read += (double)(row->work->choice.count * row->count);
+        if (options->tolerance == 0 || largest <= options->tolerance || wanted == 0 || wanted >= most ||
+            round == MOST_ROUNDS - 1) {
+            report->error += errors;
+            return;
+        }
+        double more = fmin(16, 1.2 * largest * largest / (options->tolerance * options->tolerance));
+        wanted = (size_t)fmin((double)most, ceil((double)wanted * fmax(1.5, more)));
     }
-    for (size_t c = 0; c < d; c++) {
-        out[c] = (float)(work->sums[c] / sum);
-        of_out += (double)out[c] * out[c];
-        across += (double)out[c] * work->sums[d + c];
-    }
-    double variance = (squares - 2 * across + of_out * spread) / (sum * sum);
-    return of_out > 0 ? sqrt(fmax(0, variance) / of_out) : 0;
 }
 
 /* ---- units --------------------------------------------------------------------------------------------- */
 
-/* In [0, 1), for a query row of a head: it depends on its place alone. */
-static double start_of(const struct kv_options *options, size_t head, size_t position, size_t round)
-{
-    uint32_t words[4];
-    uint64_t key = random_key(random_key(options->seed, RANDOM_HEAD, head), RANDOM_DRAWS, position);
-    random_words(key, round, words);
-    return words[0] * 0x1p-32;
-}
-
-/* One head: chooses and attends, again with more rows while the error is above the tolerance. */
-static void attend_head(const struct pass *pass, struct work *work, const struct seen *seen, size_t i,
-                        float *out, struct kv_report *report)
+/* The heads [head, head + count) of a key-value head. */
+static struct row row_of(const struct pass *pass, struct work *work, struct pool *pool,
+                         const struct seen *seen, size_t head, size_t count)
 {
     const struct kv_options *options = &pass->call->cache->options;
-    size_t head = seen->kv_head * kv_group(options) + i, wanted = seen->wanted;
-    size_t count = (seen->last_block - seen->first_block) * KV_BLOCK;
-    double error = 0;
-    for (size_t round = 0; round < MOST_ROUNDS; round++) {
-        always_read(seen, &work->choice);
-        work->candidates.count = count;
-        work->candidates.score = work->scores + i * work->rows;
-        work->candidates.first = (uint32_t)(seen->first_block * KV_BLOCK);
-        work->candidates.start = start_of(options, head, seen->end - 1, round);
-        if (wanted > 0)
-            pass->choosing->choose(&work->candidates, wanted, &work->choice);
-        error = attend_choice(pass, work, seen, work->query + i * options->head_dim, out);
-        report->rows_read += (double)work->choice.count;
-        if (options->tolerance == 0 || error <= options->tolerance || wanted == 0 || wanted >= count)
-            break;
-        double more = fmin(16, 1.2 * error * error / (options->tolerance * options->tolerance));
-        wanted = (size_t)fmin((double)count, ceil((double)wanted * fmax(1.5, more)));
-    }
-    report->error += error;
+    struct row row = {.pass = pass,
+                      .work = work,
+                      .scratch = pool == NULL ? pass->layout.scratch + (work - pass->layout.work)
+                                              : pass->layout.scratch,
+                      .pool = pool,
+                      .seen = *seen,
+                      .page = seen->first_block / KV_PAGE_BLOCKS,
+                      .head = head,
+                      .count = count};
+    size_t end = (seen->last_block + KV_PAGE_BLOCKS - 1) / KV_PAGE_BLOCKS;
+    row.pages = end > row.page ? end - row.page : 0;
+    row.step = size_max(1, size_min(PILOT_STEP, row.pages / PILOT_PAGES));
+    row.read = (struct kv_read){.cache = pass->call->cache,
+                                .sequence = seen->sequence,
+                                .kv_head = seen->kv_head,
+                                .rows_at = pass->at.rows,
+                                .choice = &work->choice,
+                                .queries = count,
+                                .query = work->query + head * options->head_dim,
+                                .chance = pass->choosing->collides ? collision_probability : NULL,
+                                .certain = seen->always};
+    return row;
 }
 
-/* Unit: all query rows of one key-value head of one sequence. */
+/* All query rows of one key-value head of one sequence. */
+static void attend_head(const struct pass *pass, size_t unit, struct work *work, struct pool *pool)
+{
+    const struct kv_attend *call = pass->call;
+    const struct kv_cache *cache = call->cache;
+    size_t sequence = unit / cache->options.kv_heads, kv_head = unit % cache->options.kv_heads;
+    size_t group = kv_group(&cache->options), length = cache->pages.sequences[sequence].length;
+    size_t together = pass->choosing->collides ? 1 : group;
+    static const float nothing[KV_WIDEST];
+    pass->layout.reports[unit] = (struct kv_report){0, 0};
+    for (size_t r = 0; r < call->rows; r++) {
+        bool sees = length + r >= call->rows;
+        for (size_t i = 0; i < group; i++)
+            if (sees)
+                kv_load_row(cache, work->query + i * cache->options.head_dim, call->query, sequence, r,
+                            kv_head * group + i);
+            else
+                kv_store_row(cache, call->out, sequence, r, kv_head * group + i, nothing);
+        if (!sees)
+            continue;
+        const struct seen seen = what_is_seen(pass, sequence, kv_head, length + r - call->rows);
+        if (seen.wanted > 0)
+            kv_codes_query(cache, &work->queries, pass->choosing->signs);
+        for (size_t i = 0; i < group; i += together) {
+            struct row row = row_of(pass, work, pool, &seen, i, together);
+            row.read.of_chance = &row;
+            attend_choice(&row, r, &pass->layout.reports[unit]);
+        }
+    }
+}
+
 static void attend_unit(void *argument, size_t unit, int worker)
 {
     const struct pass *pass = argument;
-    const struct kv_attend *call = pass->call;
-    const struct kv_cache *cache = call->cache;
-    struct work *work = &pass->layout.work[worker];
-    size_t sequence = unit / cache->options.kv_heads, kv_head = unit % cache->options.kv_heads;
-    size_t group = kv_group(&cache->options), length = cache->pages.sequences[sequence].length;
-    float out[KV_WIDEST];
-    pass->layout.reports[unit] = (struct kv_report){0, 0};
-    for (size_t r = 0; r < call->rows; r++) {
-        struct seen seen = {.wanted = 0};
-        bool sees = length + r >= call->rows;
-        for (size_t i = 0; i < group && sees; i++)
-            kv_load_row(cache, work->query + i * cache->options.head_dim, call->query, sequence, r,
-                        kv_head * group + i);
-        if (sees)
-            seen = what_is_seen(pass, sequence, kv_head, length + r - call->rows);
-        if (seen.wanted > 0)
-            score_candidates(pass, work, &seen);
-        for (size_t i = 0; i < group; i++) {
-            memset(out, 0, sizeof out);
-            if (sees)
-                attend_head(pass, work, &seen, i, out, &pass->layout.reports[unit]);
-            kv_store_row(cache, call->out, sequence, r, kv_head * group + i, out);
-        }
-    }
+    attend_head(pass, unit, &pass->layout.work[worker], NULL);
 }
 
 static void attend(const struct kv_attend *call, const struct choosing *choosing)
 {
     const struct kv_cache *cache = call->cache;
     struct arena arena = arena_on(call->scratch);
-    struct pass pass = {.call = call, .layout = lay_out(&arena, cache), .choosing = choosing};
+    struct pass pass = {.call = call,
+                        .layout = lay_out(&arena, cache),
+                        .choosing = choosing,
+                        .at = places_of(&cache->options)};
     size_t units = cache->pages.num_sequences * cache->options.kv_heads;
+    size_t threads = (size_t)pool_threads(cache->pool);
     double rows = (double)(cache->pages.num_sequences * cache->options.num_heads * call->rows);
-    pool_run(cache->pool, attend_unit, &pass, units);
+    if (units % threads == 0 || units >= 4 * threads)
+        pool_run(cache->pool, attend_unit, &pass, units);
+    else
+        for (size_t u = 0; u < units; u++)
+            attend_head(&pass, u, pass.layout.work, cache->pool);
     *call->report = (struct kv_report){0, 0};
     for (size_t u = 0; u < units; u++) {
         call->report->rows_read += pass.layout.reports[u].rows_read / rows;
@@ -506,5 +606,5 @@ CHOOSING("hashed", hashed, write_centred, .choose = kv_choose_sample);
 CHOOSING("top", top, write_centred, .choose = kv_choose_top);
 CHOOSING("top-uniform", top_uniform, write_centred, .choose = kv_choose_top_uniform);
 CHOOSING("hamming", hamming, write_plain, .signs = true, .choose = kv_choose_top);
-CHOOSING("lsh", lsh, write_centred, .collides = true, .choose = kv_choose_positive);
+CHOOSING("lsh", lsh, write_centred, .collides = true, .choose = kv_choose_uniform);
 CHOOSING("window", window, write_plain, .choose = NULL);

@@ -300,11 +300,6 @@ static inline vf v_rounded(vd low, vd high)
 WORD(vf, v_from, (vu a), _mm256_castsi256_ps(a))
 WORD(vu, u_lookup16, (vu table, vu index), _mm256_shuffle_epi8(table, index))
 
-static inline vu u_table16(const uint8_t *p)
-{
-    return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)p));
-}
-
 WORD(vu, u_add, (vu a, vu b), _mm256_add_epi32(a, b))
 WORD(vu, u_sub, (vu a, vu b), _mm256_sub_epi32(a, b))
 WORD(vu, u_and, (vu a, vu b), _mm256_and_si256(a, b))
@@ -312,6 +307,22 @@ WORD(vu, u_or, (vu a, vu b), _mm256_or_si256(a, b))
 WORD(vu, u_xor, (vu a, vu b), _mm256_xor_si256(a, b))
 WORD(vu, u_left, (vu a, unsigned bits), _mm256_slli_epi32(a, (int)bits))
 WORD(vu, u_right, (vu a, unsigned bits), _mm256_srli_epi32(a, (int)bits))
+WORD(vu, u_upper_bytes, (vu a), _mm256_srli_epi16(a, 8))
+
+static inline vm u_below(vu a, vu b)
+{
+    vu sign = _mm256_set1_epi32(INT32_MIN);
+    return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_xor_si256(b, sign), _mm256_xor_si256(a, sign)));
+}
+
+static inline vu u_prefix(vu a)
+{
+    a = _mm256_add_epi32(a, _mm256_slli_si256(a, 4));
+    a = _mm256_add_epi32(a, _mm256_slli_si256(a, 8));
+    return _mm256_add_epi32(a, _mm256_shuffle_epi32(_mm256_permute2x128_si256(a, a, 0x08), 0xff));
+}
+
+WORD(vu, u_last, (vu a), _mm256_permutevar8x32_epi32(a, _mm256_set1_epi32(VLEN - 1)))
 
 static inline vu u_select_nan(vf a, vu nan, vu number)
 {

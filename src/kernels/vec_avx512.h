@@ -311,15 +311,31 @@ static inline vf v_rounded(vd low, vd high)
 WORD(vf, v_from, (vu a), _mm512_castsi512_ps(a))
 WORD(vu, u_add, (vu a, vu b), _mm512_add_epi32(a, b))
 WORD(vu, u_sub, (vu a, vu b), _mm512_sub_epi32(a, b))
-/* Byte i is byte index[i] of the 16 that u_table16 repeats; index[i] < 16. */
+/* Byte i is byte index[i] of the same 16 of the table, which repeats them; index[i] < 16. */
 WORD(vu, u_lookup16, (vu table, vu index), _mm512_shuffle_epi8(table, index))
-WORD(vu, u_table16, (const uint8_t *p),
-     _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)p)))
 WORD(vu, u_and, (vu a, vu b), _mm512_and_si512(a, b))
 WORD(vu, u_or, (vu a, vu b), _mm512_or_si512(a, b))
 WORD(vu, u_xor, (vu a, vu b), _mm512_xor_si512(a, b))
 WORD(vu, u_left, (vu a, unsigned bits), _mm512_slli_epi32(a, bits))
 WORD(vu, u_right, (vu a, unsigned bits), _mm512_srli_epi32(a, bits))
+
+/* The upper byte of each 16-bit half in the lower one, with 0 above. */
+WORD(vu, u_upper_bytes, (vu a), _mm512_srli_epi16(a, 8))
+
+/* Lanes of a below those of b, as unsigned integers. */
+WORD(vm, u_below, (vu a, vu b), _mm512_cmplt_epu32_mask(a, b))
+
+/* Lane l = the sum of the lanes 0 to l of a, modulo 2^32; and the last lane of a in all. */
+static inline vu u_prefix(vu a)
+{
+    vu zero = _mm512_setzero_si512();
+    a = _mm512_add_epi32(a, _mm512_alignr_epi32(a, zero, 15));
+    a = _mm512_add_epi32(a, _mm512_alignr_epi32(a, zero, 14));
+    a = _mm512_add_epi32(a, _mm512_alignr_epi32(a, zero, 12));
+    return _mm512_add_epi32(a, _mm512_alignr_epi32(a, zero, 8));
+}
+
+WORD(vu, u_last, (vu a), _mm512_permutexvar_epi32(_mm512_set1_epi32(VLEN - 1), a))
 
 /* `nan` in the lanes in which a is NaN, else `number`. */
 static inline vu u_select_nan(vf a, vu nan, vu number)

@@ -314,18 +314,28 @@ WORD(vu, u_xor, (vu a, vu b), (vu){veorq_u32(a.lo, b.lo), veorq_u32(a.hi, b.hi)}
 WORD(vu, u_xor3, (vu a, vu b, vu c), u_xor(u_xor(a, b), c))
 WORD(vu, u_left, (vu a, unsigned bits), (vu){a.lo << bits, a.hi << bits})
 WORD(vu, u_right, (vu a, unsigned bits), (vu){a.lo >> bits, a.hi >> bits})
+WORD(vm, u_below, (vu a, vu b), (vm){vcltq_u32(a.lo, b.lo), vcltq_u32(a.hi, b.hi)})
+
+static inline uint32x4_t four_prefix(uint32x4_t a)
+{
+    uint32x4_t zero = vdupq_n_u32(0);
+    a = vaddq_u32(a, vextq_u32(zero, a, 3));
+    return vaddq_u32(a, vextq_u32(zero, a, 2));
+}
+
+static inline vu u_prefix(vu a)
+{
+    uint32x4_t low = four_prefix(a.lo);
+    return (vu){low, vaddq_u32(four_prefix(a.hi), vdupq_laneq_u32(low, 3))};
+}
+
+WORD(vu, u_last, (vu a), (vu){vdupq_laneq_u32(a.hi, 3), vdupq_laneq_u32(a.hi, 3)})
 
 static inline vu u_lookup16(vu table, vu index)
 {
     uint8x16_t bytes = vreinterpretq_u8_u32(table.lo);
     return (vu){vreinterpretq_u32_u8(vqtbl1q_u8(bytes, vreinterpretq_u8_u32(index.lo))),
                 vreinterpretq_u32_u8(vqtbl1q_u8(bytes, vreinterpretq_u8_u32(index.hi)))};
-}
-
-static inline vu u_table16(const uint8_t *p)
-{
-    uint32x4_t table = vreinterpretq_u32_u8(vld1q_u8(p));
-    return (vu){table, table};
 }
 
 static inline uint32x4_t two_products(uint32x4_t a, uint32x4_t b)

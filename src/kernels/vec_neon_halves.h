@@ -123,6 +123,9 @@ WORD(vu, u_low_halves, (vu a, vu b), u_zipped(a.lo, b.lo))
 WORD(vu, u_high_halves, (vu a, vu b), u_zipped(a.hi, b.hi))
 
 #define EACH_HALF(op, a, b) vreinterpretq_u32_s16(op(vreinterpretq_s16_u32(a), vreinterpretq_s16_u32(b)))
+WORD(uint32x4_t, four_upper_bytes, (uint32x4_t a),
+     vreinterpretq_u32_u16(vshrq_n_u16(vreinterpretq_u16_u32(a), 8)))
+WORD(vu, u_upper_bytes, (vu a), (vu){four_upper_bytes(a.lo), four_upper_bytes(a.hi)})
 WORD(vu, u_add_halves, (vu a, vu b), (vu){EACH_HALF(vaddq_s16, a.lo, b.lo), EACH_HALF(vaddq_s16, a.hi, b.hi)})
 WORD(vu, u_sub_halves, (vu a, vu b), (vu){EACH_HALF(vsubq_s16, a.lo, b.lo), EACH_HALF(vsubq_s16, a.hi, b.hi)})
 

@@ -1,6 +1,7 @@
 /* Choices of rows: by importance, sums weighted by the inverse probabilities are unbiased (z-scores over
    the whole range of where sampling begins) and as many rows as wanted are taken; the best scores; uniform
    rests.
+   Planted and caught: weights of 1 for all rows; rows counted from 0; top rows that stay candidates.
    Covers: kv_choice.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -16,26 +17,23 @@ enum { N = 640, DRAWS = 4000 };
 typedef void choose_function(const struct kv_candidates *candidates, size_t wanted, struct kv_choice *choice);
 
 struct chosen {
-    float score[N], room[N], parts[N / DECODE_PART];
-    uint32_t row[N];
-    float weight[N];
+    float x[N];
+    uint32_t row[2 * N];
+    float weight[2 * N];
     struct kv_candidates candidates;
     struct kv_choice choice;
 };
 
-/* Scores with some heavy ones; every seventh is not a candidate. */
+/* Importance with some heavy rows; every seventh is not a candidate. */
 static void begin(struct chosen *c, const struct kernels *kernels, double start)
 {
-    random_normals(random_key(5, RANDOM_BENCH, 0), 0, c->score, N);
+    random_normals(random_key(5, RANDOM_BENCH, 0), 0, c->x, N);
     for (size_t j = 0; j < N; j++)
-        c->score[j] = j % 7 == 0 ? -INFINITY : 2 * c->score[j] + (j % 100 == 50 ? 9 : 0);
+        c->x[j] = j % 7 == 0 ? 0 : expf(1.6f * c->x[j] + (j % 100 == 50 ? 7 : 0));
     c->candidates = (struct kv_candidates){.kernels = kernels,
                                            .count = N,
-                                           .score = c->score,
-                                           .room = c->room,
-                                           .parts = c->parts,
-                                           .exponent = 0.8f,
-                                           .start = start,
+                                           .importance = c->x,
+                                           .start = (uint32_t)(start * 0x1p32),
                                            .first = 1000};
     c->choice = (struct kv_choice){.row = c->row, .weight = c->weight};
 }
@@ -52,7 +50,7 @@ static void check_unbiased(choose_function *choose, const struct kernels *kernel
     double sum[3] = {0}, squares[3] = {0}, want[3] = {0}, count = 0;
     begin(&c, kernels, 0);
     for (size_t j = 0; j < N; j++)
-        for (int f = 0; f < 3 && c.score[j] > -INFINITY; f++)
+        for (int f = 0; f < 3 && c.x[j] > 0; f++)
             want[f] += of_row(j, f);
     for (size_t draw = 0; draw < DRAWS; draw++) {
         double sums[3] = {0};
@@ -99,14 +97,17 @@ static void heavy_rows_are_certain(void **state)
         kv_choose_sample(&c.candidates, 60, &c.choice);
         double least = 1e9;
         size_t certain = 0;
-        for (size_t i = 0; i < c.choice.count && c.weight[i] == 1; i++, certain++)
-            least = fmin(least, (double)c.score[c.row[i] - 1000]);
+        for (size_t i = 0; i < c.choice.count; i++)
+            if (c.weight[i] == 1) {
+                least = fmin(least, (double)c.x[c.row[i] - 1000]);
+                certain++;
+            }
         assert_true(certain > 3 && certain < 60);
         for (size_t j = 0; j < N; j++)
-            if (c.score[j] > least) {
+            if (c.x[j] > least) {
                 bool found = false;
-                for (size_t i = 0; i < certain; i++)
-                    found = found || c.row[i] == 1000 + j;
+                for (size_t i = 0; i < c.choice.count; i++)
+                    found = found || (c.row[i] == 1000 + j && c.weight[i] == 1);
                 assert_true(found);
             }
     }
@@ -125,11 +126,11 @@ static void the_best_scores(void **state)
             double least = 1e9;
             for (size_t i = 0; i < wanted; i++) {
                 assert_true(c.weight[i] == 1);
-                least = fmin(least, (double)before.score[c.row[i] - 1000]);
+                least = fmin(least, (double)before.x[c.row[i] - 1000]);
             }
             size_t better = 0;
             for (size_t j = 0; j < N; j++)
-                better += before.score[j] >= (float)least;
+                better += before.x[j] >= (float)least;
             assert_int_equal(better, wanted);
         }
     begin(&c, kernels_all()[0], 0);
@@ -151,12 +152,12 @@ static void uniform_rests(void **state)
     double rest = N - N / 7 - 1 - 50;
     check_near((double)c.weight[c.choice.count - 1], rest / 51, 1e-4 * rest, "weight of a uniform row");
     begin(&c, kernels_all()[0], 0.3);
-    kv_choose_positive(&c.candidates, 2000, &c.choice);
+    kv_choose_uniform(&c.candidates, 2000, &c.choice);
     size_t positive = 0;
     begin(&c, kernels_all()[0], 0.3);
     for (size_t j = 0; j < N; j++)
-        positive += c.score[j] > 0;
-    kv_choose_positive(&c.candidates, 2000, &c.choice);
+        positive += c.x[j] > 0;
+    kv_choose_uniform(&c.candidates, 2000, &c.choice);
     assert_int_equal(c.choice.count, positive);
 }
 

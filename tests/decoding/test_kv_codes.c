@@ -1,6 +1,7 @@
 /* Scores from codes against the estimate by its definition in double precision, for every instruction set
    and number of bits; the estimate is right for a query in the key's direction and close for others; Hamming
    codes count equal signs.
+   Planted and caught: the first query's product with the mean for all queries.
    Covers: kv_codes.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -16,8 +17,8 @@ enum { D = 48, QUERIES = 3 };
 struct coded {
     struct cache_case c;
     float key[KV_BLOCK * D], query[QUERIES * D], turned[QUERIES * KV_MOST_BITS];
-    uint8_t codes[2 * KV_BLOCK * DECODE_MOST_BYTES], tables[QUERIES * KV_MOST_BITS / 4 * 16];
-    float scale[2 * KV_BLOCK], mean[2 * D], base[QUERIES], scores[QUERIES * KV_BLOCK];
+    uint8_t codes[2 * KV_BLOCK * DECODE_MOST_BYTES], tables[QUERIES * KV_MOST_BITS / 4 * DECODE_TABLE];
+    float scale[2 * KV_BLOCK], mean[2 * D], scores[QUERIES * KV_BLOCK];
     struct decode_query known[QUERIES];
 };
 
@@ -42,7 +43,7 @@ static void code(struct coded *t, const char *isa, size_t bits, bool centred)
     kv_codes_write(&t->c.cache, &codes, 1, centred, row_of, t->key);
     for (size_t k = 0; k < D && centred; k++)
         t->query[k] = t->key[5 * D + k] - t->mean[D + k];
-    const struct kv_code_queries queries = {QUERIES, t->query, t->turned, t->tables, t->known, t->base};
+    const struct kv_code_queries queries = {QUERIES, t->query, t->turned, t->tables, t->known};
     kv_codes_query(&t->c.cache, &queries, !centred);
     kv_codes_scores(&t->c.cache, &queries, &codes, 1, t->scores, KV_BLOCK);
 }
@@ -86,8 +87,8 @@ static void scores_are_the_estimate(void **state)
                         widest = fmax(widest, fabs(of_q));
                     }
                     double want = base + length / sum * signs;
-                    /* A table entry is off by half a step, at most 8 / 127 of the largest number. */
-                    double bound = length / sum * (double)bits / 4 * widest * 4 / 127 + 1e-3;
+                    /* A table entry is off by half a step, at most 4 / 63 of the largest number. */
+                    double bound = length / sum * (double)bits / 4 * widest * 4 / 63 + 1e-3;
                     check_near((double)t.scores[i * KV_BLOCK + r], want, bound, "a score");
                     if (i == 0 && r == 5)
                         check_near(want, exact, 1e-3, "the key's own direction");
@@ -115,7 +116,7 @@ static void hamming_codes_count_equal_signs(void **state)
             }
             for (size_t b = 0; b < 128; b++)
                 equal += (turned_by(&t, b, x) > 0) == (turned_by(&t, b, q) > 0);
-            check_near((double)t.scores[i * KV_BLOCK + r], 2 * equal - 128, 2.1, "equal signs");
+            check_near((double)t.scores[i * KV_BLOCK + r], 2 * equal - 128, 4.1, "equal signs");
         }
     cache_case_free(&t.c);
 }
@@ -127,7 +128,7 @@ static void equal_keys(void **state)
     static struct coded t;
     code(&t, "auto", 64, true);
     const struct kv_codes codes = {t.codes, t.scale, t.mean};
-    const struct kv_code_queries queries = {QUERIES, t.query, t.turned, t.tables, t.known, t.base};
+    const struct kv_code_queries queries = {QUERIES, t.query, t.turned, t.tables, t.known};
     for (size_t i = 0; i < KV_BLOCK * D; i++)
         t.key[i] = 2;
     kv_codes_write(&t.c.cache, &codes, 0, true, row_of, t.key);
