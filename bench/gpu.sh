@@ -1,9 +1,9 @@
 #!/bin/sh
 # The first run on a GPU, in at most SECONDS (420): the tests of tests/gpu on its driver, compute-sanitizer on the smallest
 # of them, then forward and backward of yoso by length, width, hashes and precision, beside PyTorch's SDPA if a Python with
-# torch and CUDA is there (bench/gpu_sdpa.py). Each result is a line of OUT (build/gpu.jsonl; docs/results keeps the one of
-# a GPU). With the emulator as the driver (LD_LIBRARY_PATH=build/tests/gpu/plain) the sizes are small, which shows only that
-# the script works.
+# torch and CUDA is there (bench/gpu_sdpa.py), the time of each kernel, and the rates that follow (bench/gpu_rates.py). Each
+# result is a line of OUT (build/gpu.jsonl; docs/results keeps the one of a GPU). With the emulator as the driver
+# (LD_LIBRARY_PATH=build/tests/gpu/plain) the sizes are small, which shows only that the script works.
 # Usage: bench/gpu.sh [BUILD [OUT [SECONDS]]]; BUILD is made with `make tests GPU=1`.
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -46,7 +46,7 @@ measure() {
         line "{\"kind\": \"yoso\", \"heads\": $1, \"seq_len\": $2, \"error\": \"$(head -c 200 "$build/gpu_error.txt" | tr -d '"\n')\"}"
 }
 if [ "$device" = emulator ]; then
-    measure 1 64 64 8 4 bf16 "--gradient-hashes 2"
+    measure 1 64 64 8 4 bf16 "--gradient-hashes 2 --profile"
 else
     command -v python3 >/dev/null && timeout 90 python3 bench/gpu_sdpa.py >>"$out" 2>"$build/gpu_sdpa.txt"
     for n in 4096 16384 65536 262144 1048576; do
@@ -60,5 +60,8 @@ else
     done
     measure 16 16384 64 32 9 bf16 ""
     measure 16 16384 64 32 9 bf16 "--causal"
+    measure 16 65536 64 32 9 bf16 "--profile"
+    measure 16 65536 128 32 9 float32 "--profile"
 fi
+python3 bench/gpu_rates.py "$out" >"$build/gpu_rates.txt" && cat "$build/gpu_rates.txt" >>"$out"
 echo "$out: $(wc -l <"$out") lines, $(left) seconds left"

@@ -226,6 +226,11 @@ int bench_time(struct bench_timed *t, hashattn_context *context, const struct be
     double median_ms[2];
     int code = new_blocks(t, given, counts);
     code = code != EXIT_GOOD ? code : bench_measure(run_once, t, repeats, 2, median_ms, &t->measured);
+    if (code == EXIT_GOOD && t->profiled) {
+        double part_ms[2];
+        status = hashattn_profile_start(context);
+        code = status == HASHATTN_OK ? run_once(t, part_ms) : tool_fail_status(context, status);
+    }
     code = code != EXIT_GOOD ? code : bring_back(t, outs);
     if (code == EXIT_GOOD) {
         t->forward_ms = median_ms[0];

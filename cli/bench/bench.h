@@ -64,6 +64,7 @@ struct bench_timed {
     uint16_t *halves[8]; /* if the context computes in bf16: query ... dvalue */
     void *saved, *scratch;
     bool on_device; /* of the context: set by the caller */
+    bool profiled;  /* set by the caller: one more run, into the profile of the context */
     struct device_blocks blocks;
     void *device[8]; /* query ... dvalue there */
 };

@@ -99,6 +99,25 @@ static const char *projection_of(const struct bench *b, const hashattn_descripti
     return said ? text : is->projection;
 }
 
+/* The time of each kernel that ran, as lines if json is NULL. */
+static void report_kernels(const struct bench *b, struct json_out *json)
+{
+    hashattn_profile_part part = {.struct_size = sizeof part};
+    if (json != NULL)
+        json_out_array(json, "kernels");
+    for (size_t i = 0; hashattn_profile_get(b->device, i, &part); i++)
+        if (part.wall_seconds > 0 && json == NULL) {
+            printf("  %-18s  %.3f ms\n", part.name, part.wall_seconds * 1e3);
+        } else if (part.wall_seconds > 0) {
+            json_out_object(json, NULL);
+            json_out_text(json, "kernel", part.name);
+            json_out_number(json, "ms", part.wall_seconds * 1e3);
+            json_out_end_object(json);
+        }
+    if (json != NULL)
+        json_out_end_array(json);
+}
+
 static void report_text(const struct bench *b, const hashattn_description *is)
 {
     printf("%s%s: %zu heads x %zu x %zu, %s inputs, ", b->mechanism, b->timed.causal ? ", causal" : "",
@@ -116,6 +135,8 @@ static void report_text(const struct bench *b, const hashattn_description *is)
     if (!b->timed.causal && b->seq_len > 0)
         printf("  angle to yoso-e     %.4f radians\n  colliding pairs     %.2f x uniform, mean cosine %.3f\n",
                b->error_radians, b->pairs_over_uniform, b->mean_cosine);
+    if (b->timed.profiled)
+        report_kernels(b, NULL);
 }
 
 static void report_json(const struct bench *b, const hashattn_description *is)
@@ -153,6 +174,8 @@ static void report_json(const struct bench *b, const hashattn_description *is)
     json_out_number(&json, "mean_cosine", b->mean_cosine);
     json_out_number(&json, "pairs_over_uniform", b->pairs_over_uniform);
     json_out_number(&json, "error_radians", b->error_radians);
+    if (b->timed.profiled)
+        report_kernels(b, &json);
     json_out_end_object(&json);
 }
 
@@ -184,6 +207,7 @@ static int run(const struct command *self, int argc, char **argv)
     const char *input = "iid";
     struct bench b = {.mechanism = "yoso", .seq_len = 4096, .heads = 12, .head_dim = 64};
     struct options options;
+    int profile = 0;
     options_begin(&options, self);
     options_add_text(&options, "attention", &b.mechanism, "NAME", "mechanism, see info (default yoso)");
     options_add_count(&options, "seq-len", &b.seq_len, "N", "queries and keys of each head (default 4096)", 0,
@@ -196,6 +220,8 @@ static int run(const struct command *self, int argc, char **argv)
     bench_add_input(&options, &input);
     bench_add_repeats(&options, &b.repeats);
     options_add_device(&options);
+    options_add_switch(&options, "profile", &profile,
+                       "with --device cuda: one more run, and the time of each kernel in it");
     options_add_mechanisms(&options);
     int code;
     if (!options_parse(&options, argc, argv, &code))
@@ -205,6 +231,11 @@ static int run(const struct command *self, int argc, char **argv)
     code = bench_find_input(&options, input, &b.input);
     if (code != EXIT_GOOD)
         return code;
+    if (profile && !device_wanted(&options.common))
+        return options_fail(&options,
+                            "--profile needs --device cuda: `bench layer` and `bench step` have the "
+                            "profile of a processor");
+    b.timed.profiled = profile;
     b.seed = options.common.seed;
     struct common on_processor = options.common;
     on_processor.device = NULL;

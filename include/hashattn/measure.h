@@ -10,17 +10,20 @@
 extern "C" {
 #endif
 
-/* ---- profiles: the time of training and of the two measurements below, by part ---- */
+/* ---- profiles: the time of training and of the two measurements below, by part; on a device, that of each
+   kernel of the operator ---- */
 
 typedef struct hashattn_profile_part {
     size_t struct_size;
-    const char *name; /* "layer norm", "products", "attention", ...; valid as long as the library is loaded */
+    const char *name; /* "layer norm", "products", "attention", ..., and after these, on a device, the names
+                         of kernels; valid as long as the library is loaded */
     /* Elapsed time of this part, and the sum of its threads' computing time. wall x threads - thread is the
        time that threads waited. If a pass works on several parts at once, both are shares of the pass. */
     double wall_seconds, thread_seconds;
 } hashattn_profile_part;
 
-/* Starts a profile of this context, or restarts a running one. Costs about 0.1 % of a small step. */
+/* Starts a profile of this context, or restarts a running one. Costs about 0.1 % of a small step; on a
+   device, each kernel is waited for. */
 HASHATTN_API hashattn_status hashattn_profile_start(hashattn_context *context);
 /* Stops the profile and drops its numbers. Freeing the context does so too. */
 HASHATTN_API void hashattn_profile_stop(hashattn_context *context);

@@ -7,6 +7,7 @@
 #include "api/versions/versions.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "gpu/driver.h"
 #include "measure/layer_cost.h"
 #include "measure/peak.h"
 #include "measure/step_cost.h"
@@ -15,6 +16,8 @@ hashattn_status hashattn_profile_start(hashattn_context *context)
 {
     if (context == NULL)
         return HASHATTN_INVALID;
+    if (context->device != NULL)
+        device_profile(context->device, true);
     if (context->profile == NULL)
         return profile_new(&context->host, context->pool, &context->profile);
     profile_clear(context->profile);
@@ -25,17 +28,25 @@ void hashattn_profile_stop(hashattn_context *context)
 {
     if (context == NULL)
         return;
+    if (context->device != NULL)
+        device_profile(context->device, false);
     profile_free(&context->host, context->profile);
     context->profile = NULL;
 }
 
 int hashattn_profile_get(const hashattn_context *context, size_t index, hashattn_profile_part *part)
 {
-    if (context == NULL || context->profile == NULL || index >= PROFILE_PARTS)
+    size_t kernels = context == NULL || context->device == NULL ? 0 : KERNEL_COUNT_OF_ALL;
+    if (context == NULL || context->profile == NULL || index >= PROFILE_PARTS + kernels)
         return 0;
-    const hashattn_profile_part own = {.name = profile_names[index],
-                                       .wall_seconds = context->profile->wall[index],
-                                       .thread_seconds = context->profile->thread[index]};
+    hashattn_profile_part own = {.name = NULL};
+    if (index < PROFILE_PARTS) {
+        own.name = profile_names[index];
+        own.wall_seconds = context->profile->wall[index];
+        own.thread_seconds = context->profile->thread[index];
+    } else
+        own.name =
+            device_profile_get(context->device, (enum gpu_kernel)(index - PROFILE_PARTS), &own.wall_seconds);
     version_give(part, &own, sizeof own);
     return 1;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 #include "gpu/images.h"
 #include "gpu/kernels/kernel_arguments.h"
@@ -70,6 +71,8 @@ struct device {
     void *functions[KERNELS][GPU_WIDTHS];
     size_t shared_bytes;
     unsigned long long found; /* address of the word of findings */
+    bool profiled;
+    double seconds[KERNELS]; /* while profiled */
 };
 
 static const struct {
@@ -418,8 +421,8 @@ void device_memory_free(struct host *host, struct device *device, uint64_t addre
     leave(device);
 }
 
-hashattn_status device_launch(struct host *host, struct device *device, const struct gpu_launch *launch,
-                              void **arguments)
+static hashattn_status launch_now(struct host *host, struct device *device, const struct gpu_launch *launch,
+                                  void **arguments)
 {
     int width = kernel_names[launch->kernel].of_width ? (launch->width >= 64) + (launch->width >= 128) : 0;
     char sentence[80];
@@ -429,4 +432,29 @@ hashattn_status device_launch(struct host *host, struct device *device, const st
                                      (unsigned)launch->shared_bytes, device->stream, arguments, NULL),
               sentence);
     return HASHATTN_OK;
+}
+
+hashattn_status device_launch(struct host *host, struct device *device, const struct gpu_launch *launch,
+                              void **arguments)
+{
+    if (!device->profiled)
+        return launch_now(host, device, launch, arguments);
+    TRY(synchronize(host, device));
+    double begun = clock_seconds();
+    TRY(launch_now(host, device, launch, arguments));
+    TRY(synchronize(host, device));
+    device->seconds[launch->kernel] += clock_seconds() - begun;
+    return HASHATTN_OK;
+}
+
+void device_profile(struct device *device, bool on)
+{
+    device->profiled = on;
+    memset(device->seconds, 0, sizeof device->seconds);
+}
+
+const char *device_profile_get(const struct device *device, enum gpu_kernel kernel, double *seconds)
+{
+    *seconds = device->seconds[kernel];
+    return kernel_names[kernel].name;
 }

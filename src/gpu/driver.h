@@ -65,4 +65,10 @@ struct gpu_launch {
 hashattn_status device_launch(struct host *host, struct device *device, const struct gpu_launch *launch,
                               void **arguments);
 
+/* Turns the times of kernels on, from zero, or off. While they are on, a launch waits for the work before it
+   and for the kernel, so that calls take longer than without. */
+void device_profile(struct device *device, bool on);
+/* The name of a kernel, without its width, and the seconds that it has taken. */
+const char *device_profile_get(const struct device *device, enum gpu_kernel kernel, double *seconds);
+
 #endif

@@ -1,6 +1,6 @@
 #!/bin/sh
 # --device: without a driver the tool exits with 1 and names it; with the emulator of tests/gpu, `attend` and `bench attention`
-# compute what the processor computes, and `info` lists the device.
+# compute what the processor computes, `info` lists the device, and a profile has the kernels.
 # Covers: on_device.c cmd_attend.c bench_attention.c cmd_info.c
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
@@ -59,4 +59,11 @@ expect no_such_device 2 "device is 'gpu', allowed are cpu, cuda and cuda:N" benc
 "$tool" bench attention --device cpu --seq-len 40 --heads 1 --head-dim 32 $options --backward --repeats 1 --json >here.json
 holds bench_on_device json there.json 'd["device"] == "cuda" and d["backward_ms"] > 0 and d["scratch_bytes"] > 0'
 python3 -c 'import json; a, b = (json.load(open(f))["error_radians"] for f in ("here.json", "there.json")); assert abs(a - b) < 1e-4 and a > 0.1, (a, b)' && passed same_error || failed same_error
+# A call with a profile: each kernel that ran has a time, and their rates follow.
+"$tool" bench attention --device cuda --seq-len 40 --heads 1 --head-dim 32 $options --backward --repeats 1 --profile --json >profile.json
+holds kernels_have_times json profile.json 'set("take hash build_32_3 read pairs_f32 sort give_output".split()) <= {k["kernel"] for k in d["kernels"]} and all(k["ms"] > 0 for k in d["kernels"])'
+python3 -c 'import json; print(json.dumps({"kind": "yoso", "bench": json.load(open("profile.json"))}))' >rows.jsonl
+python3 "$source_dir/bench/gpu_rates.py" rows.jsonl >rates.jsonl
+holds rates_follow json rates.jsonl 'd["kind"] == "rates" and d["shared_additions_g"] > 0 and d["gathered_gb"] > 0 and d["byte_products_t"] > 0'
+expect profile_needs_a_device 2 "--profile needs --device cuda" bench attention --seq-len 8 --profile
 finish
