@@ -9,11 +9,11 @@ quality with a real model.
     bench/decode.py perplexity BUILD MODEL TEXT... --out FILE     perplexity of the last tokens of each text
     bench/decode.py needles BUILD MODEL TEXT --out FILE           sentences hidden at nine depths
     bench/decode.py show FILE                                     prints the lines; FILE: docs/results/decode.jsonl
+    bench/decode.py figure FILE > docs/guide/decode.svg           the picture of guide page 11: errors by rows read
 
 MODEL is a folder or a name that transformers loads (--gguf: the file of its weights); a TEXT is a file, of which the
-characters from --skip on are read. A prompt is read with exact attention, and the tokens after it follow one at a time. A line of
-JSON for each figure; lines that FILE has are not measured again. Times are medians of
-contenders in turn."""
+characters from --skip on are read. A prompt is read with exact attention. A line of JSON for each figure; lines that FILE
+has are not measured again. Times are processor times of one thread, medians of contenders in turn."""
 
 import argparse
 import itertools
@@ -42,26 +42,26 @@ def settings(given):
 
 
 def memory_rate(megabytes=256):
-    """GB/s at which all threads together read a block that no cache holds, the best of five."""
+    """GB/s at which a thread sums a block that no cache holds, the best of five, by processor time."""
     import torch
 
     block = torch.ones(megabytes << 18)
     best = math.inf
     for _ in range(5):
-        begun = time.perf_counter()
+        begun = time.thread_time()
         block.sum()
-        best = min(best, time.perf_counter() - begun)
+        best = min(best, time.thread_time() - begun)
     return block.nbytes / best / 1e9
 
 
 def in_turn(contenders, rounds):
-    """The median milliseconds of each function, called in turn."""
+    """The median milliseconds of processor time of each function, called in turn."""
     times = {name: [] for name in contenders}
     for _ in range(rounds + 1):
         for name, call in contenders.items():
-            begun = time.perf_counter()
+            begun = time.thread_time()
             call()
-            times[name].append(1e3 * (time.perf_counter() - begun))
+            times[name].append(1e3 * (time.thread_time() - begun))
     return {name: statistics.median(each[1:]) for name, each in times.items()}
 
 
@@ -70,10 +70,10 @@ def speed(given, save, have):
 
     import hashattn
 
-    torch.set_num_threads(given.threads)
-    context = hashattn.Context(threads=given.threads)
+    torch.set_num_threads(1)
+    context = hashattn.Context(threads=1)
     for n, d, dtype in itertools.product(given.lengths, given.head_dims, ("bfloat16", "float32")):
-        point = {"part": "speed", "n": n, "d": d, "dtype": dtype, "threads": given.threads}
+        point = {"part": "speed", "n": n, "d": d, "dtype": dtype}
         if have(point):
             continue
         torch.manual_seed(1)
@@ -125,16 +125,28 @@ def tokens_of(tokenizer, path, given):
     return ids
 
 
-def cache_of(model, mechanism, budget):
-    """None for PyTorch's own attention and cache."""
+def read_prompt(model, ids):
+    """PyTorch's cache of a prompt, and the scores of the token after it."""
+    import torch
     import transformers
 
+    cache = transformers.DynamicCache(config=model.config)
+    model.set_attn_implementation("sdpa")
+    with torch.inference_mode():
+        return cache, model(ids, past_key_values=cache, logits_to_keep=1).logits[:, -1]
+
+
+def cache_of(model, prompt, mechanism, budget):
+    """Our cache with the rows of a prompt."""
     import hashattn.torch.transformers as ours
 
-    model.set_attn_implementation("sdpa" if mechanism == "sdpa" else "hashattn-softmax")
-    if mechanism == "sdpa":
-        return transformers.DynamicCache(config=model.config)
-    return ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget}))
+    model.set_attn_implementation("hashattn-softmax")
+    cache = ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget}))
+    for layer, read in zip(cache.layers, prompt.layers):
+        heads, d = model.config.num_attention_heads, read.keys.shape[-1]
+        layer.update(read.keys, read.values)
+        layer.attend(model, read.keys.new_zeros(1, heads, 1, d), None, d ** -0.5, {}, "softmax")
+    return cache
 
 
 def rows_read(cache):
@@ -143,26 +155,26 @@ def rows_read(cache):
 
 
 def perplexity(given, save, have):
+    """The last tokens follow in one call: a row of it sees what it would alone, and reads what it would alone."""
     import torch
 
     tokenizer, model = load(given, "sdpa")
     for path in given.texts:
+        points = [{"part": "perplexity", "model": given.name, "text": os.path.basename(path), "skip": given.skip,
+                   "length": given.length, "last": given.last, "mechanism": mechanism, "budget": budget}
+                  for mechanism, budget in settings(given)]
+        points = [point for point in points if not have(point)]
+        if not points:
+            continue
         ids = tokens_of(tokenizer, path, given)
-        for mechanism, budget in itertools.chain([("sdpa", 0)], settings(given)):
-            point = {"part": "perplexity", "model": given.name, "text": os.path.basename(path), "skip": given.skip,
-                     "length": given.length, "last": given.last, "mechanism": mechanism, "budget": budget}
-            if have(point):
-                continue
-            cache, loss, times = cache_of(model, mechanism, budget), 0.0, []
+        prompt, first = read_prompt(model, ids[:, : -given.last])
+        for point in points:
+            cache = cache_of(model, prompt, point["mechanism"], point["budget"])
             with torch.inference_mode():
-                scores = model(ids[:, : -given.last], past_key_values=cache, logits_to_keep=1).logits[:, -1]
-                for i in range(given.length - given.last, given.length):
-                    loss -= torch.log_softmax(scores, -1)[0, ids[0, i]].item()
-                    begun = time.perf_counter()
-                    scores = model(ids[:, i:i + 1], past_key_values=cache).logits[:, -1]
-                    times.append(1e3 * (time.perf_counter() - begun))
-            save(point | {"perplexity": round(math.exp(loss / given.last), 4), "token_ms": round(statistics.median(times), 2)}
-                 | ({} if mechanism == "sdpa" else {"rows_read": rows_read(cache), "cache_bytes": cache.nbytes}))
+                scores = model(ids[:, -given.last:-1], past_key_values=cache).logits[0]
+            scores = torch.log_softmax(torch.cat([first, scores]), -1)
+            loss = -scores.gather(1, ids[0, -given.last:, None]).mean().item()
+            save(point | {"perplexity": round(math.exp(loss), 4), "rows_read": rows_read(cache), "cache_bytes": cache.nbytes})
 
 
 def needles(given, save, have):
@@ -172,24 +184,24 @@ def needles(given, save, have):
     tokenizer, model = load(given, "sdpa")
     ids = tokens_of(tokenizer, given.texts[0], given)
     question = tokenizer(QUESTION, add_special_tokens=False, return_tensors="pt").input_ids
-    for depth, (mechanism, budget) in itertools.product(range(1, 10), settings(given)):
-        number = 10000 + 7919 * depth
-        point = {"part": "needles", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
-                 "length": given.length, "depth": depth / 10, "mechanism": mechanism, "budget": budget}
-        if have(point):
+    for depth in range(1, 10):
+        points = [{"part": "needles", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
+                   "length": given.length, "depth": depth / 10, "mechanism": mechanism, "budget": budget}
+                  for mechanism, budget in settings(given)]
+        points = [point for point in points if not have(point)]
+        if not points:
             continue
+        number, at = 10000 + 7919 * depth, given.length * depth // 10
         fact = tokenizer(FACT.format(number), add_special_tokens=False, return_tensors="pt").input_ids
-        at = given.length * depth // 10
-        prompt = torch.cat([ids[:, :at], fact, ids[:, at:]], 1)
-        cache, told = cache_of(model, mechanism, budget), []
-        with torch.inference_mode():
-            model(prompt, past_key_values=cache, logits_to_keep=1)
-            for i in range(question.shape[1]):
-                scores = model(question[:, i:i + 1], past_key_values=cache).logits[:, -1]
-            for _ in range(8):
-                told.append(int(scores.argmax()))
-                scores = model(torch.tensor([told[-1:]]), past_key_values=cache).logits[:, -1]
-        save(point | {"found": str(number) in tokenizer.decode(told), "told": tokenizer.decode(told)})
+        prompt, _ = read_prompt(model, torch.cat([ids[:, :at], fact, ids[:, at:]], 1))
+        for point in points:
+            cache, told = cache_of(model, prompt, point["mechanism"], point["budget"]), []
+            with torch.inference_mode():
+                scores = model(question, past_key_values=cache).logits[:, -1]
+                for _ in range(8):
+                    told.append(int(scores.argmax()))
+                    scores = model(torch.tensor([told[-1:]]), past_key_values=cache).logits[:, -1]
+            save(point | {"found": str(number) in tokenizer.decode(told), "told": tokenizer.decode(told)})
 
 
 def errors(given, save, have):
@@ -252,6 +264,39 @@ def show(given):
             print("  ".join(f"{name} {value}" for name, value in line.items() if name not in ("commit", "machine")))
 
 
+def figure(given):
+    """Errors against the share of rows read, both on logarithmic axes."""
+    points = [line for line in lines(given.file) if line["part"] == "errors"]
+    shares, errors_ = sorted({point["budget"] for point in points}), [point["error"] for point in points]
+    left, top, width, height = 60, 20, 400, 260
+
+    def x(share):
+        return left + width * math.log(share / shares[0]) / math.log(shares[-1] / shares[0])
+
+    def y(error):
+        return top + height * math.log(1 / error) / math.log(1 / (0.8 * min(errors_)))
+
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 110} {top + height + 50}" '
+           'font-family="sans-serif" font-size="12">', '<rect width="100%" height="100%" fill="#fff"/>']
+    for error in (1, 0.5, 0.2, 0.1, 0.05):
+        out.append(f'<path d="M{left} {y(error):.1f}h{width}" stroke="#ddd"/>'
+                   f'<text x="{left - 6}" y="{y(error) + 4:.1f}" text-anchor="end">{error:g}</text>')
+    for share in shares:
+        out.append(f'<text x="{x(share):.1f}" y="{top + height + 18}" text-anchor="middle">{100 * share:g} %</text>')
+    out.append(f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">rows read</text>'
+               f'<text transform="translate(16 {top + height / 2}) rotate(-90)" text-anchor="middle">relative error</text>')
+    colours, free = dict(zip(MECHANISMS, ("#c33", "#36c", "#093", "#808", "#a60", "#777"))), math.inf
+    ends = {point["mechanism"]: point["error"] for point in points if point["budget"] == shares[-1]}
+    for mechanism in sorted(ends, key=ends.get):  # from below; names keep a distance
+        colour = colours[mechanism]
+        line = sorted((point["budget"], point["error"]) for point in points if point["mechanism"] == mechanism)
+        free = min(y(line[-1][1]) + 4, free - 14)
+        path = "L".join(f"{x(share):.1f} {y(error):.1f}" for share, error in line)
+        out.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="{3 if mechanism == "hashed" else 1.5}"/>'
+                   f'<text x="{x(line[-1][0]) + 6:.1f}" y="{free:.1f}" fill="{colour}">{mechanism}</text>')
+    print("\n".join(out + ["</svg>"]))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="part", required=True)
@@ -260,12 +305,12 @@ def main():
         part.set_defaults(run=run)
         part.add_argument("build")
         part.add_argument("--out", required=True)
-        part.add_argument("--threads", type=int, default=1)
         if name == "speed":
             part.add_argument("--lengths", type=int, nargs="+", default=[4096, 8192, 16384, 32768, 65536, 131072])
             part.add_argument("--head-dims", type=int, nargs="+", default=[64, 128])
             part.add_argument("--rounds", type=int, default=15)
             continue
+        part.add_argument("--threads", type=int, default=2)
         part.add_argument("model")
         part.add_argument("texts", nargs="+")
         part.add_argument("--name", default="SmolLM2-135M")
@@ -275,10 +320,13 @@ def main():
         part.add_argument("--last", type=int, default=300)
         part.add_argument("--budgets", type=float, nargs="+", default=[0.02, 0.06, 0.12])
         part.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS))
-    parts.add_parser("show").add_argument("file")
+    for name, run in (("show", show), ("figure", figure)):
+        part = parts.add_parser(name)
+        part.set_defaults(run=run)
+        part.add_argument("file")
     given = parser.parse_args()
-    if given.part == "show":
-        show(given)
+    if given.part in ("show", "figure"):
+        given.run(given)
         return
     sys.path.insert(0, os.path.join(os.path.abspath(given.build), "python"))
     done = lines(given.out) if os.path.exists(given.out) else []

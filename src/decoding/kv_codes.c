@@ -88,15 +88,17 @@ void kv_codes_write(const struct kv_cache *cache, const struct kv_codes *codes, 
 
 /* ---- queries ------------------------------------------------------------------------------------------- */
 
-/* The 16 sums of four numbers with signs, above the least of them, in steps. */
-static void fill_table(uint8_t *table, const float *turned, float step)
+/* The 16 sums of four numbers with signs, above the least of them, in steps; several times. */
+static void fill_table(uint8_t *table, const float *turned, float steps)
 {
-    for (unsigned code = 0; code < 16; code++) {
-        float above = 0;
-        for (unsigned b = 0; b < 4; b++)
-            above += (code >> b & 1) == (turned[b] > 0) ? 2 * fabsf(turned[b]) : 0;
-        table[code] = (uint8_t)(step > 0 ? fminf(DECODE_LARGEST_ENTRY, rintf(above / step)) : 0);
+    float above[16] = {0};
+    for (unsigned b = 0; b < 4; b++) {
+        float set = turned[b] > 0 ? 2 * turned[b] : 0, clear = turned[b] > 0 ? 0 : -2 * turned[b];
+        for (unsigned code = 0; code < 16; code++)
+            above[code] += code >> b & 1 ? set : clear;
     }
+    for (unsigned code = 0; code < 16; code++)
+        table[code] = (uint8_t)(above[code] * steps + 0.5f);
     for (size_t again = 16; again < DECODE_TABLE; again += 16)
         memcpy(table + again, table, 16);
 }
@@ -111,8 +113,9 @@ static void query_tables(const struct kv_options *options, const float *turned, 
         least -= size;
     }
     *known = (struct decode_query){.tables = tables, .step = widest / DECODE_LARGEST_ENTRY, .least = least};
+    float steps = widest > 1e-30f ? DECODE_LARGEST_ENTRY / widest : 0;
     for (size_t g = 0; g < options->bits / 4; g++)
-        fill_table(tables + g * DECODE_TABLE, turned + 4 * g, known->step);
+        fill_table(tables + g * DECODE_TABLE, turned + 4 * g, steps);
 }
 
 void kv_codes_query(const struct kv_cache *cache, const struct kv_code_queries *queries, bool signs)
