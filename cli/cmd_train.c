@@ -385,15 +385,14 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *until = NULL;
     options_begin(&options, self);
-    options_add_text(&options, "data", &train.data, "DIR",
-                     "directory of the data set; of forecast, the CSV file");
+    options_add_text(&options, "data", &train.data, "DIR", "directory of the data set, or its only file");
     options_add_text(&options, "out", &train.out, "RUN", "directory of the run, must not exist yet");
     options_add_text(
         &options, "attention", &train.mechanism, "NAME",
         "mechanism, see info (default yoso). A comma list divides the heads of a layer, as in "
         "local*5,lha*5; / separates layers, and the last list holds for all further layers. An option sets "
         "every mechanism that has it; --lha.num-buckets sets one");
-    options_add_preset(&options, &train.preset);
+    options_add_preset(&options, &train.preset, argv[1]);
     options_add_text(
         &options, "from", &train.from, "DIR",
         "start from this run or checkpoint (BERT, RoBERTa and kin, YOSO): its architecture, attention, "
@@ -416,7 +415,9 @@ static int run(const struct command *self, int argc, char **argv)
         &options, "draw", &train.draw, "FILE",
         "for a forecast: at the end, draw truth and forecast of the last validation window, as PNG if "
         "FILE ends in .png, otherwise as SVG");
+    options_only_forecasts(&options, argv[1]);
     options_add_text(&options, "column", &train.column, "NAME", "the column to draw (default: the last one)");
+    options_only_forecasts(&options, argv[1]);
     options_add_switch(&options, "profile", &train.profile,
                        "print where the time of the steps went and how busy the threads were");
     options_add_ranks(&options);

@@ -138,7 +138,7 @@ static int run(const struct command *self, int argc, char **argv)
                      "directory of a data set (default: generate temporary examples)");
     options_add_text(&options, "attention", &b.mechanism, "NAME",
                      "mechanism, or several as for train --attention (default yoso)");
-    options_add_preset(&options, &b.preset);
+    options_add_preset(&options, &b.preset, argv[1]);
     options_add_count(&options, "repeats", &b.repeats, "N", "steps; the median is reported (default 10)", 1,
                       1e6);
     options_add_mechanisms(&options);

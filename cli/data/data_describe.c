@@ -36,7 +36,7 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *preset = NULL;
     options_begin(&options, self);
-    options_add_preset(&options, &preset);
+    options_add_preset(&options, &preset, argc > 1 ? argv[1] : NULL);
     options_add_tasks(&options, NULL, argc > 1 ? argv[1] : NULL);
     int code;
     if (!options_parse(&options, argc, argv, &code))

@@ -140,6 +140,7 @@ typedef struct hashattn_option {
     double minimum, maximum;    /* INT and REAL; of TEXT, its length in bytes */
     const char *const *choices; /* CHOICE: ended by NULL; other types: NULL */
     const char *help;
+    int unread; /* of a task: 1: no model of the task reads this option of a model or of training */
 } hashattn_option;
 
 /* ---- mechanisms ---- */

@@ -44,7 +44,7 @@ class Description(Sized):
 class Option(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("owner", c_char_p), ("type", c_int),
                 ("preset", c_char * 64), ("minimum", c_double), ("maximum", c_double),
-                ("choices", POINTER(c_char_p)), ("help", c_char_p)]
+                ("choices", POINTER(c_char_p)), ("help", c_char_p), ("unread", c_int)]
 
 
 class MechanismInfo(Sized):

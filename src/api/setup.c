@@ -108,6 +108,16 @@ static bool nth_option(const struct owner *owners, size_t num_owners, size_t ind
     return false;
 }
 
+/* True if a list of words between spaces has this one. */
+static bool has_word(const char *list, const char *word)
+{
+    size_t size = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += size)
+        if ((at == list || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0'))
+            return true;
+    return false;
+}
+
 int hashattn_task_option(size_t task, size_t option, hashattn_option *info)
 {
     if (task >= hashattn_task_count())
@@ -122,7 +132,12 @@ int hashattn_task_option(size_t task, size_t option, hashattn_option *info)
                                    {"model", "model", model_options, &model},
                                    {"training", "training", train_rows, &training},
                                    {"data", of->name, of->prepare_options, NULL}};
-    return nth_option(owners, of->prepare_options == NULL ? 3 : 4, option, info);
+    hashattn_option own = {.struct_size = sizeof own};
+    if (!nth_option(owners, of->prepare_options == NULL ? 3 : 4, option, &own))
+        return 0;
+    own.unread = strcmp(own.owner, "task") != 0 && has_word(of->unread, own.name);
+    version_give(info, &own, sizeof own);
+    return 1;
 }
 
 int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_option *info)

@@ -479,6 +479,7 @@ const struct task task_glue = {
         "QNLI, RTE",
     .options = rows,
     .options_size = sizeof(struct glue_options),
+    .unread = UNREAD_BY_CLASSIFIERS,
     .preset = {ENCODER(2, 128, 2, 512), .steps = 1000, .batch = 32, .eval_every = 100, .warmup = 100,
                .learning_rate = 5e-4, .pooling = "first", .attention = YOSO_BITS(7),
                .model = "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",

@@ -272,6 +272,7 @@ const struct task task_image = {
     .summary = "classify pictures pixel by pixel: CIFAR-10, MNIST (Long Range Arena)",
     .options = rows,
     .options_size = sizeof(struct image_options),
+    .unread = UNREAD_BY_CLASSIFIERS,
     .preset = {SMALL_ENCODER, .steps = 2000, .batch = 32, .eval_every = 100, .warmup = 100,
                .learning_rate = 1e-3, .pooling = "mean", .attention = YOSO_BITS(8)},
     .presets =

@@ -387,6 +387,7 @@ const struct task task_listops = {
     .summary = "compute the value of a nested list expression of 500 to 2,000 symbols (Long Range Arena)",
     .options = rows,
     .options_size = sizeof(struct listops_options),
+    .unread = UNREAD_BY_CLASSIFIERS,
     .preset = {SMALL_ENCODER, .steps = 2000, .batch = 32, .eval_every = 100, .warmup = 100,
                .learning_rate = 5e-4, .pooling = "mean", .attention = YOSO_BITS(9)},
     .presets =

@@ -219,6 +219,7 @@ const struct task task_lm = {
     .summary = "predict the next byte, word or token of a text (train.txt, or WikiText's files)",
     .options = rows,
     .options_size = sizeof(struct lm_options),
+    .unread = "decoder_layers distil pooling classifier class_weight",
     .preset = {ENCODER(4, 128, 4, 512), .steps = 2000, .batch = 16, .eval_every = 200, .warmup = 100,
                .learning_rate = 2e-3, .pooling = "mean", .causal = true, .attention = YOSO_BITS(6)},
     /* The released language model of LHA (Sun et al. 2022, section 4.1, row (d) of table 1) and its settings

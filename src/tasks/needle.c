@@ -163,6 +163,7 @@ const struct task task_needle = {
     .summary = "which symbol do the few marked tokens of a long sequence carry? (generated)",
     .options = rows,
     .options_size = sizeof(struct needle_options),
+    .unread = UNREAD_BY_CLASSIFIERS,
     .preset = {SMALL_ENCODER, .steps = 1000, .batch = 32, .eval_every = 100, .warmup = 50,
                .learning_rate = 1e-3, .pooling = "first", .attention = YOSO_BITS(8)},
     .generate = generate,

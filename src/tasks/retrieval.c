@@ -88,6 +88,7 @@ const struct task task_retrieval = {
     .summary = "classify pairs of your own documents, or the document matching of the Long Range Arena",
     .options = rows,
     .options_size = sizeof(struct retrieval_options),
+    .unread = UNREAD_BY_CLASSIFIERS,
     .preset = {SMALL_ENCODER, .steps = 2000, .batch = 8, .eval_every = 100, .warmup = 100,
                .learning_rate = 1e-3, .pooling = "mean", .attention = YOSO_BITS(9)},
     .presets =

@@ -194,6 +194,9 @@ struct task_preset {
    that a model 75 % right in training was 60 % right in evaluation. */
 #define LRA_SMALL_MODEL "dropout=0"
 
+/* `unread` of tasks that classify examples. */
+#define UNREAD_BY_CLASSIFIERS "decoder_layers distil cutoffs div_value scale_words"
+
 /* What presets share, as fields of struct task_preset; a task adds its own. */
 #define ENCODER(of_layers, of_dim, of_heads, of_ffn)                                                         \
     .layers = (of_layers), .dim = (of_dim), .heads = (of_heads), .ffn = (of_ffn)
@@ -226,6 +229,7 @@ struct task {
     const struct option_row *options; /* for reading and generating, ended by name NULL */
     size_t options_size;
     struct task_preset preset;
+    const char *unread; /* options of the model and of training that no model of this task reads: "a b c" */
     const struct task_preset *presets; /* by name, ended by name NULL; or NULL */
     bool lone_files;                   /* in place of a directory, a file can be given */
 

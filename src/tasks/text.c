@@ -89,6 +89,7 @@ const struct task task_text = {
     .summary = "classify your own documents (train.jsonl, .tsv, .csv or a directory)",
     .options = rows,
     .options_size = sizeof(struct text_options),
+    .unread = UNREAD_BY_CLASSIFIERS,
     .preset = {ENCODER(1, 64, 2, 128),
                .steps = 1000, /* tuned on the reviews of IMDb: docs/answers/language.md */
                .batch = 32, .eval_every = 100, .warmup = 100, .learning_rate = 3e-3, .pooling = "mean",

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tasks/task.h"
+
 #include "support/api_context.h"
 #include "support/locales.h"
 
@@ -28,7 +30,7 @@ static void every_option_takes_its_own_text(void **state)
         hashattn_setup *setup;
         check_ok(context, hashattn_setup_new(context, task.name, &setup));
         hashattn_option row = {.struct_size = sizeof row}, shown = {.struct_size = sizeof shown};
-        size_t count = 0, of_task = 0, of_mechanism = 0;
+        size_t count = 0, of_task = 0, of_mechanism = 0, unread = 0, words = 1;
         char text[64];
         for (; hashattn_setup_option(setup, count, &row); count++) {
             assert_true(row.help[0] != '\0');
@@ -41,7 +43,13 @@ static void every_option_takes_its_own_text(void **state)
             assert_string_not_equal(shown.owner, "attention");
             check_ok(context, hashattn_setup_get(setup, shown.name, text, sizeof text));
             assert_string_equal(text, shown.preset);
+            unread += shown.unread == 1;
+            assert_true(shown.unread == 0 || strcmp(shown.owner, "model") == 0 ||
+                        strcmp(shown.owner, "training") == 0);
         }
+        for (const char *c = task_find(task.name)->unread; *c != '\0'; c++)
+            words += *c == ' ';
+        assert_int_equal(unread, words); /* every word is an option */
         assert_int_equal(count, of_task + of_mechanism);
         assert_true(of_mechanism >= 4);
         hashattn_setup_free(setup);

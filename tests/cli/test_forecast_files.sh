@@ -204,4 +204,57 @@ run train forecast --data jitter.csv --freq 15min --seq-len 10 --horizon 3 --mod
 holds rows_are_moved grep -qF "200 rows, every 15min, 2020-01-01 00:00:00 to 2020-01-03 01:45:00, 1 column; 199 rows moved to the begin of their period" err
 expect unknown_period 2 "freq is 'fortnight'; a period is needed" train forecast --data jitter.csv --freq fortnight --out no $few
 expect unknown_delimiter 2 "delimiter is 'ab', one character or tab is needed" train forecast --data plain.csv --delimiter ab --out no $few
+
+# A table without a header, columns by name and by number, names of months, years of two digits.
+python3 -c '
+import datetime
+months = [datetime.date(2010 + t // 12, 1 + t % 12, 1) for t in range(72)]
+days = [datetime.date(2019, 1, 1) + datetime.timedelta(t) for t in range(72)]
+def write(name, header, rows): open(name, "w").write(header + "".join(",".join(map(str, row)) + "\n" for row in rows))
+write("bare.csv", "", [(f"{d:%d/%m/%Y}", "shop", t % 7, t * 0.5) for t, d in enumerate(days)])
+write("named.csv", "day,place,count,sum\n", [(f"{d:%d/%m/%Y}", "shop", t % 7, t * 0.5) for t, d in enumerate(days)])
+write("month.csv", "Month,Sales\n", [(f"{d:%b %Y}", t) for t, d in enumerate(months)])
+write("whole.csv", "Month,Sales\n", [(f"{d:%B %Y}", t) for t, d in enumerate(months)])
+write("oracle.csv", "When,Sales\n", [(f"{d.day}-{d:%b-%y}".upper(), t) for t, d in enumerate(days)])
+write("comma.csv", "When,Sales\n", [("\"%s %d, %d\"" % (d.strftime("%b"), d.day, d.year), t) for t, d in enumerate(days)])
+write("short.csv", "When,Sales\n", [(f"{d:%d/%m/%y}", t) for t, d in enumerate(days)])
+write("rows.csv", "", [(t * 0.5, t % 7 + 0.25) for t in range(72)])'
+last="--model last --seq-len 12 --horizon 1 --threads 1"
+expect a_row_is_no_header 3 "bare.csv: line 1: '01/01/2019' is no name of a column; if the first line is a row, set header to false (--no-header)" train forecast --data bare.csv --columns 3 --out no $last
+expect numbers_are_no_header 3 "rows.csv: line 1: '0.0' is no name of a column" train forecast --data rows.csv --out no $last
+run train forecast --data rows.csv --no-header --out rows $last
+run predict rows rows.csv --quiet
+holds rows_without_dates sh -c '[ "$(tr "\n" " " <out)" = "row,1,2 73,35.5,1.25 " ] || { cat out; exit 1; }'
+expect words_are_no_numbers 3 "bare.csv: line 1, row 1: column '2' is 'shop', a finite number is needed; set columns to read only some" train forecast --data bare.csv --no-header --out no $last
+run train forecast --data bare.csv --no-header --columns 3,4 --out bare $last
+run predict bare bare.csv --quiet
+cp out bare.out
+holds columns_by_number sh -c '[ "$(tr "\n" " " <bare.out)" = "1,3,4 14/03/2019,1,35.5 " ] || { cat bare.out; exit 1; }'
+run train forecast --data named.csv --columns sum,3 --target 4 --date-column day --out named $last
+run predict named named.csv --quiet
+holds columns_by_name sh -c '[ "$(tr "\n" " " <out)" = "day,count,sum 14/03/2019,1,35.5 " ] || { cat out; exit 1; }'
+run train forecast --data named.csv --features S --target count --columns count,sum --out single $last
+run predict single named.csv --quiet
+holds only_the_target sh -c '[ "$(tr "\n" " " <out)" = "day,count 14/03/2019,1 " ] || { cat out; exit 1; }'
+run train forecast --data named.csv --series-column 2 --columns sum --out grouped $last
+run predict grouped named.csv --quiet
+holds series_by_number grep -q "shop" out
+expect no_such_column 3 "named.csv: line 1: no column 'price' (--columns); there are: day, place, count, sum" train forecast --data named.csv --columns price --out no $last
+expect no_such_number 3 "no column '9' (--target)" train forecast --data named.csv --target 9 --out no $last
+expect target_is_listed 3 "the target 'count' is none of the columns 'sum'" train forecast --data named.csv --columns sum --target count --out no $last
+expect dates_are_no_numbers 3 "'1' of the columns is the column of dates" train forecast --data named.csv --columns 1,sum --out no $last
+for file in month whole oracle comma short; do
+    case $file in
+    month) want="Month,Sales Jan 2016,71" ;;
+    whole) want="Month,Sales January 2016,71" ;;
+    oracle) want="When,Sales 14-MAR-19,71" ;;
+    comma) want='When,Sales "Mar 14, 2019",71' ;;
+    short) want="When,Sales 14/03/19,71" ;;
+    esac
+    run train forecast --data $file.csv --out $file $last
+    run predict $file $file.csv --quiet
+    holds dates_of_$file test "$(tr '\n' ' ' <out)" = "$want "
+done
+expect a_month_is_no_date 3 "'January'" train forecast --data "$(printf 'month,x\nJanuary,1\nFebruary,2\nMarch,3\n' >year.csv; echo year.csv)" --out no $last
+
 finish

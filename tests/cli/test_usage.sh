@@ -4,7 +4,8 @@
 # switch that swallows the next word; write errors of stdout ignored; --precision ignored; an example with a wrong option
 # name; a heading of help for each option; the locale of the environment used; the choices of the first mechanism shown for
 # all that have an option of that name; a name suggested twice; exchanged letters as two errors; names that are further away
-# than others; the option looked at before the task; pages of 100 columns; `help train` as `help`; an operand of help lost.
+# than others; the option looked at before the task; pages of 100 columns; `help train` as `help`; an operand of help lost;
+# options of other tasks in the help of one.
 # Covers: main.c tool.c arguments.c command_options.c kinds.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
@@ -36,6 +37,23 @@ run train text --help
 holds help_of_a_task sh -c 'grep -q "usage: hashattn train" out && cmp out by_help'
 run help bench peak
 holds help_of_a_kind grep -q "usage: hashattn bench peak" out
+# The help of a task has the options that apply to it, and the presets that it has.
+shows() { # NAME TASK "OPTIONS THAT IT HAS" "OPTIONS THAT IT LACKS"
+    "$tool" train $2 --help >out
+    for word in $3; do grep -q "^  --$word " out || echo "no $word"; done >missing
+    for word in $4; do grep -q "^  --$word " out && echo "$word"; done >>missing
+    holds "$1" sh -c '[ ! -s missing ] || { cat missing; exit 1; }'
+}
+shows help_applies_to_text text "pooling classifier class-weight preset causal" "draw column distil decoder-layers cutoffs div-value scale-words"
+shows help_applies_to_lm lm "cutoffs div-value scale-words causal" "pooling classifier class-weight draw distil decoder-layers"
+shows help_applies_to_mlm mlm "pooling scale-words" "cutoffs class-weight draw distil"
+shows help_applies_to_forecast forecast "draw column distil decoder-layers columns" "pooling classifier class-weight cutoffs scale-words"
+shows help_of_all "" "draw column distil cutoffs pooling class-weight" ""
+"$tool" train text --help | tr -s ' \n' ' ' >out
+holds presets_of_the_task sh -c 'grep -q "lra: model and training" out && ! grep -q "informer" out && ! grep -q "lha-lm" out'
+expect a_hidden_option_is_known 2 "--draw draws forecasts, text makes none" train text --draw x.svg --data d --out r
+"$tool" train lm --dis --complete >out
+holds hidden_options_are_not_completed test ! -s out
 expect help_of_nothing 2 "no command 'trian'; did you mean train?" help trian
 run train text --attention yoso --help
 sections=$(grep -E '^options' out | tr '\n' ' ')

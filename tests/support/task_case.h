@@ -7,7 +7,7 @@
 
 /* Room for the options of any task. */
 struct task_options {
-    _Alignas(16) unsigned char bytes[512];
+    _Alignas(16) unsigned char bytes[640];
 };
 /* The defaults of a task with settings "NAME=VALUE NAME=VALUE ...". */
 struct task_options task_options_of(const char *task, const char *settings);

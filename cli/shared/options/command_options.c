@@ -39,13 +39,13 @@ void options_offer(struct options *options, const char *const *values)
 void options_add_count(struct options *options, const char *name, size_t *target, const char *argument,
                        const char *help, double minimum, double maximum)
 {
-    add(options, (struct option){name, OPTION_COUNT, target, argument, help, minimum, maximum, NULL});
+    add(options, (struct option){name, OPTION_COUNT, target, argument, help, minimum, maximum, NULL, false});
 }
 
 void options_add_number(struct options *options, const char *name, double *target, const char *argument,
                         const char *help, double minimum, double maximum)
 {
-    add(options, (struct option){name, OPTION_NUMBER, target, argument, help, minimum, maximum, NULL});
+    add(options, (struct option){name, OPTION_NUMBER, target, argument, help, minimum, maximum, NULL, false});
 }
 
 void options_add_switch(struct options *options, const char *name, int *target, const char *help)
@@ -59,6 +59,23 @@ void options_add_list(struct options *options, const char *name, struct text_lis
     add(options,
         (struct option){
             .name = name, .kind = OPTION_LIST, .target = target, .argument = argument, .help = help});
+}
+
+/* hashattn_task_count(): there is none. */
+static size_t find_task(const char *name)
+{
+    hashattn_task_info task = {.struct_size = sizeof task};
+    size_t i = 0;
+    while (hashattn_task_get(i, &task) && (name == NULL || strcmp(task.name, name) != 0))
+        i++;
+    return i;
+}
+
+void options_only_forecasts(struct options *options, const char *named)
+{
+    hashattn_task_info task = {.struct_size = sizeof task};
+    if (hashattn_task_get(find_task(named), &task))
+        options->rows[options->num_rows - 1].hidden = !task.forecasts;
 }
 
 void options_add_device(struct options *options)
@@ -91,31 +108,49 @@ void options_add_split(struct options *options, const char **split, const char *
     options_offer(options, splits);
 }
 
-/* Fills options->presets with the names of all tasks, each once. */
-static void list_presets(struct options *options)
+/* Fills options->presets with the names of the task's presets, or of those of all tasks, each once. */
+static void list_presets(struct options *options, const char *named)
 {
-    size_t count = 0;
+    size_t count = 0, only = find_task(named);
     const char *name;
     for (size_t task = 0; task < hashattn_task_count(); task++)
         for (size_t i = 0; (name = hashattn_task_preset(task, i)) != NULL; i++) {
             size_t at = 0;
             while (at < count && strcmp(options->presets[at], name) != 0)
                 at++;
-            if (at == count)
+            if (at == count && (only == hashattn_task_count() || only == task))
                 options->presets[next_place(&count, MOST_PRESETS)] = name;
         }
     options->presets[count] = NULL;
 }
 
-void options_add_preset(struct options *options, const char **preset)
+/* "lra: ...; bert: ..." of the presets that are offered. */
+static void tell_presets(struct options *options)
 {
-    options_add_text(
-        options, "preset", preset, "NAME",
-        "lra: model and training as in the released Long Range Arena configurations; lra-small: its tasks in "
-        "minutes; bert: as in BERT's pretraining; lha-lm: LHA's released language model, with heads of local "
-        "and lha; informer: Informer on ETTh1");
-    list_presets(options);
+    static const struct {
+        const char *name, *help;
+    } presets[] = {
+        {"lra", "model and training as in the released Long Range Arena configurations"},
+        {"lra-small", "the Long Range Arena in minutes"},
+        {"bert", "as in BERT's pretraining"},
+        {"lha-lm", "LHA's released language model, with heads of local and lha"},
+        {"informer", "Informer on ETTh1"},
+    };
+    size_t used = 0;
+    for (size_t i = 0; options->presets[i] != NULL; i++)
+        for (size_t k = 0; k < sizeof presets / sizeof *presets; k++)
+            if (strcmp(presets[k].name, options->presets[i]) == 0)
+                used += (size_t)snprintf(options->preset_help + used, sizeof options->preset_help - used,
+                                         "%s%s: %s", used == 0 ? "" : "; ", presets[k].name, presets[k].help);
+}
+
+void options_add_preset(struct options *options, const char **preset, const char *named)
+{
+    options_add_text(options, "preset", preset, "NAME", options->preset_help);
+    list_presets(options, named);
+    tell_presets(options);
     options_offer(options, options->presets);
+    options->rows[options->num_rows - 1].hidden = options->presets[0] == NULL;
     options_add_text(
         options, "size", &options->size, "NAME",
         "layers, dim, heads and ffn: tiny (2 x 128), mini (4 x 256), small (4 x 512) or base (12 x "
@@ -187,8 +222,10 @@ void options_add_library(struct options *options, const hashattn_option *row)
     bool of_mechanism = strcmp(row->owner, "attention") == 0;
     for (size_t i = 0; i < options->num_library; i++)
         if (of_mechanism ? options_same(&options->library[i], row)
-                         : strcmp(options->library[i].name, row->name) == 0)
+                         : strcmp(options->library[i].name, row->name) == 0) {
+            options->library[i].unread &= row->unread;
             return;
+        }
     for (size_t i = 0; i < options->num_rows; i++)
         if (same_name(options->rows[i].name, row->name))
             return;
@@ -215,13 +252,13 @@ static void add_task(struct options *options, size_t task, const char *owner)
 void options_add_tasks(struct options *options, const char *owner, const char *named)
 {
     hashattn_task_info task = {.struct_size = sizeof task};
-    for (size_t i = 0; named != NULL && hashattn_task_get(i, &task); i++)
-        if (strcmp(task.name, named) == 0) {
-            add_task(options, i, owner);
-            options->task_sets = owner == NULL ? task.attention : NULL;
-            return;
-        }
-    for (size_t i = 0; hashattn_task_get(i, &task); i++)
+    size_t only = find_task(named);
+    if (hashattn_task_get(only, &task)) {
+        add_task(options, only, owner);
+        options->task_sets = owner == NULL ? task.attention : NULL;
+        return;
+    }
+    for (size_t i = 0; i < hashattn_task_count(); i++)
         add_task(options, i, owner);
 }
 

@@ -25,6 +25,7 @@ struct option {
     const char *help;     /* includes the default unless it is obvious */
     double minimum, maximum;   /* of counts and numbers */
     const char *const *values; /* that completion offers, ended by NULL; or NULL */
+    bool hidden;               /* not in the help: it does not apply to the named task */
 };
 
 /* A given option of the library: its name there ("num_hashes", or "lha.num_buckets" for one mechanism of
@@ -58,8 +59,9 @@ struct options {
     size_t num_library;
     bool only_generated;                   /* completion offers only tasks that `data` makes */
     const char *size;                      /* of --size, or NULL */
-    const char *presets[MOST_PRESETS + 1]; /* of all tasks, ended by NULL: what --preset offers */
-    const char *sizes[MOST_SIZES + 1];     /* ended by NULL: what --size offers */
+    const char *presets[MOST_PRESETS + 1]; /* ended by NULL: what --preset offers */
+    char preset_help[320];
+    const char *sizes[MOST_SIZES + 1]; /* ended by NULL: what --size offers */
     const char *task_sets; /* hashattn_task_info.attention of the named task; NULL: none is named */
     struct setting settings[MOST_SETTINGS];
     size_t num_settings;
@@ -84,13 +86,18 @@ void options_add_list(struct options *options, const char *name, struct text_lis
 void options_add_device(struct options *options);
 /* Lets ranks share the command, with the option --comm-timeout. */
 void options_add_ranks(struct options *options);
-/* The options --split, and --preset with --size, of several commands. */
+/* The options --split, and --preset with --size, of several commands. named: the task whose presets are
+   offered; all are if no task has that name. */
 void options_add_split(struct options *options, const char **split, const char *help);
-void options_add_preset(struct options *options, const char **preset);
+void options_add_preset(struct options *options, const char **preset, const char *named);
+/* The option that was added last applies to tasks that forecast; the help of the task `named` has it only if
+   that one does. */
+void options_only_forecasts(struct options *options, const char *named);
 /* Completion offers these values for the option that was added last; the list must outlive `options`. */
 void options_offer(struct options *options, const char *const *values);
-/* A second row of the same name is ignored. Rows of mechanisms are ignored only if they are identical:
-   options of one name with different ranges or meanings are listed separately. */
+/* A second row of the same name is ignored, except that an option is read if one of them is. Rows of
+   mechanisms are ignored only if they are identical: options of one name with different ranges or meanings
+   are listed separately. */
 void options_add_library(struct options *options, const hashattn_option *row);
 /* Adds all options of all mechanisms. */
 void options_add_mechanisms(struct options *options);

@@ -94,12 +94,13 @@ static void offer_names(const struct options *options, const char *word)
         return;
     }
     for (size_t i = 0; i < options->num_rows; i++)
-        complete_offer(word, prefix, options->rows[i].name, options->rows[i].help);
+        if (!options->rows[i].hidden)
+            complete_offer(word, prefix, options->rows[i].name, options->rows[i].help);
     for (size_t i = 0; i < options->num_library; i++) {
         size_t first = 0; /* options of one name differ between mechanisms; the first one is offered */
         while (strcmp(options->library[first].name, options->library[i].name) != 0)
             first++;
-        if (first == i)
+        if (first == i && !options->library[i].unread)
             offer_library(word, prefix, &options->library[i]);
     }
 }

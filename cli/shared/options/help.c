@@ -11,6 +11,8 @@ static void print_own(const struct options *options, size_t from, size_t to, str
     for (size_t i = from; i < to; i++) {
         const struct option *row = &options->rows[i];
         char left[80];
+        if (row->hidden)
+            continue;
         snprintf(left, sizeof left, "--%s%s%s", row->name, row->argument == NULL ? "" : " ",
                  row->argument == NULL ? "" : row->argument);
         page_entry(page, OPTION_COLUMN, left, row->help);
@@ -45,7 +47,7 @@ static void print_library(const struct options *options, const char *owner, cons
 {
     bool titled = false;
     for (size_t i = 0; i < options->num_library; i++) {
-        if (strcmp(options->library[i].owner, owner) != 0)
+        if (strcmp(options->library[i].owner, owner) != 0 || options->library[i].unread)
             continue;
         if (!titled)
             page_section(page, title);

@@ -60,7 +60,7 @@ void forecast_csv(FILE *to, const hashattn_forecast *forecast)
             csv_out_field(to, forecast->series);
             putc(',', to);
         }
-        fputs(date, to);
+        csv_out_field(to, date);
         for (size_t c = 0; c < forecast->num_columns; c++) {
             size_t place = h * forecast->num_columns + c;
             double deviation = forecast->deviations[c], value = forecast->values[place];

@@ -7,6 +7,8 @@
 
 const char *const date_formats[] = {"year-first", "day-first", "month-first", "epoch", NULL};
 enum { MOST_EPOCH = 19, EPOCH_DIGITS = 9 };
+static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
+                                     "July",    "August",   "September", "October", "November", "December"};
 
 /* ---- days ---------------------------------------------------------------------------------------------- */
 
@@ -95,6 +97,88 @@ static bool take_part(struct piece text, size_t *at, struct date_style *style, i
     return taken;
 }
 
+/* The English name of a month, or its first three letters, in any case: sets its number. */
+static bool take_month(struct piece text, size_t *at, struct date_style *style, int64_t *month)
+{
+    size_t size = 0, lower = 0;
+    char word[MONTH_WHOLE + 1];
+    for (; *at + size < text.size && size < MONTH_WHOLE; size++) {
+        char c = text.bytes[*at + size];
+        if ((c | 32) < 'a' || (c | 32) > 'z')
+            break;
+        word[size] = (char)(c | 32);
+        lower += c >= 'a' && size > 0;
+    }
+    for (int m = 0; m < 12; m++) {
+        size_t whole = strlen(months[m]);
+        if (size != 3 && size != whole && (m != 8 || size != 4)) /* "Sept" */
+            continue;
+        word[0] = (char)(word[0] & ~32);
+        if (memcmp(word, months[m], size) != 0)
+            continue;
+        *month = m + 1;
+        *at += size;
+        style->letters = size == whole && whole > 3 ? MONTH_WHOLE : 3;
+        style->capital = lower == 0;
+        return true;
+    }
+    return false;
+}
+
+/* YYYY, or YY from 1969 to 2068. */
+static bool take_year(struct piece text, size_t *at, struct date_style *style, int64_t *year)
+{
+    size_t begin = *at;
+    if (!take_number(text, at, 2, 4, year) || (*at - begin != 2 && *at - begin != 4))
+        return false;
+    style->short_year = *at - begin == 2;
+    if (style->short_year)
+        *year += *year < 69 ? 2000 : 1900;
+    return true;
+}
+
+/* What is between the parts of a date: at first anything that may be, then the same again. */
+static bool take_between(struct piece text, size_t *at, struct date_style *style, bool first)
+{
+    char c = *at < text.size ? text.bytes[*at] : 0;
+    if (first)
+        style->between = c != 0 && strchr("-/. ", c) != NULL ? c : 0;
+    return style->between == 0 || take(text, at, style->between);
+}
+
+/* A date with the name of its month: year month [day], day month year, or month [day] year. */
+static bool take_named(struct piece text, size_t *at, enum date_format format, struct date_style *style,
+                       struct civil *date)
+{
+    style->fields = 3;
+    if (format == DATES_YEAR_FIRST) {
+        if (!take_number(text, at, 4, 4, &date->year) || !take_between(text, at, style, true) ||
+            !take_month(text, at, style, &date->month))
+            return false;
+        style->fields = *at == text.size ? 2 : 3;
+        return *at == text.size ||
+               (take_between(text, at, style, false) && take_part(text, at, style, &date->day));
+    }
+    if (format == DATES_DAY_FIRST)
+        return take_part(text, at, style, &date->day) && take_between(text, at, style, true) &&
+               take_month(text, at, style, &date->month) && take_between(text, at, style, false) &&
+               take_year(text, at, style, &date->year);
+    if (!take_month(text, at, style, &date->month) || !take_between(text, at, style, true))
+        return false;
+    size_t begin = *at;
+    struct date_style month = *style;
+    if (take_year(text, at, &month, &date->year) && *at == text.size) { /* of a month of a year */
+        *style = month;
+        style->fields = 2;
+        return true;
+    }
+    *at = begin;
+    if (!take_part(text, at, style, &date->day))
+        return false;
+    style->comma = take(text, at, ',');
+    return take_between(text, at, style, false) && take_year(text, at, style, &date->year);
+}
+
 static bool take_year_first(struct piece text, size_t *at, struct date_style *style, struct civil *date)
 {
     if (!take_number(text, at, 4, 4, &date->year))
@@ -129,7 +213,8 @@ static bool take_year_last(struct piece text, size_t *at, enum date_format forma
         (style->between != '.' || format == DATES_MONTH_FIRST))
         return false;
     return take(text, at, style->between) && take_part(text, at, style, second) &&
-           take(text, at, style->between) && take_number(text, at, 4, 4, &date->year);
+           take(text, at, style->between) && take_year(text, at, style, &date->year) &&
+           !(style->short_year && style->between == '-'); /* it could be the year that comes first */
 }
 
 /* The fraction of a second behind its point. */
@@ -240,9 +325,14 @@ bool date_read(struct piece text, enum date_format format, struct date_style *st
     *style = (struct date_style){.format = format, .fields = 3};
     if (format == DATES_EPOCH)
         return read_epoch(text, style, time);
-    if (format == DATES_YEAR_FIRST ? !take_year_first(text, &at, style, &date)
-                                   : !take_year_last(text, &at, format, style, &date))
-        return false;
+    if (!take_named(text, &at, format, style, &date)) {
+        at = 0;
+        date = (struct civil){0, 1, 1};
+        *style = (struct date_style){.format = format, .fields = 3};
+        if (format == DATES_YEAR_FIRST ? !take_year_first(text, &at, style, &date)
+                                       : !take_year_last(text, &at, format, style, &date))
+            return false;
+    }
     if (date.year < 1 || date.month < 1 || date.month > 12 || date.day < 1 ||
         date.day > civil_days_in(date.year, date.month))
         return false;
@@ -258,6 +348,10 @@ struct date_style date_style_of_both(struct date_style first, struct date_style 
     first.fields = first.fields > other.fields ? first.fields : other.fields;
     first.between = first.between == 0 ? other.between : first.between;
     first.bare = first.bare || other.bare;
+    first.letters = first.letters > other.letters ? first.letters : other.letters;
+    first.capital = first.capital && other.capital;
+    first.comma = first.comma || other.comma;
+    first.short_year = first.short_year && other.short_year;
     first.before = first.before == 0 ? other.before : first.before;
     first.seconds = first.seconds || other.seconds;
     first.digits = first.digits > other.digits ? first.digits : other.digits;
@@ -280,26 +374,53 @@ static void put(char *text, size_t *used, char c)
     text[*used] = '\0';
 }
 
+/* The number or the name of a month. */
+static void put_month(struct date_style style, int64_t month, char *text, size_t *used)
+{
+    if (style.letters == 0) {
+        put_number(text, used, style.bare ? 1 : 2, month);
+        return;
+    }
+    for (int i = 0; i < style.letters && months[month - 1][i] != '\0'; i++) {
+        char c = months[month - 1][i];
+        put(text, used, style.capital && c >= 'a' ? (char)(c & ~32) : c);
+    }
+}
+
+static void put_year(struct date_style style, int64_t year, char *text, size_t *used)
+{
+    if (style.short_year && year >= 1969 && year <= 2068)
+        put_number(text, used, 2, year % 100);
+    else
+        put_number(text, used, 4, year);
+}
+
 static void put_date(struct date_style style, struct civil date, char *text, size_t *used)
 {
     int two = style.bare ? 1 : 2;
-    if (style.format != DATES_YEAR_FIRST) {
-        bool day = style.format == DATES_DAY_FIRST;
-        put_number(text, used, two, day ? date.day : date.month);
+    if (style.format == DATES_DAY_FIRST) {
+        put_number(text, used, two, date.day);
         put(text, used, style.between);
-        put_number(text, used, two, day ? date.month : date.day);
+        put_month(style, date.month, text, used);
         put(text, used, style.between);
-        put_number(text, used, 4, date.year);
+        put_year(style, date.year, text, used);
         return;
     }
-    put_number(text, used, 4, date.year);
-    if (style.fields > 1) {
+    bool year_first = style.format == DATES_YEAR_FIRST;
+    if (year_first)
+        put_number(text, used, 4, date.year);
+    if (year_first && style.fields > 1)
         put(text, used, style.between);
-        put_number(text, used, two, date.month);
-    }
+    if (style.fields > 1)
+        put_month(style, date.month, text, used);
     if (style.fields > 2) {
         put(text, used, style.between);
         put_number(text, used, two, date.day);
+        put(text, used, style.comma ? ',' : '\0');
+    }
+    if (!year_first) {
+        put(text, used, style.between);
+        put_year(style, date.year, text, used);
     }
 }
 

@@ -1,7 +1,11 @@
 /* Dates as text. A format says how the dates of a file are read; dates_choose finds the one that reads all of
    them:
    - year-first: YYYY-MM-DD, YYYY/MM/DD, YYYYMMDD, YYYY-MM or YYYY;
-   - day-first, month-first: DD.MM.YYYY (day first only), DD/MM/YYYY, DD-MM-YYYY; MM/DD/YYYY, MM-DD-YYYY;
+   - day-first, month-first: DD.MM.YYYY (day first only), DD/MM/YYYY, DD-MM-YYYY; MM/DD/YYYY, MM-DD-YYYY; the
+     year may be YY, from 1969 to 2068, but not with dashes;
+   - the same with the English name of the month or its first three letters, in any case, between spaces,
+     dashes, slashes or points or without: "2020 Jan", "1-Feb-19", "01Feb2019", "Feb 1, 2019", "January 2020",
+     "Jan-20" (a month of a year; the month comes first);
    - epoch: a number of seconds since 1970, or of milliseconds, microseconds or nanoseconds by its size.
    Month and day may lack their leading zero. After a whole date a space or T and HH:MM, HH:MM:SS or HH:MM:SS
    with a fraction may follow, then AM or PM, then Z, UTC or an offset such as +02:00: such dates are
@@ -15,7 +19,7 @@
 
 #include "io/lines.h"
 
-enum { DATE_TEXT = 40 }; /* bytes of a date with its NUL */
+enum { DATE_TEXT = 40, MONTH_WHOLE = 9 }; /* bytes of a date with its NUL */
 #define DATE_SECOND ((int64_t)1000000)
 #define DATE_DAY    (86400 * DATE_SECOND)
 
@@ -27,8 +31,12 @@ struct date_style {
     enum date_format format;
     int64_t unit; /* of an epoch, in microseconds; 0: nanoseconds */
     int fields;   /* 3: a whole date; 2: year and month; 1: the year */
-    char between; /* '-', '/' or '.'; 0: nothing */
+    char between; /* '-', '/', '.' or ' '; 0: nothing */
     bool bare;    /* month and day without leading zero */
+    int letters;  /* of the name of a month: 0: a number; 3: "Jan"; MONTH_WHOLE: "January" */
+    bool capital; /* "JAN" */
+    bool comma;   /* between day and year: "Jan 1, 2020" */
+    bool short_year;
     char before;  /* ' ' or 'T' before the time; 0: no time */
     bool seconds; /* HH:MM:SS */
     int digits;   /* of the fraction of a second: 0, 3 or 6 */

@@ -32,9 +32,10 @@ static const char *const cuts[] = {"shares", "months", NULL};
 
 struct forecast_options {
     char target[OPTION_TEXT_SIZE], date_column[OPTION_TEXT_SIZE], series_column[OPTION_TEXT_SIZE];
-    char freq[OPTION_TEXT_SIZE], delimiter[OPTION_TEXT_SIZE], quantiles[OPTION_TEXT_SIZE];
-    int date_format, missing, duplicates, decimal; /* date_format: 0, or 1 + enum date_format */
-    int features, model, input, level, split_by;   /* the enums above */
+    char columns[OPTION_TEXT_SIZE], freq[OPTION_TEXT_SIZE], delimiter[OPTION_TEXT_SIZE],
+        quantiles[OPTION_TEXT_SIZE];
+    int header, date_format, missing, duplicates, decimal; /* date_format: 0, or 1 + enum date_format */
+    int features, model, input, level, split_by;           /* the enums above */
     int64_t seq_len, horizon, label_len, patch_len, stride, season;
     double train_share, test_share;
 };
@@ -48,7 +49,13 @@ static const char *const no_text[] = {"", NULL}, *const automatic[] = {"auto", N
 #define FIELD(name) offsetof(struct forecast_options, name)
 static const struct option_row rows[] = {
     OPTION_ROW("target", OPTION_TEXT, FIELD(target), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
-               "the column that S and MS forecast (default: the last one)"),
+               "the column that S and MS forecast, by its name or number (default: the last one)"),
+    OPTION_ROW("columns", OPTION_TEXT, FIELD(columns), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
+               "the columns of numbers to read, by names or by numbers from 1, between commas (default: all "
+               "but dates and series)"),
+    OPTION_ROW("header", OPTION_FLAG, FIELD(header), 1, 0, 1, NULL,
+               "the first line has the names of the columns; without a header they are called by their "
+               "numbers, from 1"),
     OPTION_ROW("date_column", OPTION_TEXT, FIELD(date_column), 0, 0, OPTION_TEXT_SIZE - 1, no_text,
                "the column of dates; none: rows are numbered (default: one that is called date, time or "
                "alike, or the first with dates)"),
@@ -132,6 +139,8 @@ static hashattn_status choose(struct host *host, const struct forecast_options *
         .date = options->date_column,
         .by = options->series_column,
         .target = options->target,
+        .no_header = !options->header,
+        .columns = options->columns,
         .only_target =
             options->features == FEATURES_S || (options->features == FEATURES_MS && !is_joint(options)),
         .format = options->date_format - 1,
@@ -663,6 +672,7 @@ const struct task task_forecast = {
     .summary = "forecast the next values of a CSV file with dates (ETT, or a file of your own)",
     .options = rows,
     .options_size = sizeof(struct forecast_options),
+    .unread = "pooling classifier class_weight cutoffs div_value scale_words",
     .preset = {ENCODER(2, 64, 4, 128), .steps = 1000, .batch = 128, .eval_every = 100, .warmup = 50,
                .learning_rate = 1e-3, .pooling = "mean", .attention = YOSO_BITS(5)},
     /* The published settings of Informer on ETTh1, 24 rows ahead; other horizons have other lengths. Heads:

@@ -96,6 +96,28 @@ static hashattn_status find_column(const struct reading *r, const char *name, co
     return HASHATTN_OK;
 }
 
+/* The same for a column that an option names, where a number from 1 is the place of one. */
+static hashattn_status find_given(const struct reading *r, struct piece name, const char *option,
+                                  uint32_t *field)
+{
+    char text[OPTION_TEXT_SIZE];
+    size_t number = 0, digits = 0;
+    uint32_t unused;
+    snprintf(text, sizeof text, "%.*s", (int)size_min(name.size, sizeof text - 1), name.bytes);
+    for (; digits < 6 && text[digits] >= '0' && text[digits] <= '9'; digits++)
+        number = 10 * number + (size_t)(text[digits] - '0');
+    if (digits == 0 || text[digits] != '\0' || number == 0 || number > r->width ||
+        find_name(r, name, &unused))
+        return find_column(r, text, option, field);
+    *field = (uint32_t)(number - 1);
+    return HASHATTN_OK;
+}
+
+static struct piece piece_of_text(const char *text)
+{
+    return (struct piece){text, strlen(text)};
+}
+
 static hashattn_status copy_text(struct host *host, struct piece text, const char *what, char **copy)
 {
     void *block;
@@ -148,8 +170,8 @@ static hashattn_status find_dates(const struct reading *r, uint32_t *field)
     if (strcmp(name, "none") == 0)
         return HASHATTN_OK;
     if (name[0] != '\0')
-        return find_column(r, name, recorded ? ", which has the dates of the run" : " (--date-column)",
-                           field);
+        return find_given(r, piece_of_text(name),
+                          recorded ? ", which has the dates of the run" : " (--date-column)", field);
     for (size_t i = 0; usual[i] != NULL; i++)
         for (uint32_t f = 0; f < r->width; f++)
             if (f != r->by && names_dates(r->header[f], usual[i]) && shows_date(r, f)) {
@@ -165,6 +187,53 @@ static hashattn_status find_dates(const struct reading *r, uint32_t *field)
     return HASHATTN_OK;
 }
 
+/* The columns of the choice's list in its order, but the target last, which is its last one or is named. */
+static hashattn_status choose_listed(struct reading *r)
+{
+    const struct series_choice *choice = r->choice;
+    uint32_t target = NO_COLUMN, last = NO_COLUMN, field;
+    bool listed = false;
+    if (choice->target[0] != '\0')
+        TRY(find_given(r, piece_of_text(choice->target), " (--target)", &target));
+    for (const char *at = choice->columns; *at != '\0'; at += *at == ',') {
+        struct piece name = {at, strcspn(at, ",")};
+        at += name.size;
+        TRY(find_given(r, name, " (--columns)", &field));
+        FAIL_IF(field == r->date, r->host, HASHATTN_BAD_FILE, "'%.*s' of the columns is the column of dates",
+                (int)size_min(name.size, 60), name.bytes);
+        listed |= field == target;
+        if (last != NO_COLUMN && last != target && !choice->only_target)
+            TRY(add_column(r, last));
+        last = field;
+    }
+    FAIL_IF(target != NO_COLUMN && !listed, r->host, HASHATTN_BAD_FILE,
+            "the target '%.60s' is none of the columns '%.60s'", choice->target, choice->columns);
+    if (target != NO_COLUMN && last != target && !choice->only_target)
+        TRY(add_column(r, last));
+    return add_column(r, target == NO_COLUMN ? last : target);
+}
+
+/* BAD_FILE if the first line is a row rather than names: a date is where dates are, or there are none and
+   numbers with a decimal mark are among nothing but numbers. */
+static hashattn_status check_header(const struct reading *r)
+{
+    struct date_choice dates = date_choice_begin();
+    bool numbers = true, marks = false;
+    char shown[SHOWN_SIZE];
+    double number;
+    if (r->choice->no_header)
+        return HASHATTN_OK;
+    for (size_t i = 0; i < r->width; i++) {
+        numbers &= decimal_read(r->header[i], &number);
+        marks |= memchr(r->header[i].bytes, '.', r->header[i].size) != NULL;
+    }
+    bool row = r->date == NO_COLUMN ? numbers && marks : date_choice_add(&dates, r->header[r->date]);
+    FAIL_IF(row, r->host, HASHATTN_BAD_FILE,
+            "'%s' is no name of a column; if the first line is a row, set header to false (--no-header)",
+            piece_shown(r->header[r->date == NO_COLUMN ? 0 : r->date], shown));
+    return HASHATTN_OK;
+}
+
 /* Lists the columns that are read. */
 static hashattn_status choose_columns(struct reading *r)
 {
@@ -173,8 +242,9 @@ static hashattn_status choose_columns(struct reading *r)
     uint32_t target = 0, field;
     r->by = NO_COLUMN;
     if (choice->by[0] != '\0')
-        TRY(find_column(r, choice->by, " (series_column)", &r->by));
+        TRY(find_given(r, piece_of_text(choice->by), " (--series-column)", &r->by));
     TRY(find_dates(r, &r->date));
+    TRY(check_header(r));
     bool later = r->file > 0; /* the columns are those of the first file */
     for (size_t i = 0; later && i < series->columns; i++) {
         TRY(find_column(r, series->names[i], ", which the first file has", &field));
@@ -188,6 +258,8 @@ static hashattn_status choose_columns(struct reading *r)
     }
     if (choice->names != NULL)
         return HASHATTN_OK;
+    if (choice->columns != NULL && choice->columns[0] != '\0')
+        return choose_listed(r);
     uint32_t last = (uint32_t)r->width;
     while (last > 0 && (last - 1 == r->date || last - 1 == r->by))
         last--;
@@ -195,7 +267,7 @@ static hashattn_status choose_columns(struct reading *r)
             r->date == NO_COLUMN ? choice->by : choice->date);
     target = last - 1;
     if (choice->target[0] != '\0')
-        TRY(find_column(r, choice->target, " (--target)", &target));
+        TRY(find_given(r, piece_of_text(choice->target), " (--target)", &target));
     FAIL_IF(target == r->date, r->host, HASHATTN_BAD_FILE, "the target '%.60s' is the column of dates",
             choice->target);
     for (uint32_t i = 0; i < r->width && !choice->only_target; i++)
@@ -219,14 +291,17 @@ static hashattn_status record_dates(struct reading *r)
     return HASHATTN_OK;
 }
 
-/* Copies the names, because the next record takes their place. */
+enum { NUMBER_SIZE = 11 }; /* of a column's number as text with its NUL */
+
+/* Copies the names, because the next record takes their place; without a header they are numbers from 1. */
 static hashattn_status keep_header(struct reading *r)
 {
     const struct csv *csv = &r->csv;
+    bool numbered = r->choice->no_header;
     size_t size = 0, most = size_max(csv->count, size_max(r->choice->count, r->series->columns));
     void *block;
     for (size_t i = 0; i < csv->count; i++)
-        size += csv->fields[i].size;
+        size += numbered ? NUMBER_SIZE : csv->fields[i].size;
     TRY(memory_new(r->host, size + 1, 1, "names of columns", &block));
     r->header_text = block;
     TRY(memory_new(r->host, csv->count, sizeof *r->header, "names of columns", &block));
@@ -238,9 +313,13 @@ static hashattn_status keep_header(struct reading *r)
         r->series->names = block;
     }
     char *at = r->header_text;
-    for (size_t i = 0; i < csv->count; at += csv->fields[i++].size) {
-        memcpy(at, csv->fields[i].bytes, csv->fields[i].size);
-        r->header[i] = (struct piece){at, csv->fields[i].size};
+    for (size_t i = 0; i < csv->count; at += r->header[i++].size) {
+        size_t length = csv->fields[i].size;
+        if (numbered)
+            length = (size_t)snprintf(at, NUMBER_SIZE, "%u", (unsigned)(i + 1));
+        else
+            memcpy(at, csv->fields[i].bytes, length);
+        r->header[i] = (struct piece){at, length};
     }
     r->width = csv->count;
     return index_names(r);
@@ -300,6 +379,7 @@ static hashattn_status read_number(struct reading *r, struct piece cell, const c
             piece_shown(cell, shown),
             missing                                           ? "; set missing to interpolate or last"
             : !told && decimal_mark_of(cell) == DECIMAL_COMMA ? "; set decimal if commas are decimal marks"
+            : r->row == 1 && r->choice->names == NULL         ? "; set columns to read only some"
                                                               : "");
     FAIL_IF(!told && r->commas && r->points, r->host, HASHATTN_BAD_FILE,
             "column '%.60s' is '%s': the file has decimal points and decimal commas; set decimal", name,
@@ -313,8 +393,8 @@ static hashattn_status read_row(struct reading *r)
     struct raw_row row = {.line = csv->line, .row = r->row, .file = (uint32_t)r->file};
     struct piece date = {"", 0};
     double *values;
-    FAIL_IF(csv->count != r->width, r->host, HASHATTN_BAD_FILE, "%zu fields, the header has %zu", csv->count,
-            r->width);
+    FAIL_IF(csv->count != r->width, r->host, HASHATTN_BAD_FILE, "%zu fields, %s has %zu", csv->count,
+            r->choice->no_header ? "the first row" : "the header", r->width);
     if (r->by != NO_COLUMN)
         TRY(find_piece(r, csv->fields[r->by], &row.group));
     else
@@ -351,7 +431,8 @@ static hashattn_status read_records(struct reading *r, const struct series_file 
     TRY(next_record(r));
     FAIL_IF(r->csv.count == 0, r->host, HASHATTN_BAD_FILE, "the file is empty");
     TRY(keep_header(r));
-    TRY(next_record(r));
+    if (!r->choice->no_header)
+        TRY(next_record(r));
     hashattn_status status = choose_columns(r);
     if (status == HASHATTN_BAD_FILE)
         host_prefix(r->host, "line 1");

@@ -161,6 +161,7 @@ const struct task task_mlm = {
     .summary = "predict hidden tokens, and the order of two texts (pretraining on token files of data mlm)",
     .options = rows,
     .options_size = sizeof(struct mlm_options),
+    .unread = "decoder_layers distil cutoffs div_value class_weight",
     .preset = {ENCODER(2, 128, 2, 512), .steps = 2000, .batch = 32, .eval_every = 200, .warmup = 200,
                .learning_rate = 1e-3, .pooling = "first", .attention = YOSO_BITS(7), .model = BERT_MODEL,
                .training = BERT_TRAINING},

@@ -349,6 +349,7 @@ const struct task task_pathfinder = {
     .summary = "are two disks on the same dashed contour? (generated; Long Range Arena)",
     .options = rows,
     .options_size = sizeof(struct pathfinder_options),
+    .unread = UNREAD_BY_CLASSIFIERS,
     .preset = {SMALL_ENCODER, .steps = 10000, .batch = 32, .eval_every = 500, .warmup = 500,
                .learning_rate = 1e-3, .pooling = "mean", .attention = YOSO_BITS(8)},
     .presets =

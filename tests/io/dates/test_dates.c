@@ -76,6 +76,21 @@ static void formats_are_read_and_written(void **state)
         {"1/7/2016 12:00 AM", "1/7/2016 00:00", DATES_DAY_FIRST, 0, 0},
         {"07-01-2016 1:30 pm", "07-01-2016 13:30", DATES_MONTH_FIRST, 48600, 0},
         {"7/1/2016", NULL, DATES_MONTH_FIRST, 0, 0},
+        {"1/7/16", NULL, DATES_DAY_FIRST, 0, 0},
+        {"07/01/16 00:00", NULL, DATES_MONTH_FIRST, 0, 0},
+        {"1-Jul-16", NULL, DATES_DAY_FIRST, 0, 0},
+        {"01 jul 2016", "01 Jul 2016", DATES_DAY_FIRST, 0, 0},
+        {"01JUL2016", NULL, DATES_DAY_FIRST, 0, 0},
+        {"1 July 2016 00:00:01", NULL, DATES_DAY_FIRST, 1, 0},
+        {"Jul 2016", NULL, DATES_MONTH_FIRST, 0, 0},
+        {"July 2016", NULL, DATES_MONTH_FIRST, 0, 0},
+        {"Jul-16", NULL, DATES_MONTH_FIRST, 0, 0},
+        {"JUL 1, 2016", NULL, DATES_MONTH_FIRST, 0, 0},
+        {"July 01 2016", NULL, DATES_MONTH_FIRST, 0, 0},
+        {"2016 Jul", NULL, DATES_YEAR_FIRST, 0, 0},
+        {"2016-Jul-01", NULL, DATES_YEAR_FIRST, 0, 0},
+        {"1-Jan-69", NULL, DATES_DAY_FIRST, -1498867200, 0},
+        {"1-Sept-68", "1-Sep-68", DATES_DAY_FIRST, 1646352000, 0},
         {"1467331200", NULL, DATES_EPOCH, 0, 0},
         {"1467331200.25", "1467331200.250000", DATES_EPOCH, 0, 250000},
         {"1467331200500", NULL, DATES_EPOCH, 0, 500000},
@@ -132,7 +147,16 @@ static void other_texts_are_no_dates(void **state)
                                         "1900-02-29",
                                         "2016-07-01Z00:00",
                                         " 2016-07-01",
-                                        "31.12.19",
+                                        "31.12.9",
+                                        "31-12-19",
+                                        "1-Ju-19",
+                                        "1-Julyy-19",
+                                        "Janu 2020",
+                                        "January",
+                                        "Jan 20, 20201",
+                                        "Feb 30, 2020",
+                                        "Feb-2020-1",
+                                        "1-Feb 2019",
                                         "1.2/2016",
                                         "1 2 2016",
                                         "14673312000000010001",
@@ -178,6 +202,11 @@ static void the_format_that_reads_all_is_found(void **state)
     check_choice(TEXTS("20160701", "20160702"), "y");
     check_choice(TEXTS("1949", "1950"), "y");
     check_choice(TEXTS("12", "13"), "");
+    check_choice(TEXTS("Jan 2020", "Dec 2020"), "m");
+    check_choice(TEXTS("1-Feb-19", "2-Feb-19"), "d");
+    check_choice(TEXTS("Feb 1, 2019", "Feb 2, 2019"), "m");
+    check_choice(TEXTS("1/2/16", "13/2/16"), "d");
+    check_choice(TEXTS("1/2/16"), "dm");
 }
 
 /* The first date of a file may lack what the others have. */
@@ -187,6 +216,10 @@ static void styles_are_put_together(void **state)
     struct date_style first, other;
     int64_t time;
     char text[DATE_TEXT];
+    assert_true(date_read(piece_of("May 2020"), DATES_MONTH_FIRST, &first, &time));
+    assert_true(date_read(piece_of("June 2020"), DATES_MONTH_FIRST, &other, &time));
+    date_write(date_style_of_both(first, other), time, text);
+    assert_string_equal(text, "June 2020");
     assert_true(date_read(piece_of("2016-07-01"), DATES_YEAR_FIRST, &first, &time));
     assert_true(date_read(piece_of("2016-07-01T01:00:00.250Z"), DATES_YEAR_FIRST, &other, &time));
     date_write(date_style_of_both(first, other), time, text);
