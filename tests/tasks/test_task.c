@@ -28,7 +28,7 @@ static void check_attention(const char *text)
         name[length] = *value++ = '\0';
         size_t taken = 0;
         for (const struct mechanism *const *all = attention_mechanisms(); *all != NULL; all++) {
-            uint64_t options[80];
+            uint64_t options[64];
             struct host host;
             host_init(&host);
             assert_true((*all)->options_size <= sizeof options);
