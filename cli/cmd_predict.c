@@ -161,7 +161,7 @@ static int predict_table(const struct options *options, hashattn_context *contex
         return code;
     forecast_say_repairs(context, options->common.quiet);
     if (!options->common.quiet)
-        fprintf(stderr, "%zu rows\n", predict->documents);
+        fprintf(stderr, "%zu row%s\n", predict->documents, predict->documents == 1 ? "" : "s");
     return EXIT_GOOD;
 }
 

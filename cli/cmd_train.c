@@ -252,8 +252,9 @@ static int finish(const struct train *train, const struct options *options, hash
             "train --resume %s --steps N",
             (long long)watched.last.step, (long long)watched.last.steps, best, run, run);
     else
-        progress_words(&watched.progress, "done: %lld steps in %.1f s%s, in %s", (long long)watched.last.step,
-                       watched.last.seconds, best, run);
+        progress_words(&watched.progress, "done: %lld step%s in %.1f s%s, in %s",
+                       (long long)watched.last.step, watched.last.step == 1 ? "" : "s", watched.last.seconds,
+                       best, run);
     if (train->profile && !options->common.quiet)
         profile_words(context, "ms per step", (size_t)watched.steps_here);
     if (train->draw != NULL && (status == HASHATTN_OK || by_wish)) {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "io/utf8.h"
 
 hashattn_status csv_open(struct host *host, const char *path, enum file_source source, struct csv *csv)
 {
@@ -130,11 +131,14 @@ static hashattn_status step(struct host *host, struct csv *csv, char c, enum sta
 }
 
 /* Skips a byte order mark; a part of one is text. */
-static void skip_mark(struct csv *csv)
+static hashattn_status skip_mark(struct host *host, struct csv *csv)
 {
     static const char mark[] = "\xef\xbb\xbf";
+    FAIL_IF(utf8_is_utf16(csv->at, (size_t)(csv->end - csv->at)), host, HASHATTN_BAD_FILE,
+            "the text is UTF-16, UTF-8 is needed");
     if (csv->end - csv->at >= 3 && memcmp(csv->at, mark, 3) == 0)
         csv->at += 3;
+    return HASHATTN_OK;
 }
 
 hashattn_status csv_delimit(struct host *host, struct csv *csv, char delimiter, char *found)
@@ -164,7 +168,7 @@ hashattn_status csv_next(struct host *host, struct csv *csv)
     csv->line = csv->lines + 1;
     TRY(refill(host, csv));
     if (!csv->begun)
-        skip_mark(csv);
+        TRY(skip_mark(host, csv));
     csv->begun = true;
     while (!done) {
         TRY(refill(host, csv));

@@ -39,6 +39,11 @@ hashattn_status utf8_check(struct host *host, const char *bytes, size_t size)
     return HASHATTN_OK;
 }
 
+bool utf8_is_utf16(const char *bytes, size_t size)
+{
+    return size >= 2 && (memcmp(bytes, "\xff\xfe", 2) == 0 || memcmp(bytes, "\xfe\xff", 2) == 0);
+}
+
 void utf8_library(char *text, size_t size)
 {
     snprintf(text, size, "utf8proc %s", utf8proc_version());

@@ -3,6 +3,7 @@
 #ifndef IO_UTF8_H
 #define IO_UTF8_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/host.h"
@@ -12,6 +13,8 @@
 size_t utf8_first_error(const char *bytes, size_t size);
 /* BAD_FILE, with that byte, if the text is not UTF-8. */
 hashattn_status utf8_check(struct host *host, const char *bytes, size_t size);
+/* True if the text begins with the mark of UTF-16, as Excel saves "Unicode text". */
+bool utf8_is_utf16(const char *bytes, size_t size);
 /* Writes the name of the library and its version. */
 void utf8_library(char *text, size_t size);
 

@@ -39,7 +39,7 @@ offers task_of_a_kind "needle|" bench step n
 offers one_option "--num-hashes|" eval run --num-h
 offers option_in_the_help_text "--split|" eval --sp
 grep -q "^--split	train, valid or test" out && passed help_of_an_option || failed help_of_an_option "$(cat out)"
-offers flag_that_is_on "--no-check-labels|--no-attention-biases|--no-scale-words|" train listops --no-
+offers flag_that_is_on "--no-check-labels|--no-attention-biases|" train listops --no-
 offers dashes_of_a_mechanism "--lha.hash|--lha.hash-width|--lha.hash-loss|" train lm --lha.ha
 offers options_where_nothing_else_fits "$("$tool" info - --complete | cut -f 1 | tr '\n' '|')" info ""
 [ "$(wc -l <out)" -gt 30 ] && passed all_options || failed all_options "$(wc -l <out)"

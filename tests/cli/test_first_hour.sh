@@ -44,6 +44,15 @@ run data describe text windows.csv --encoding windows-1252 --json
 holds windows_1252 json out 'd["first_example"] == "\u20ac see you at noon room 0"'
 run data describe text bare.csv --no-header --label-column 3 --text-column 2 --json
 holds numbered_columns json out 'd["parts"]["train"]["labels"] == {"ham": 72, "spam": 8} and d["columns"] == "label: column 3, text: column 2"'
+run data describe text windows.csv --encoding windows-1252 --label-column 1 --text-column 2 --json
+holds numbers_beside_a_header json out 'd["columns"] == "label: column 1 \x27label\x27, text: column 2 \x27text\x27"'
+expect other_names_are_listed 3 "line 1: none of the 2 columns is named 'text' (--text-column); there are: Stars, Review" data describe text review.csv --delimiter ';' --encoding latin-1
+python3 -c 'open("unicode.csv", "w", encoding="utf-16").write("label,text\nham,see you\n"); open("unicode.tsv", "w", encoding="utf-16").write("ham\tsee you\n")'
+expect utf_16_of_records 3 "unicode.csv: the text is UTF-16, UTF-8 is needed" data describe text unicode.csv
+expect utf_16_of_lines 3 "unicode.tsv: line 1: the text is UTF-16" data describe text unicode.tsv
+expect utf_16_of_a_table 3 "unicode.csv: the text is UTF-16" train forecast --data unicode.csv --out never
+printf '[{"text": "see you", "label": "ham"}]\n' >list.jsonl
+expect a_list_is_told 3 "list.jsonl: line 1: a list begins here; .jsonl has an object {...} on each line" data describe text list.jsonl
 python3 -c 'print("stars,text"); [print("%.1f,%s" % (1 + i % 5, "bad good fine poor best".split()[i % 5])) for i in range(100)]' >stars.csv
 run train text --data stars.csv --label-column stars --label-type number --out numbers --steps 60 --eval-every 20 $tiny --quiet
 run predict numbers stars.csv
@@ -121,6 +130,8 @@ for row, line in zip(rows, lines, strict=True):
 P
 printf 'see you\nbuy now\n' | "$tool" predict first - --lines >out 2>err
 [ "$(wc -l <out)" = 2 ] && ! grep -q '"file"' out && passed lines_of_standard_input || failed lines_of_standard_input "$(cat out err)"
+echo 'see you' | "$tool" predict first - >out 2>err
+grep -qF 'standard input: line 1: no object {...} of .jsonl; --lines reads plain text' err && passed plain_text_is_told || failed plain_text_is_told "$(cat err)"
 run predict reviews review.csv
 [ "$code" = 0 ] && [ "$(wc -l <out)" = 100 ] && passed files_are_read_as_in_training || failed files_are_read_as_in_training "$(cat err)"
 

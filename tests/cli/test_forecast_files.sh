@@ -225,7 +225,7 @@ expect numbers_are_no_header 3 "rows.csv: line 1: '0.0' is no name of a column" 
 run train forecast --data rows.csv --no-header --out rows $last
 run predict rows rows.csv --quiet
 holds rows_without_dates sh -c '[ "$(tr "\n" " " <out)" = "row,1,2 73,35.5,1.25 " ] || { cat out; exit 1; }'
-expect words_are_no_numbers 3 "bare.csv: line 1, row 1: column '2' is 'shop', a finite number is needed; set columns to read only some" train forecast --data bare.csv --no-header --out no $last
+expect words_are_no_numbers 3 "bare.csv: line 1, row 1: column '2' is 'shop', a finite number is needed; set columns to read only some, or series_column if it names series" train forecast --data bare.csv --no-header --out no $last
 run train forecast --data bare.csv --no-header --columns 3,4 --out bare $last
 run predict bare bare.csv --quiet
 cp out bare.out
@@ -243,6 +243,14 @@ expect no_such_column 3 "named.csv: line 1: no column 'price' (--columns); there
 expect no_such_number 3 "no column '9' (--target)" train forecast --data named.csv --target 9 --out no $last
 expect target_is_listed 3 "the target 'count' is none of the columns 'sum'" train forecast --data named.csv --columns sum --target count --out no $last
 expect dates_are_no_numbers 3 "'1' of the columns is the column of dates" train forecast --data named.csv --columns 1,sum --out no $last
+python3 -c 'print("ts,x"); [print(f"{1514764800 + 600 * t},{t}") for t in range(72)]' >stamps.csv
+run train forecast --data stamps.csv --out stamps $last
+holds stamps_are_dates grep -qF "72 rows, every 10min" err
+python3 -c 'print("date,x"); [print(f"2020-01-{1 + t:02},\"1,{t:03}\"") for t in range(31)]' >thousands.csv
+expect thousands_are_told 3 "set decimal to comma, or to point if commas are between thousands" train forecast --data thousands.csv --out no --model last --seq-len 5 --horizon 1
+run train forecast --data thousands.csv --decimal point --out thousands --model last --seq-len 5 --horizon 1
+run predict thousands thousands.csv --quiet
+holds thousands_are_read sh -c 'grep -qx "2020-02-01,1030" out'
 for file in month whole oracle comma short; do
     case $file in
     month) want="Month,Sales Jan 2016,71" ;;

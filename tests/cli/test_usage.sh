@@ -50,7 +50,7 @@ shows help_applies_to_mlm mlm "pooling scale-words" "cutoffs class-weight draw d
 shows help_applies_to_forecast forecast "draw column distil decoder-layers columns" "pooling classifier class-weight cutoffs scale-words"
 shows help_of_all "" "draw column distil cutoffs pooling class-weight" ""
 "$tool" train text --help | tr -s ' \n' ' ' >out
-holds presets_of_the_task sh -c 'grep -q "lra: model and training" out && ! grep -q "informer" out && ! grep -q "lha-lm" out'
+holds presets_of_the_task sh -c 'grep -q "lra: model and training" out && ! grep -q "Informer on ETTh1" out && ! grep -q "lha-lm" out'
 expect a_hidden_option_is_known 2 "--draw draws forecasts, text makes none" train text --draw x.svg --data d --out r
 "$tool" train lm --dis --complete >out
 holds hidden_options_are_not_completed test ! -s out

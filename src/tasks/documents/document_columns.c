@@ -47,17 +47,35 @@ bool document_columns_named(const struct document_rules *rules, const struct pie
            (!rules->label_needed && find(fields, count, "id", &found) != SIZE_MAX);
 }
 
-static hashattn_status find_named(struct host *host, const struct piece *fields, size_t count,
-                                  const char *name, bool needed, size_t *column)
+/* The number from 1 that a name is; 0: it is none. */
+static size_t number_of(const char *name)
 {
-    size_t found;
-    char shown[SHOWN_SIZE];
+    char *end;
+    unsigned long number = strtoul(name, &end, 10);
+    return *name >= '0' && *name <= '9' && *end == '\0' ? (size_t)number : 0;
+}
+
+/* By its name, or by its number if no column has that name. option: that names the column; NULL: none. */
+static hashattn_status find_named(struct host *host, const struct piece *fields, size_t count,
+                                  const char *name, const char *option, bool needed, size_t *column)
+{
+    size_t found, number = number_of(name), used = 0;
+    char shown[SHOWN_SIZE], list[200] = "";
     *column = find(fields, count, name, &found);
     FAIL_IF(found > 1, host, HASHATTN_BAD_FILE, "line 1: %zu of the %zu columns are named '%s'", found, count,
             name);
-    FAIL_IF(found == 0 && needed, host, HASHATTN_BAD_FILE,
-            "line 1: none of the %zu columns is named '%s'; the first is '%s'", count, name,
-            piece_shown(fields[0], shown));
+    if (found == 1)
+        return HASHATTN_OK;
+    if (number >= 1 && number <= count && option != NULL) {
+        *column = number - 1;
+        return HASHATTN_OK;
+    }
+    for (size_t i = 0; i < count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ",
+                                 piece_shown(fields[i], shown));
+    FAIL_IF(needed, host, HASHATTN_BAD_FILE,
+            "line 1: none of the %zu columns is named '%s'%s; there are: %s%s", count, name,
+            option == NULL ? "" : option, list, used < sizeof list ? "" : "...");
     return HASHATTN_OK;
 }
 
@@ -65,10 +83,8 @@ static hashattn_status find_named(struct host *host, const struct piece *fields,
 static hashattn_status find_numbered(struct host *host, const char *name, size_t usual, size_t count,
                                      bool needed, size_t *column)
 {
-    char *end;
-    unsigned long number = strtoul(name, &end, 10);
-    bool is_number = *name >= '0' && *name <= '9' && *end == '\0';
-    *column = is_number ? (size_t)number - 1 : usual;
+    bool is_number = number_of(name) > 0;
+    *column = is_number ? number_of(name) - 1 : usual;
     bool there = *column < count;
     FAIL_IF(!there && needed, host, HASHATTN_BAD_FILE,
             "line 1: there are %zu columns and no header, and column %s is wanted", count,
@@ -109,15 +125,18 @@ hashattn_status document_columns_find(struct host *host, const struct document_r
     size_t texts = rules->pairs ? 2 : 1, lone = !rules->label_needed && count == texts ? 0 : 1;
     *columns = (struct document_columns){count, {SIZE_MAX, SIZE_MAX}, SIZE_MAX, SIZE_MAX};
     for (size_t i = 0; i < texts; i++)
-        TRY(rules->no_header ? find_numbered(host, rules->texts[i], i + lone, count, true, &columns->texts[i])
-                             : find_named(host, fields, count, rules->texts[i], true, &columns->texts[i]));
+        TRY(rules->no_header
+                ? find_numbered(host, rules->texts[i], i + lone, count, true, &columns->texts[i])
+                : find_named(host, fields, count, rules->texts[i], rules->pairs ? NULL : " (--text-column)",
+                             true, &columns->texts[i]));
     if (rules->no_header)
         TRY(find_numbered(host, rules->label, lone == 0 ? SIZE_MAX : 0, count, rules->label_needed,
                           &columns->label));
     else
-        TRY(find_named(host, fields, count, rules->label, rules->label_needed, &columns->label));
+        TRY(find_named(host, fields, count, rules->label, rules->pairs ? NULL : " (--label-column)",
+                       rules->label_needed, &columns->label));
     if (!rules->no_header)
-        TRY(find_named(host, fields, count, "id", false, &columns->id));
+        TRY(find_named(host, fields, count, "id", NULL, false, &columns->id));
     tell(rules, rules->no_header ? NULL : fields, columns);
     return HASHATTN_OK;
 }

@@ -135,6 +135,13 @@ static hashattn_status read_json(struct host *host, const struct document_visit 
     (void)own;
     if (is_blank(line))
         return HASHATTN_OK;
+    size_t first = 0;
+    while (line.bytes[first] == ' ' || line.bytes[first] == '\t')
+        first++;
+    FAIL_IF(line.bytes[first] == '[', host, HASHATTN_BAD_FILE,
+            "a list begins here; .jsonl has an object {...} on each line");
+    FAIL_IF(line.bytes[first] != '{' && file_is_standard(visit->path), host, HASHATTN_BAD_FILE,
+            "no object {...} of .jsonl; --lines reads plain text");
     TRY(json_parse(host, line.bytes, line.size, &root));
     hashattn_status status = use_json(host, visit, root);
     json_free(root);

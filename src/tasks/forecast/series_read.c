@@ -162,8 +162,9 @@ static bool shows_date(const struct reading *r, size_t field)
 /* The field of the dates. */
 static hashattn_status find_dates(const struct reading *r, uint32_t *field)
 {
-    static const char *const usual[] = {"date", "datetime", "date_time", "timestamp", "time",   "ds",
-                                        "day",  "month",    "year",      "quarter",   "period", NULL};
+    static const char *const usual[] = {"date",   "datetime", "date_time", "timestamp", "time",
+                                        "ds",     "day",      "month",     "year",      "quarter",
+                                        "period", "ts",       "dt",        "epoch",     NULL};
     const char *name = r->choice->date;
     bool recorded = r->choice->names != NULL && r->file == 0;
     *field = NO_COLUMN;
@@ -377,10 +378,12 @@ static hashattn_status read_number(struct reading *r, struct piece cell, const c
     }
     FAIL_IF(!good, r->host, HASHATTN_BAD_FILE, "column '%.60s' is '%s', a finite number is needed%s", name,
             piece_shown(cell, shown),
-            missing                                           ? "; set missing to interpolate or last"
-            : !told && decimal_mark_of(cell) == DECIMAL_COMMA ? "; set decimal if commas are decimal marks"
-            : r->row == 1 && r->choice->names == NULL         ? "; set columns to read only some"
-                                                              : "");
+            missing ? "; set missing to interpolate or last"
+            : !told && decimal_mark_of(cell) == DECIMAL_COMMA
+                ? "; set decimal to comma, or to point if commas are between thousands"
+            : r->row == 1 && r->choice->names == NULL
+                ? "; set columns to read only some, or series_column if it names series"
+                : "");
     FAIL_IF(!told && r->commas && r->points, r->host, HASHATTN_BAD_FILE,
             "column '%.60s' is '%s': the file has decimal points and decimal commas; set decimal", name,
             piece_shown(cell, shown));
