@@ -1,6 +1,7 @@
 #!/bin/sh
 # A person's first hour with files as people have them: documents in tables with headers, delimiters and encodings of all
-# kinds; what was read is shown; splits and scores on rare labels; stopped runs; predictions with ids and file names.
+# kinds; what was read is shown; splits and scores on rare labels; stopped runs; predictions with ids and file names; a
+# classifier for the transformers library; tables of forecasters; a report; help and suggestions.
 # Planted and caught: a header taken for a document; the split drawn without labels; the counts of another part; an id of
 # the document before; the file's name left out; a bad line counted twice; an error of the test set taken for a missing one;
 # a cell without labels refused.
@@ -197,5 +198,48 @@ run train --resume parted --quiet
 holds resuming_is_bit_for_bit cmp whole/last.safetensors parted/last.safetensors
 holds the_best_model_too cmp whole/model.safetensors parted/model.safetensors
 [ ! -e parted/stopped.safetensors ] && passed no_model_of_a_stop_is_left || failed no_model_of_a_stop_is_left "$(ls parted)"
+
+# ---- a classifier for the transformers library ----
+
+expect what_stops_an_export_is_told_before 0 "export will refuse this run: a file of type yoso cannot describe the model: norm is pre (post is needed)" train text --data mail --out untold --steps 2 $tiny --tokens bpe
+run train text --data mail --out sorter --steps 20 --eval-every 10 --attention softmax --conv-window 0 --norm post --pooling first --classifier tanh $tiny --tokens bpe --quiet
+expect a_classifier_is_exported 0 "sorter-hf: an encoder of type bert, 1 layer of width 16, with a classifier of 2 outputs" export sorter --out sorter-hf
+
+# ---- a forecaster's files (test_forecast_files.sh has all kinds) ----
+
+python3 - <<'P'
+import datetime, math
+day = datetime.date(2020, 1, 1)
+rows = [(day + datetime.timedelta(t), 50 + 9 * math.sin(t * 2 * math.pi / 7)) for t in range(140)]
+open("power.csv", "w").write("date;load\n" + "".join(f"{d:%d.%m.%Y};" + f"{v:.2f}".replace(".", ",") + "\n" for d, v in rows if d.day != 11))
+open("names.csv", "w").write("".join(f"{d:%d-%b-%y},shop,{v:.2f}\n" for d, v in rows))
+P
+few="--seq-len 16 --horizon 7"
+expect gaps_are_refused 3 "set missing to interpolate or last" train forecast --data power.csv --out never $few
+expect repairs_are_counted 0 "dates day-first, decimal commas; 5 missing rows interpolated" train forecast --data power.csv --missing interpolate --out power --steps 20 --eval-every 20 --layers 1 --dim 16 --heads 2 --ffn 16 $few --quantiles 0.1,0.5,0.9
+run train forecast --data power.csv --missing interpolate --model seasonal --out season $few --quiet
+run eval power --against season
+[ "$code" = 0 ] && grep -q '^mae ' out && passed a_forecast_is_compared || failed a_forecast_is_compared "$(cat out err)"
+run eval power --draw power.png
+[ "$code" = 0 ] && grep -q 'sMAPE %      MASE  coverage' out && [ "$(head -c 4 power.png | tail -c 3)" = PNG ] && passed errors_in_units || failed errors_in_units "$(cat out err)"
+run predict power power.csv
+head -n 2 out | tail -n 1 | grep -q '^20.05.2020,' && head -n 1 out | grep -q 'load_q0.1' && passed the_future_has_dates_and_quantiles || failed the_future_has_dates_and_quantiles "$(head -n 3 out; cat err)"
+run train forecast --data names.csv --no-header --columns 3 --model last --out bare-run --quiet $few
+run predict bare-run names.csv --json --quiet
+head -n 1 out | grep -q '^{"1": "20-May-20", "3": ' && passed bare_tables_and_names_of_months || failed bare_tables_and_names_of_months "$(head -n 2 out; cat err)"
+
+# ---- a report, and manners ----
+
+run report first numbers power season --out page.html --json
+holds a_report json out 'd["page"] == "page.html" and [r["run"] for r in d["runs"]] == ["first", "numbers", "power", "season"]'
+grep -q 'mail' page.html && grep -q 'power.csv' page.html && passed runs_name_their_data || failed runs_name_their_data "no data in the page"
+run help train text
+grep -q -- '--class-weight' out && ! grep -q -- '--distil' out && awk "/^  [- ]/ && length > 80 { exit 1 }" out && passed help_applies || failed help_applies "$(head -n 5 out)"
+expect the_typo_comes_first 2 "no task 'txt'; did you mean text?" train txt
+expect near_names 2 "did you mean --data?" train text --dat mail
+expect mechanisms_are_suggested 2 "no mechanism 'yoos'; did you mean yoso?" info --attention yoos
+mv mail moved
+expect data_that_moved 3 "mail: the data of the run is not there; move it back, or give its new place with --data" eval first
+mv moved mail
 
 finish
