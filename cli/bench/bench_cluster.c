@@ -41,6 +41,14 @@ static size_t params_of(const struct cluster_bench *b)
     return b->cluster.layers * (4 * b->dim * b->dim + 2 * b->dim * b->ffn + 9 * b->dim + b->ffn);
 }
 
+static double exchange(const struct cluster *cluster, size_t ranks, size_t *exchanges)
+{
+    double bytes = NAN;
+    *exchanges = 0;
+    hashattn_measure_exchange(cluster->source, cluster->seq_len, ranks, &bytes, exchanges);
+    return bytes;
+}
+
 /* Fills what the options leave open. */
 static hashattn_status measure(struct cluster_bench *b, hashattn_context *context, hashattn_setup *setup)
 {
@@ -49,6 +57,8 @@ static hashattn_status measure(struct cluster_bench *b, hashattn_context *contex
     hashattn_layer_cost layer = {.struct_size = sizeof layer};
     size_t rows = c->seq_len < MEASURED_ROWS ? c->seq_len : MEASURED_ROWS;
     hashattn_status status = HASHATTN_OK;
+    c->exchange = exchange;
+    c->source = setup;
     c->num_hashes = (size_t)count_of(setup, "num_hashes");
     c->hash_bits = (size_t)count_of(setup, "hash_bits");
     if (b->memory_gbytes <= 0) {
@@ -154,10 +164,11 @@ static int measure_and_report(struct cluster_bench *b, const struct options *opt
         bench_new_setup(context, "yoso", (size_t[]){b->dim, b->cluster.heads, b->ffn}, options, &setup);
     if (status == HASHATTN_OK)
         status = measure(b, context, setup);
+    int code = status != HASHATTN_OK  ? tool_fail_status(context, status)
+               : options->common.json ? report_json(b)
+                                      : report_text(b);
     hashattn_setup_free(setup);
-    if (status != HASHATTN_OK)
-        return tool_fail_status(context, status);
-    return options->common.json ? report_json(b) : report_text(b);
+    return code;
 }
 
 static int settle(struct cluster_bench *b, const struct options *options)

@@ -110,44 +110,21 @@ struct cluster_cost cluster_data(const struct cluster *c, size_t ranks)
     return cost;
 }
 
-/* Operations of a rank's queries with the keys of one rank, in the cheaper of two ways in each bucket;
-   by_sums: from sums (attention/yoso/yoso_ranks.c). */
-static double meeting_operations(const struct cluster *c, double rows, bool by_sums)
-{
-    double buckets = ldexp(1, (int)c->hash_bits), each = rows / buckets, d = (double)c->head_dim;
-    double sums = 8 * each * (d + 1) * d, pairs = each * each * 6 * d;
-    return (double)c->num_hashes * buckets * (by_sums || sums < pairs ? sums : pairs);
-}
-
-/* The gradients of queries and keys of one head: a ring of rows, or sums by bucket if these take less time by
-   the library's rule (attention/yoso/yoso_ranks.c), in which a byte counts as 100 operations. The rule is
-   repeated here because the tool includes public headers only; test_cluster_model.c compares the two. */
-static double backward_bytes(const struct cluster *c, size_t ranks, double *exchanges)
-{
-    double r = (double)ranks, rows = (double)up(c->seq_len, ranks), d = (double)c->head_dim;
-    double tables = (double)c->num_hashes * ldexp(1, (int)c->hash_bits), code = c->hash_bits > 16 ? 4 : 2;
-    double ring = (r - 1) * rows * (8 * d + code * (double)c->num_hashes) + r * rows * 4 * d;
-    double sums = 16 * (r - 1) / r * tables * d * (double)(up(c->head_dim, 16) * 16); /* rows are padded */
-    bool less =
-        100 * sums + meeting_operations(c, rows, true) < 100 * ring + r * meeting_operations(c, rows, false);
-    *exchanges = less ? 4 : 2 * r - 1;
-    return less ? sums : ring;
-}
-
 struct cluster_cost cluster_sequence(const struct cluster *c, size_t ranks)
 {
     if (ranks == 1)
         return cluster_one(c);
-    double heads = (double)c->layers * (double)c->heads * (double)c->batch, steps;
+    size_t exchanges;
+    double heads = (double)c->layers * (double)c->heads * (double)c->batch;
     double tables = (double)c->num_hashes * ldexp(1, (int)c->hash_bits) * (double)c->head_dim;
-    double attention = 2 * sum_of(ranks, ranks, tables, 4).sent + backward_bytes(c, ranks, &steps);
+    double attention = 2 * sum_of(ranks, ranks, tables, 4).sent + c->exchange(c, ranks, &exchanges);
     struct sum_cost sum = sum_of(ranks, ranks, (double)c->params, 4);
     struct cluster_cost cost = {
         .compute_s = (double)c->batch * (double)up(c->seq_len, ranks) * c->token_s,
         .update_s = update_s(c) + 12 * sum.nodes * (double)c->params / (double)ranks / c->memory,
         .bytes = heads * attention + sum.sent,
         /* two sums of tables of two exchanges each, and the gradients of queries and keys */
-        .exchanges = heads * (4 + steps) + 6,
+        .exchanges = heads * (4 + (double)exchanges) + 6,
     };
     finish(c, heads * attention + sum.moved, &cost);
     return cost;

@@ -21,6 +21,10 @@ struct cluster {
     size_t seq_len, batch;        /* tokens of a sequence, sequences of a step */
     size_t shards;                /* of a batch; if there are more ranks: as many */
     size_t gradient_bytes;        /* 4, or 2 with bf16 gradients */
+    /* Of one head whose sequence ranks share: bytes that a rank sends for the gradients of queries and keys,
+       and the exchanges; `source` is for it. */
+    double (*exchange)(const struct cluster *cluster, size_t ranks, size_t *exchanges);
+    void *source;
 };
 
 /* Cost on the slowest rank. */

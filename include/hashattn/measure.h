@@ -73,6 +73,15 @@ typedef struct hashattn_step_cost {
 HASHATTN_API hashattn_status hashattn_measure_step(hashattn_setup *setup, const char *data, size_t steps,
                                                    hashattn_step_cost *cost);
 
+/* ---- ranks that share sequences ---- */
+
+/* What the gradients of queries and keys of one head cost in a training step if `ranks` ranks (2 to 65536)
+   share a sequence of seq_len tokens (option sequence_parallel), by the rule by which training exchanges
+   them: the bytes that a rank sends, and the number of exchanges, one after another. Nothing is measured. The
+   setup must have one mechanism for all heads. REFUSED: the mechanism does not tell; today `yoso` does. */
+HASHATTN_API hashattn_status hashattn_measure_exchange(hashattn_setup *setup, size_t seq_len, size_t ranks,
+                                                       double *bytes, size_t *exchanges);
+
 #ifdef __cplusplus
 }
 #endif

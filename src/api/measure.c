@@ -7,6 +7,7 @@
 #include "api/versions/versions.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "comm/row_ranks.h"
 #include "gpu/driver.h"
 #include "measure/layer_cost.h"
 #include "measure/peak.h"
@@ -112,6 +113,38 @@ hashattn_status hashattn_measure_step(hashattn_setup *setup, const char *data, s
                                     .forward_ms = found.forward_ms,
                                     .forward_bytes = found.forward_bytes};
     version_give(cost, &own, sizeof own);
+    return HASHATTN_OK;
+}
+
+hashattn_status hashattn_measure_exchange(hashattn_setup *setup, size_t seq_len, size_t ranks, double *bytes,
+                                          size_t *exchanges)
+{
+    FLOATING_DEFAULT;
+    if (setup == NULL)
+        return HASHATTN_INVALID;
+    struct host *host = &setup->context->host;
+    const struct model_config *model = &setup->config.model;
+    const struct planned *used = &model->plan.used[0];
+    FAIL_IF(bytes == NULL || exchanges == NULL, host, HASHATTN_INVALID, "%s is NULL",
+            bytes == NULL ? "bytes" : "exchanges");
+    FAIL_IF(seq_len < 1 || seq_len > (size_t)1 << 31, host, HASHATTN_INVALID,
+            "seq_len is %zu, allowed are 1 to 2147483648", seq_len);
+    FAIL_IF(ranks < 2 || ranks > 65536, host, HASHATTN_INVALID, "ranks is %zu, allowed are 2 to 65536",
+            ranks);
+    FAIL_IF(model->dim % model->heads != 0, host, HASHATTN_INVALID, "dim is %lld, no multiple of %lld heads",
+            (long long)model->dim, (long long)model->heads);
+    FAIL_IF(model->plan.num_used != 1 || used->mechanism->ranks_gradient_bytes == NULL, host,
+            HASHATTN_REFUSED, "%.60s does not tell what ranks exchange", model->plan.text);
+    size_t rows = row_ranks_most(ranks, seq_len), width = (size_t)(model->dim / model->heads);
+    const struct problem_shape shape = {.num_queries = rows,
+                                        .num_keys = rows,
+                                        .head_dim = width,
+                                        .value_dim = width,
+                                        .causal = model->causal,
+                                        .workers = 1,
+                                        .ranks = ranks,
+                                        .total_rows = seq_len};
+    *bytes = used->mechanism->ranks_gradient_bytes(used->options, &shape, exchanges);
     return HASHATTN_OK;
 }
 

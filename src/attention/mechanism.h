@@ -144,6 +144,9 @@ struct mechanism {
        all threads to itself, no mask, and neither out_of_range nor large. The host's `refuse` is asked too.
        NULL: none; without `mixes`, every rank computes its own rows. */
     const struct implementation *ranks;
+    /* (optional) Bytes that a rank sends for the gradients of queries and keys of one head, and how many
+       exchanges, one after another, these are. */
+    double (*ranks_gradient_bytes)(const void *options, const struct problem_shape *shape, size_t *exchanges);
     /* A whole batch on a device (src/gpu). NULL: none, and calls on a device are refused by name. */
     const struct device_implementation *device;
 

@@ -1,7 +1,8 @@
 /* Profiles and the measurements of a layer and a step through the public header. Tests that times exist,
    whatever they are, that counts and bytes are those requested, and every error. Planted and caught: a
    forward that is not timed; a profile that does not restart; the context's profile not passed to a training;
-   tokens of the last step only; blocks not freed.
+   tokens of the last step only; blocks not freed; exchanges of a ring one short, and of bytes that count as
+   80 operations.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
@@ -68,6 +69,42 @@ static void a_step_is_measured(void **state)
     check_ok(context, hashattn_train(setup, "steps", "profiled", NULL, NULL));
     assert_true(seconds_of(context, "evaluation") > 0 && seconds_of(context, "saving") > 0);
     hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
+/* The formulas of docs/guide/9-several-machines.md: sums by bucket, and a ring of rows that sends less and
+   takes more time. */
+static void exchanges_of_ranks_are_those_of_the_mechanism(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup = tiny_setup(context, "yoso", 6), *exact = tiny_setup(context, "softmax", 6);
+    double bytes = 0, rows = 65536.0 / 4;
+    size_t exchanges = 0;
+    check_ok(context, hashattn_setup_set(setup, "dim", "128"));
+    check_ok(context, hashattn_setup_set(setup, "heads", "2"));
+    check_ok(context, hashattn_setup_set(setup, "num_hashes", "32"));
+    check_ok(context, hashattn_setup_set(setup, "hash_bits", "5"));
+    check_ok(context, hashattn_measure_exchange(setup, 65536, 4, &bytes, &exchanges));
+    assert_true(bytes == 16.0 * 3 / 4 * 32 * 32 * 64 * 64 && exchanges == 4);
+    check_ok(context, hashattn_setup_set(setup, "hash_bits", "9"));
+    check_ok(context, hashattn_measure_exchange(setup, 65536, 4, &bytes, &exchanges));
+    assert_true(bytes == 3 * rows * (8 * 64 + 2 * 32) + 4 * 4 * rows * 64 && exchanges == 7);
+    check_ok(context, hashattn_setup_set(setup, "hash_bits", "5"));
+    check_ok(context, hashattn_setup_set(setup, "gradient", "true")); /* each pair has its weight */
+    check_ok(context, hashattn_measure_exchange(setup, 65536, 4, &bytes, &exchanges));
+    assert_int_equal(exchanges, 7);
+    check_call(context, hashattn_measure_exchange(exact, 64, 2, &bytes, &exchanges), HASHATTN_REFUSED,
+               "softmax does not tell what ranks exchange");
+    check_call(context, hashattn_measure_exchange(setup, 64, 1, &bytes, &exchanges), HASHATTN_INVALID,
+               "ranks is 1, allowed are 2 to 65536");
+    check_call(context, hashattn_measure_exchange(setup, 0, 2, &bytes, &exchanges), HASHATTN_INVALID,
+               "seq_len is 0");
+    check_call(context, hashattn_measure_exchange(setup, 64, 2, NULL, &exchanges), HASHATTN_INVALID,
+               "bytes is NULL");
+    assert_int_equal(hashattn_measure_exchange(NULL, 64, 2, &bytes, &exchanges), HASHATTN_INVALID);
+    hashattn_setup_free(setup);
+    hashattn_setup_free(exact);
     hashattn_context_free(context);
 }
 
@@ -142,6 +179,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_layer_is_measured),
         cmocka_unit_test(a_step_is_measured),
+        cmocka_unit_test(exchanges_of_ranks_are_those_of_the_mechanism),
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(every_failing_allocation_is_named),
     };

@@ -455,5 +455,6 @@ const struct mechanism mechanism_yoso = {
     .hashing = &(const struct hashing_facet){reads_bf16, settle, unsettled},
     .ranks = &(const struct implementation){yoso_ranks_refuse, yoso_saved_size, yoso_scratch_size, forward,
                                             backward},
+    .ranks_gradient_bytes = yoso_ranks_gradient_bytes,
     .device = &yoso_gpu,
 };

@@ -46,6 +46,20 @@ static double block_operations(const struct yoso_ranks *ranks, size_t value_dim,
     return (double)ranks->hashing.num_hashes * buckets * (by_sums || sums < pairs ? sums : pairs);
 }
 
+static double ring_bytes(const struct yoso_ranks *ranks, const struct problem_shape *shape)
+{
+    struct arena arena = arena_on(NULL);
+    double count = (double)shape->ranks, visit = (double)visit_on(&arena, ranks, shape->value_dim).bytes;
+    return (count - 1) * visit + count * (double)ranks->most * (double)ranks->width * sizeof(float);
+}
+
+static double sums_bytes(const struct yoso_ranks *ranks, const struct yoso_options *options,
+                         const struct problem_shape *shape)
+{
+    return yoso_bucket_sums_bytes(&ranks->hashing, shape->ranks, ranks->width, shape->value_dim,
+                                  options->normalize == YOSO_NORMALIZE_SUM);
+}
+
 /* true if sums by bucket take less time than the ring, which sends other bytes, and in which crowded buckets
    are summed anew for every rank that visits. The shape decides, so all ranks do the same. */
 static bool sums_are_less(const struct yoso_ranks *ranks, const struct yoso_options *options,
@@ -53,15 +67,10 @@ static bool sums_are_less(const struct yoso_ranks *ranks, const struct yoso_opti
 {
     if (options->gradient != YOSO_GRADIENT_LOWER || options->gradient_hashes != 0 || shape->causal)
         return false;
-    struct arena arena = arena_on(NULL);
-    double count = (double)shape->ranks, visit = (double)visit_on(&arena, ranks, shape->value_dim).bytes;
-    double ring_bytes =
-        (count - 1) * visit + count * (double)ranks->most * (double)ranks->width * sizeof(float);
-    double sums_bytes = yoso_bucket_sums_bytes(&ranks->hashing, shape->ranks, ranks->width, shape->value_dim,
-                                               options->normalize == YOSO_NORMALIZE_SUM);
-    double ring_operations = count * block_operations(ranks, shape->value_dim, false);
-    return OPERATIONS_PER_BYTE * sums_bytes + block_operations(ranks, shape->value_dim, true) <
-           OPERATIONS_PER_BYTE * ring_bytes + ring_operations;
+    double ring_operations = (double)shape->ranks * block_operations(ranks, shape->value_dim, false);
+    return OPERATIONS_PER_BYTE * sums_bytes(ranks, options, shape) +
+               block_operations(ranks, shape->value_dim, true) <
+           OPERATIONS_PER_BYTE * ring_bytes(ranks, shape) + ring_operations;
 }
 
 void yoso_ranks_init(struct yoso_ranks *ranks, struct arena *arena, const struct yoso_options *options,
@@ -187,6 +196,15 @@ void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, c
         ranks->next = gone;
     }
     copy_rows(own->gradient, own->ld, ranks->gradient, width, keys->n, width);
+}
+
+double yoso_ranks_gradient_bytes(const void *options, const struct problem_shape *shape, size_t *exchanges)
+{
+    struct yoso_ranks ranks;
+    struct arena arena = arena_on(NULL);
+    yoso_ranks_init(&ranks, &arena, options, shape, false, true);
+    *exchanges = ranks.by_sums ? 4 : 2 * shape->ranks - 1;
+    return ranks.by_sums ? sums_bytes(&ranks, options, shape) : ring_bytes(&ranks, shape);
 }
 
 const char *yoso_ranks_refuse(const void *of, const struct problem_shape *shape)

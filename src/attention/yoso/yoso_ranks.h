@@ -49,7 +49,8 @@ void yoso_ranks_carry(const struct problem *problem, const struct yoso_ranks *ra
 void yoso_ranks_pairs(const struct problem *problem, struct yoso_ranks *ranks, const struct pairs *pairs,
                       struct pair_work *work, const struct codes *queries, const struct codes *keys);
 
-/* Slot of the facet. */
+/* Slots of the mechanism. */
 const char *yoso_ranks_refuse(const void *options, const struct problem_shape *shape);
+double yoso_ranks_gradient_bytes(const void *options, const struct problem_shape *shape, size_t *exchanges);
 
 #endif
