@@ -1,6 +1,11 @@
 /* The slots of stage decode on every table: bits of scores against a plain loop over rows and 4-bit digits,
    for every even number of bytes; importance and sums against double; samples against a plain loop, with
    certain rows and chances from 0 to the largest; products and sums of scattered rows against double.
+   Planted and caught: every second pair of code bytes left out; a borrow of the lower bytes shifted by 7;
+   rows of a lane in reverse; importance above 2^100; none cut off below 2^-126; sums of what is above; a
+   running sum that starts anew in each lane, or steps of half a chance; x equal to the bound left to chance;
+   a shift of the prefix sums by 3; AVX2 prefixes without the lower half, and comparisons of signed numbers; a
+   row behind the last read, or written; squares of the first weights alone; sums that replace what was there.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
