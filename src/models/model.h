@@ -47,8 +47,9 @@ struct model_batch {
        the number of examples. NULL and 0: this batch is the whole step. */
     const double *counts;
     size_t examples;
-    bool training;                     /* applies dropout, and keeps what backward needs */
-    struct profile *profile;           /* or NULL */
+    bool training;           /* applies dropout, and keeps what backward needs */
+    size_t first_trained;    /* the gradients of parameters before this offset may stay as they are */
+    struct profile *profile; /* or NULL */
     const struct inspector *inspector; /* or NULL; see nn/rows.h */
     /* NULL, or the rows of each sequence that this rank has: then offsets, input and the targets of rows are
        those of these rows, targets of examples are those of all, and forward and backward are collective. A

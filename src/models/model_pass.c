@@ -128,7 +128,8 @@ void model_backward(struct model_pass *pass, float *gradients, const struct back
     if (model_decodes(model))
         trunk_backward(&pass->decoder, gradients, own, model->num_own);
     if (!model->bare)
-        encoder_stack_backward(&pass->encoder, gradients, own, model->num_own, listener);
+        encoder_stack_backward(&pass->encoder, gradients, own, model->num_own, batch->first_trained,
+                               listener);
 }
 
 void model_count(const struct model_pass *pass, double *sums)

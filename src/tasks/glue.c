@@ -484,6 +484,7 @@ const struct task task_glue = {
                .learning_rate = 5e-4, .pooling = "first", .attention = YOSO_BITS(7),
                .model = "norm=post classifier=tanh scale_words=false initial_std=0.02 dropout=0.1",
                .training = "schedule=linear weight_decay=0.01"},
+    .fine_tunes = true,
     .facts = facts,
     .load = load,
     .stream_file = stream_file,

@@ -232,6 +232,7 @@ struct task {
     const char *unread; /* options of the model and of training that no model of this task reads: "a b c" */
     const struct task_preset *presets; /* by name, ended by name NULL; or NULL */
     bool lone_files;                   /* in place of a directory, a file can be given */
+    bool fine_tunes; /* training that starts from a trained encoder has the usual options of fine-tuning */
 
     /* (optional) Writes train, valid and test files of `counts` examples into the existing directory, none
        for a count of 0. A file that exists already is INVALID. (seed, split, index) determines an example. */

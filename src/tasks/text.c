@@ -103,6 +103,7 @@ const struct task task_text = {
                                       .task = "tokens=bpe vocab_size=4000 max_len=128"},
                                      {.name = NULL}},
     .lone_files = true,
+    .fine_tunes = true,
     .facts = facts,
     .load = load,
     .stream_file = stream_file,

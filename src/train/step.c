@@ -42,7 +42,7 @@ static hashattn_status make_blocks(struct stepper *s)
     TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
     s->chunk_sums = block;
     size_t num_ranges;
-    TRY(freeze_ranges(host, s->config->freeze, s->model, &s->trained, &num_ranges));
+    TRY(freeze_ranges(host, s->config->freeze, options->train_last, s->model, &s->trained, &num_ranges));
     s->optim = (struct optim){.kernels = s->setup->kernels,
                               .pool = s->setup->pool,
                               .total = total,
@@ -136,6 +136,7 @@ static struct model_batch batch_of(const struct stepper *s, const struct packed_
     batch.counts = frame->counts;
     batch.examples = (size_t)options->batch * (size_t)options->accumulate;
     batch.training = true;
+    batch.first_trained = s->optim.num_ranges == 0 ? 0 : s->trained[0].first;
     batch.profile = s->setup->profile;
     return batch;
 }

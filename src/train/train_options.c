@@ -17,6 +17,7 @@
 #define MOST 9007199254740992.0
 
 static const char *const class_weights[] = {"none", "balanced", NULL}, *const automatic[] = {"auto", NULL};
+static const char *const extensions[] = {"repeat", "interpolate", NULL};
 
 const struct option_row train_rows[] = {
     OPTION_ROW("steps", OPTION_INT, FIELD(steps), 1000, 1, 1e9, NULL, "optimiser steps"),
@@ -70,6 +71,12 @@ const struct option_row train_rows[] = {
     OPTION_ROW(
         "cycle_momentum", OPTION_FLAG, FIELD(cycle_momentum), 0, 0, 1, NULL,
         "with schedule one-cycle: beta1 falls from .95 to .85 while the learning rate rises, then returns"),
+    OPTION_ROW("train_last", OPTION_INT, FIELD(train_last), 0, 0, 256, NULL,
+               "train the outputs and the last N layers only, at less time per step; 0: all of the model"),
+    OPTION_ROW(
+        "extend_positions", OPTION_CHOICE, FIELD(extend_positions), EXTEND_REPEAT, 0, 0, extensions,
+        "learned positions beyond those of the stored model that training starts from: repeat them, or "
+        "interpolate between them"),
     {.name = NULL},
 };
 
@@ -77,7 +84,8 @@ void train_options_preset(const struct task_preset *preset, struct train_options
 {
     assert(preset->steps > 0);
     options_preset(train_rows, options);
-    options->steps_given = options->warmup_given = options->eval_given = options->settled = false;
+    options->steps_given = options->epochs_given = options->warmup_given = options->eval_given =
+        options->settled = false;
     options->steps = (int64_t)preset->steps;
     options->batch = (int64_t)preset->batch;
     options->warmup = (int64_t)preset->warmup;
@@ -92,6 +100,9 @@ hashattn_status train_options_set(struct host *host, struct train_options *optio
     struct train_options wanted = *options;
     TRY(option_set(host, train_rows, "training", &wanted, name, text));
     wanted.steps_given |= strcmp(name, "steps") == 0;
+    wanted.epochs_given |= strcmp(name, "epochs") == 0;
+    if (wanted.steps_given && !wanted.epochs_given)
+        wanted.epochs = 0; /* the epochs of fine-tuning are a default */
     wanted.warmup_given |= strcmp(name, "warmup") == 0;
     wanted.eval_given |= strcmp(name, "eval_every") == 0;
     FAIL_IF(wanted.steps_given && wanted.epochs > 0, host, HASHATTN_INVALID,

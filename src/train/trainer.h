@@ -22,6 +22,10 @@ enum { RUN_PATH = 4096, RUN_FREEZE = 1024 };
 
 enum class_weight { WEIGHT_NONE, WEIGHT_BALANCED };
 
+/* How a table of learned positions grows: by repeating the stored one, or by linear interpolation, from its
+   first row to its last. */
+enum extend_positions { EXTEND_REPEAT, EXTEND_INTERPOLATE };
+
 /* The "training" part of config.json. */
 struct train_options {
     int64_t steps, batch, accumulate, shards, sequence_parallel, warmup, eval_every, eval_examples,
@@ -34,7 +38,9 @@ struct train_options {
     char best[OPTION_TEXT_SIZE]; /* the metric that chooses the best model, or "auto" */
     int cycle_momentum;          /* OneCycleLR's cycling of beta1, .95 .85 .95, which the lra preset needs */
     /* Not options: which of them were set, and no longer follow others. */
-    bool steps_given, warmup_given, eval_given;
+    int64_t train_last;   /* layers that are trained, the last ones, with the outputs; 0: all of the model */
+    int extend_positions; /* enum extend_positions */
+    bool steps_given, epochs_given, warmup_given, eval_given;
     bool settled; /* read from a config.json: steps have followed from epochs */
 };
 extern const struct option_row train_rows[];

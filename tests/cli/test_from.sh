@@ -1,7 +1,7 @@
 #!/bin/sh
 # train --from, --freeze and --epochs through the tool: a run of bytes becomes a classifier, a stopped one resumes without the
 # stored model, and what does not fit is refused with both values.
-# Planted and caught: --freeze not passed on.
+# Planted and caught: --freeze not passed on; the epochs of fine-tuning kept beside --steps; its options in place of a preset's.
 # Covers: cmd_train.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16"
@@ -34,6 +34,16 @@ run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --
 [ "$code" = 0 ] && grep -q '"\[CLS\]"' tokens/tokenizer.json && passed tokens_of_a_checkpoint || failed tokens_of_a_checkpoint "$(cat err)"
 run predict tokens mail/train.tsv
 [ "$code" = 0 ] && [ "$(wc -l <out)" = "$(wc -l <mail/train.tsv)" ] && passed predicts_with_its_tokens || failed predicts_with_its_tokens "$(cat err)"
+# Fine-tuning a checkpoint has defaults of its own, and documents are cut at its positions.
+run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --out tuned --train-last 1 --quiet
+holds defaults_of_fine_tuning json tuned/config.json '(d["training"]["epochs"], d["training"]["batch"], d["training"]["learning_rate"], d["training"]["schedule"], d["training"]["weight_decay"], d["training"]["beta2"], d["model"]["dropout"], d["task"]["facts"]["max_len"], d["training"]["train_last"]) == (3, 16, 5e-5, "linear", 0.01, 0.999, 0.1, 10, 1)'
+run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --out longer --max-len 19 --steps 3 --extend-positions interpolate
+holds tells_the_extension grep -q "10 positions interpolated to 19" err
+holds steps_instead_of_epochs json longer/config.json '(d["training"]["epochs"], d["training"]["steps"], d["training"]["batch"]) == (0, 3, 16)'
+run train text --data mail --preset lra-small --max-len 12 --from "$source_dir/tests/models/checkpoints/bert" --steps 2 --out preset --quiet
+holds an_explicit_preset_stays json preset/config.json '(d["training"]["batch"], d["training"]["learning_rate"]) == (32, 0.002)'
+expect nothing_to_extend 2 "extend_positions is interpolate, which needs the positions of a stored model" train text --data mail --extend-positions interpolate --out no
+expect too_many_layers 2 "train_last is 3, the model has 2 layers" train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --train-last 3 --out no
 expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt" train text --data mail --from "$source_dir/tests/models/checkpoints/yoso" --out no
 expect no_model 3 "$work/mail has no config.json: it is neither a run nor a stored checkpoint" train text --data mail --from mail --out no
 expect no_part 2 "freeze: no parameter is called 'head'; the model has the parts trunk, all-but-own, embeddings, encoder.layer.0, layernorm, classifier" train text --data mail --tokens bytes --from lm --freeze head --out no

@@ -1,7 +1,10 @@
 /* What a backward pass tells its listener (nn/rows.h), for every mechanism: gradients that it calls known do
-   not change any more. Bugs planted and caught: a stage told before its chunks are added; the parameters of
-   mixing told before it; ticks on another thread than the caller's.
+   not change any more. With parameters that are not trained it ends early, and the others have the same
+   gradients. Bugs planted and caught: a stage told before its chunks are added; the parameters of mixing told
+   before it; ticks on another thread than the caller's; a backward pass that ends one layer too early, or
+   never.
    SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +40,41 @@ static void tick(void *argument)
     struct ear *ear = argument;
     assert_true(pthread_equal(ear->thread, pthread_self()));
     ear->ticks++;
+}
+
+/* Backward without the parameters before an offset, and the gradients of all: from the offset on they are
+   near each other (a stage may be summed in other chunks), and two layers before it nothing was computed. */
+static void check_early_end(const struct model *model, struct model_pass *pass, struct model_batch *batch,
+                            const float *all, const char *name)
+{
+    const struct params *params = model_params(model);
+    float *some = malloc(params->total * sizeof *some);
+    size_t layer = SIZE_MAX, starts[LAYERS + 2] = {0}, count = 1;
+    for (size_t i = 0; i < params->num_rows; i++) {
+        const struct param *row = &params->rows[i];
+        size_t here =
+            strncmp(row->name, "encoder.layer.", 14) == 0 ? (size_t)(row->name[14] - '0') : SIZE_MAX;
+        if (here != layer && here != SIZE_MAX)
+            starts[count++] = row->offset;
+        layer = here;
+    }
+    starts[count++] = model_trunk_floats(model);
+    assert_int_equal(count, LAYERS + 2);
+    for (size_t k = 1; k < count; k++) {
+        double most = 0;
+        memset(some, 0, params->total * sizeof *some);
+        batch->first_trained = starts[k];
+        model_forward(pass);
+        model_backward(pass, some, NULL);
+        for (size_t i = 0; i < params->total; i++)
+            most = fmax(most, fabs((double)all[i]));
+        for (size_t i = starts[k]; i < params->total; i++)
+            check_near((double)some[i], (double)all[i], 1e-5 * most, name);
+        for (size_t i = 0; i < starts[k - 1]; i++)
+            assert_true(some[i] == 0);
+    }
+    batch->first_trained = 0;
+    free(some);
 }
 
 /* On one thread the caller computes every chunk, so it must hear ticks; on more it may get none. */
@@ -77,15 +115,15 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
     struct ear ear = {.gradients = base.gradients, .total = base.params.total, .thread = pthread_self()};
     const struct backward_listener listener = {hear, tick, &ear};
     const struct targets targets = {.ids = labels};
-    const struct model_batch batch = {.kernels = base.kernels,
-                                      .pool = base.pool,
-                                      .num_sequences = SEQUENCES,
-                                      .offsets = offsets,
-                                      .input = {.ids = tokens},
-                                      .targets = &targets,
-                                      .sample_ids = samples,
-                                      .random_key = 7,
-                                      .training = true};
+    struct model_batch batch = {.kernels = base.kernels,
+                                .pool = base.pool,
+                                .num_sequences = SEQUENCES,
+                                .offsets = offsets,
+                                .input = {.ids = tokens},
+                                .targets = &targets,
+                                .sample_ids = samples,
+                                .random_key = 7,
+                                .training = true};
     struct test_pass pass = {.plan = NULL};
     test_pass_open(&pass, &base.host, model, &batch, layer_test_pack(&base, true));
     model_forward(pass.pass);
@@ -101,6 +139,7 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
                         mechanism->name);
         free(ear.seen[i]);
     }
+    check_early_end(model, pass.pass, &batch, base.gradients, mechanism->name);
     test_pass_close(&pass);
     memset(&base.params, 0, sizeof base.params); /* the model's */
     model_free(&base.host, model);

@@ -71,6 +71,8 @@ static void defaults_and_ranges_are_as_documented(void **state)
         {"clip", OPTION_REAL, 1, 0, 1e6},
         {"schedule", OPTION_CHOICE, 0, 0, 0},
         {"cycle_momentum", OPTION_FLAG, 0, 0, 1},
+        {"train_last", OPTION_INT, 0, 0, 256},
+        {"extend_positions", OPTION_CHOICE, 0, 0, 0},
         {.name = NULL},
     };
     check_option_ranges(train_rows, want);

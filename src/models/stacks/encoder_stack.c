@@ -192,12 +192,13 @@ float *encoder_stack_gradient(const struct encoder_stack_pass *pass)
 }
 
 void encoder_stack_backward(const struct encoder_stack_pass *pass, float *gradients,
-                            const struct own_loss *own, size_t num_own,
+                            const struct own_loss *own, size_t num_own, size_t first_trained,
                             const struct backward_listener *listener)
 {
     for (size_t part = pass->plan->encoder->num_more + 1; part-- > 0;) {
         struct encoder_stack_place *place = &pass->places[part];
         place->trunk.listener = listener;
+        place->trunk.first_trained = pass->plan->encoder->num_more == 0 ? first_trained : 0;
         trunk_backward(&place->trunk, gradients, own, num_own);
         if (part == 0)
             return;

@@ -67,7 +67,7 @@ const float *encoder_stack_forward(const struct encoder_stack_pass *pass, struct
 const float *encoder_stack_rows(const struct encoder_stack_pass *pass);
 float *encoder_stack_gradient(const struct encoder_stack_pass *pass);
 void encoder_stack_backward(const struct encoder_stack_pass *pass, float *gradients,
-                            const struct own_loss *own, size_t num_own,
+                            const struct own_loss *own, size_t num_own, size_t first_trained,
                             const struct backward_listener *listener);
 
 #endif

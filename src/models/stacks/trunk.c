@@ -352,6 +352,20 @@ static void mix_backward(const struct run *run, struct slice gradients, const st
         block_auxiliary(p.block, &p.pass, &p.space, own[i].mechanism, gradients, own[i].weight);
 }
 
+/* The offset after the parameters of the current stage and its mixing. */
+static size_t end_of_stage(const struct run *run)
+{
+    return run->stage == trunk_mixings(run->trunk)
+               ? run->trunk->end
+               : trunk_stage(run->trunk, run->stage + 1, STAGE_ENDS).first;
+}
+
+/* True if nothing below needs a gradient. A trunk with cross attention computes all: its encoder does. */
+static bool is_enough(const struct run *run, size_t end)
+{
+    return !run->trunk->crosses && run->pass->first_trained >= end;
+}
+
 void trunk_backward(const struct trunk_pass *pass, float *gradients, const struct own_loss *own,
                     size_t num_own)
 {
@@ -364,8 +378,17 @@ void trunk_backward(const struct trunk_pass *pass, float *gradients, const struc
     tell(&run, trunk->end); /* after it are those of the objectives */
     for (size_t left = trunk_mixings(trunk) + 1; left > 0; left--) {
         run.stage = left - 1;
+        if (is_enough(&run, end_of_stage(&run))) {
+            tell(&run, 0);
+            return;
+        }
         if (run.stage < trunk_mixings(trunk))
             mix_backward(&run, whole, own, num_own);
+        if (is_enough(&run, trunk_stage(trunk, run.stage, STAGE_BEGINS).first)) {
+            parts_backward(&run, STAGE_BEGINS, gradients);
+            tell(&run, 0);
+            return;
+        }
         for (const unsigned *parts = trunk_sums(trunk, run.stage); *parts != 0; parts++)
             parts_backward(&run, *parts, gradients);
         tell(&run, trunk_stage(trunk, run.stage, STAGE_ENDS | STAGE_BEGINS).first);

@@ -105,6 +105,8 @@ struct trunk_pass {
     const float *encoded;
     float *dencoded;
     const struct backward_listener *listener; /* of backward, or NULL */
+    size_t
+        first_trained; /* backward ends at parameters before this offset, whose gradients stay as they are */
     struct trunk_space space;
 };
 /* A pass in this memory of memory_bytes. */

@@ -112,6 +112,10 @@ static size_t partial_floats(const struct trunk_plan *plan)
             struct stage stage = trunk_stage(plan->trunk, k, *parts);
             most = size_max(most, rows_chunks(tiles, stage.count) * stage.count);
         }
+    for (size_t k = 0; k <= trunk_mixings(plan->trunk); k++) { /* where backward ends early */
+        size_t count = trunk_stage(plan->trunk, k, STAGE_BEGINS).count;
+        most = size_max(most, rows_chunks(plan->rows.tiles, count) * count);
+    }
     return most;
 }
 

@@ -71,7 +71,21 @@ static hashattn_status mark_all(struct host *host, const char *list, const struc
     }
 }
 
-hashattn_status freeze_ranges(struct host *host, const char *list, const struct model *model,
+/* Marks the embeddings and all layers but the last ones. */
+static hashattn_status mark_first(struct host *host, const struct model *model, int64_t last, bool *frozen)
+{
+    const struct params *params = model_params(model);
+    int64_t layers = model_config_of(model)->layers;
+    char first[40];
+    FAIL_IF(last > layers, host, HASHATTN_INVALID, "train_last is %lld, the model has %lld layers",
+            (long long)last, (long long)layers);
+    size_t size = (size_t)snprintf(first, sizeof first, "encoder.layer.%lld", (long long)(layers - last));
+    for (size_t i = 0; i < params->num_rows && !begins(params->rows[i].name, first, size); i++)
+        frozen[i] = true;
+    return HASHATTN_OK;
+}
+
+hashattn_status freeze_ranges(struct host *host, const char *list, int64_t last, const struct model *model,
                               struct optim_range **ranges, size_t *num_ranges)
 {
     const struct params *params = model_params(model);
@@ -80,10 +94,11 @@ hashattn_status freeze_ranges(struct host *host, const char *list, const struct 
     hashattn_status status;
     *ranges = NULL;
     *num_ranges = 0;
-    if (list[0] == '\0')
+    if (list[0] == '\0' && last == 0)
         return HASHATTN_OK;
     TRY_DONE(memory_new_zeroed(host, params->num_rows, sizeof(bool), "marks of parameters", &frozen));
-    TRY_DONE(mark_all(host, list, model, frozen));
+    TRY_DONE(list[0] == '\0' ? HASHATTN_OK : mark_all(host, list, model, frozen));
+    TRY_DONE(last == 0 ? HASHATTN_OK : mark_first(host, model, last, frozen));
     TRY_DONE(memory_new(host, params->num_rows, sizeof **ranges, "trained parameters", &block));
     struct optim_range *found = block;
     for (size_t i = 0; i < params->num_rows; i++) {

@@ -217,13 +217,24 @@ static hashattn_status take_words(struct host *host, const struct origin *origin
     return HASHATTN_OK;
 }
 
+/* True if the length of documents is left to us, and the stored model has learned positions for so many. */
+static bool has_length(const struct origin *origin, const struct task *task, const void *task_options)
+{
+    const struct option_row *row = option_find(task->options, "max_len");
+    return row != NULL && row->minimum == 0 &&
+           *(const int64_t *)((const char *)task_options + row->offset) == 0 &&
+           model_config_of(origin->model)->positions == POSITIONS_LEARNED;
+}
+
 static hashattn_status fit_facts(struct host *host, const struct origin *origin, const struct task *task,
-                                 struct task_facts *facts)
+                                 const void *task_options, struct task_facts *facts)
 {
     const struct model_config *stored = model_config_of(origin->model);
     size_t ids = (size_t)stored->vocab_size, segments = (size_t)stored->num_segments;
     size_t own = facts->vocab_size;
     TRY(check_meaning(host, origin, task, facts));
+    if (has_length(origin, task, task_options))
+        facts->max_len = size_min(facts->max_len, (size_t)stored->max_len);
     if (facts->num_words > 0)
         TRY(take_words(host, origin, facts));
     FAIL_IF(facts->vocab_size > ids, host, HASHATTN_INVALID, "%s needs %zu ids, the model in %.200s has %zu",
@@ -253,7 +264,7 @@ hashattn_status origin_facts(struct host *host, const struct origin *origin, con
     if (facts->tokenizer != given)
         tokenizer_free(host, given);
     if (status == HASHATTN_OK)
-        status = fit_facts(host, origin, task, facts);
+        status = fit_facts(host, origin, task, task_options, facts);
     if (status != HASHATTN_OK)
         task_facts_free(host, facts);
     return status;

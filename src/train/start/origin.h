@@ -1,8 +1,9 @@
 /* The stored model that a training starts from: a checkpoint of the transformers library or a run. It
    determines the architecture and the meaning of ids. Its tensors become initial values: those of the trunk,
    and those of objectives that the new model has too. Positions (YOSO's models for 4,096 tokens continue from
-   those for 512): a longer table repeats the stored one, a shorter one is its start, and the unused rows
-   before the first position stay. Nothing is unpickled. Cost: the files are mapped, so a tensor is read once.
+   those for 512): a longer table repeats the stored one, or its rows lie between those of the stored one; a
+   shorter one is its start; the unused rows before the first position stay. Nothing is unpickled. Cost: the
+   files are mapped, so a tensor is read once.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_ORIGIN_H
 #define TRAIN_ORIGIN_H
@@ -34,7 +35,8 @@ hashattn_status origin_plan(struct host *host, const struct origin *origin, cons
                             struct head_plan *plan);
 
 /* The facts of a task in the directory `data`, read with the stored tokenizer. Numbers of ids and segments
-   become those of the stored model, and so does a list of words. INVALID, with both: the ids mean something
+   become those of the stored model, and so does a list of words. A length that the task chooses (max_len 0)
+   is at most the stored positions. INVALID, with both: the ids mean something
    else than those of the stored model, or are more. On failure *facts is empty. */
 hashattn_status origin_facts(struct host *host, const struct origin *origin, const struct task *task,
                              const void *task_options, const char *data, struct task_facts *facts);
@@ -42,7 +44,7 @@ hashattn_status origin_facts(struct host *host, const struct origin *origin, con
 /* What became of the tensors. */
 struct origin_report {
     size_t taken;            /* tensors of the new model with stored values */
-    size_t stored_positions; /* the table of positions was cut or repeated; 0: it was not */
+    size_t stored_positions; /* the table of positions was cut or extended; 0: it was not */
     size_t positions;
     struct json *anew, *dropped; /* arrays of names: ours of tensors that started from the seed, and the
                                     files' of those that were not taken */
@@ -53,7 +55,7 @@ void origin_report_free(struct origin_report *report);
    is taken from a run only if its labels are the same: otherwise its outputs mean something else. seed: of
    tensors that are not taken. BAD_FILE: a value is not finite. On failure *report is empty. */
 hashattn_status origin_values(struct host *host, const struct origin *origin, const struct model *model,
-                              const struct task_facts *facts, uint64_t seed, float *values,
-                              struct origin_report *report);
+                              const struct task_facts *facts, enum extend_positions extend, uint64_t seed,
+                              float *values, struct origin_report *report);
 
 #endif

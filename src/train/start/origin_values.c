@@ -23,6 +23,7 @@ struct taking {
     float *values;
     bool *used; /* (tensors of the files) by number: a row has it */
     bool same_labels;
+    enum extend_positions extend;
     struct origin_report *report;
 };
 
@@ -72,23 +73,38 @@ static void scale_words(const struct taking *t, const struct param *row)
         t->values[row->offset + i] *= stored / now;
 }
 
-/* Row r of the new table is row r of the stored one up to the offset, and repeats the positions after it. */
+/* Position r of n between the first and the last of `stored` ones. */
+static void interpolate(const float *table, size_t stored, size_t r, size_t n, size_t dim, float *row)
+{
+    double place = (double)r * (double)(stored - 1) / (double)(n - 1);
+    size_t low = (size_t)place, high = low + 1 < stored ? low + 1 : low;
+    double share = place - (double)low;
+    for (size_t c = 0; c < dim; c++)
+        row[c] = (float)((1 - share) * (double)table[low * dim + c] + share * (double)table[high * dim + c]);
+}
+
+/* Row r of the new table is row r of the stored one up to the offset; the positions after it are extended. */
 static hashattn_status take_positions(struct host *host, const struct taking *t, const struct param *row,
                                       const struct tensor *tensor)
 {
     size_t offset = (size_t)model_config_of(t->model)->position_offset, dim = row->shape[1];
-    size_t stored = tensor->shape[0] - offset;
+    size_t stored = tensor->shape[0] - offset, n = row->shape[0] - offset;
+    bool between = t->extend == EXTEND_INTERPOLATE && n > stored;
     void *block;
     TRY(memory_new(host, size_product(tensor->shape[0], dim), sizeof(float), "stored positions", &block));
     const float *table = block;
     tensor_copy_floats(tensor, block);
     for (size_t r = 0; r < row->shape[0]; r++) {
+        float *to = t->values + row->offset + r * dim;
         size_t from = r < offset ? r : offset + (r - offset) % stored;
-        memcpy(t->values + row->offset + r * dim, table + from * dim, dim * sizeof *table);
+        if (between && r >= offset)
+            interpolate(table + offset * dim, stored, r - offset, n, dim, to);
+        else
+            memcpy(to, table + from * dim, dim * sizeof *table);
     }
     memory_free(host, block);
     t->report->stored_positions = stored;
-    t->report->positions = row->shape[0] - offset;
+    t->report->positions = n;
     return HASHATTN_OK;
 }
 
@@ -126,14 +142,15 @@ static hashattn_status list_dropped(struct host *host, const struct taking *t)
 }
 
 hashattn_status origin_values(struct host *host, const struct origin *origin, const struct model *model,
-                              const struct task_facts *facts, uint64_t seed, float *values,
-                              struct origin_report *report)
+                              const struct task_facts *facts, enum extend_positions extend, uint64_t seed,
+                              float *values, struct origin_report *report)
 {
     const struct params *params = model_params(model);
     struct taking t = {.origin = origin,
                        .model = model,
                        .values = values,
                        .report = report,
+                       .extend = extend,
                        .same_labels = same_labels(origin, facts)};
     void *block = NULL;
     hashattn_status status;

@@ -139,7 +139,10 @@ static void note_origin(struct trainer *t, int64_t last_step)
                  (long long)last_step);
     if (report->positions > 0)
         snprintf(positions, sizeof positions, ", %zu positions %s %zu", report->stored_positions,
-                 report->positions < report->stored_positions ? "cut to" : "repeated to", report->positions);
+                 report->positions < report->stored_positions                 ? "cut to"
+                 : t->config->training.extend_positions == EXTEND_INTERPOLATE ? "interpolated to"
+                                                                              : "repeated to",
+                 report->positions);
     size_t used = strlen(t->note);
     snprintf(t->note + used, sizeof t->note - used, "%s", used > 0 ? "; " : "");
     used = strlen(t->note);
@@ -154,6 +157,7 @@ static hashattn_status values_of_origin(struct trainer *t)
     struct origin origin;
     TRY(origin_open(t->host, t->config->from, &origin));
     hashattn_status status = origin_values(t->host, &origin, t->stepper.model, &t->config->facts,
+                                           (enum extend_positions)t->config->training.extend_positions,
                                            (uint64_t)t->options->seed, t->stepper.values, &t->origin);
     int64_t last_step = origin.last_step;
     origin_close(t->host, &origin);

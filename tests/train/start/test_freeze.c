@@ -1,7 +1,8 @@
-/* Which floats are trained: every way to name parameters, against a list of tensors, and wrong names.
-   Bugs planted and caught: names compared without the dot, so that layer 1 froze layer 10; the last of
-   several names ignored; the padding after a trained tensor left out, so that neighbours were two ranges; a
-   list that froze everything accepted; all-but-own read as trunk, so that objectives were trained.
+/* Which floats are trained: every way to name parameters, against a list of tensors, and wrong names. Bugs
+   planted and caught: names compared without the dot, so that layer 1 froze layer 10; the last of several
+   names ignored; the padding after a trained tensor left out, so that neighbours were two ranges; a list that
+   froze everything accepted; all-but-own read as trunk, so that objectives were trained; layer 10 as the end
+   of the layers before layer 1.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/start/freeze.h"
 
@@ -21,14 +22,14 @@ static struct model *model_of(struct small_run *small, const char *mechanism)
 }
 
 /* Fails unless exactly the tensors that begin with one of the words are frozen. */
-static void check_frozen(struct host *host, const struct model *model, const char *list,
-                         const char *const *words)
+static void check_last(struct host *host, const struct model *model, const char *list, int64_t last,
+                       const char *const *words)
 {
     const struct params *params = model_params(model);
     struct optim_range *ranges;
     size_t count, frozen = 0, runs = 0;
     bool before = false;
-    check_status(host, freeze_ranges(host, list, model, &ranges, &count), HASHATTN_OK, NULL);
+    check_status(host, freeze_ranges(host, list, last, model, &ranges, &count), HASHATTN_OK, NULL);
     for (size_t i = 0; i < params->num_rows; i++) {
         const struct param *row = &params->rows[i];
         bool wanted = false, trained = false;
@@ -50,6 +51,37 @@ static void check_frozen(struct host *host, const struct model *model, const cha
     memory_free(host, ranges);
 }
 
+static void check_frozen(struct host *host, const struct model *model, const char *list,
+                         const char *const *words)
+{
+    check_last(host, model, list, 0, words);
+}
+
+static void last_layers_are_trained_with_what_follows(void **state)
+{
+    (void)state;
+    struct small_run small;
+    struct model *model = model_of(&small, "yoso");
+    struct host *host = &small.host;
+    struct optim_range *ranges;
+    size_t count;
+    check_last(host, model, "", 11, (const char *const[]){"embeddings.", NULL});
+    check_last(host, model, "", 9,
+               (const char *const[]){"embeddings.", "encoder.layer.0.", "encoder.layer.1.", NULL});
+    check_last(host, model, "encoder.layer.10", 9,
+               (const char *const[]){"embeddings.", "encoder.layer.0.", "encoder.layer.1.",
+                                     "encoder.layer.10.", NULL});
+    check_last(host, model, "", 1,
+               (const char *const[]){"embeddings.", "encoder.layer.0.", "encoder.layer.1.",
+                                     "encoder.layer.2.", "encoder.layer.3.", "encoder.layer.4.",
+                                     "encoder.layer.5.", "encoder.layer.6.", "encoder.layer.7.",
+                                     "encoder.layer.8.", "encoder.layer.9.", NULL});
+    check_status(host, freeze_ranges(host, "", 12, model, &ranges, &count), HASHATTN_INVALID,
+                 "train_last is 12, the model has 11 layers");
+    model_free(host, model);
+    small_run_free(&small);
+}
+
 static void names_are_tensors_or_parts(void **state)
 {
     (void)state;
@@ -63,7 +95,7 @@ static void names_are_tensors_or_parts(void **state)
                  (const char *const[]){"classifier.dense.bias", "encoder.layer.10.", NULL});
     struct optim_range *ranges;
     size_t count = 7;
-    check_status(host, freeze_ranges(host, "", model, &ranges, &count), HASHATTN_OK, NULL);
+    check_status(host, freeze_ranges(host, "", 0, model, &ranges, &count), HASHATTN_OK, NULL);
     assert_true(ranges == NULL && count == 0);
     model_free(host, model);
     small_run_free(&small);
@@ -79,7 +111,7 @@ static void all_but_own_trains_what_mechanisms_learn(void **state)
     const struct params *params = model_params(model);
     struct optim_range *ranges;
     size_t count, own = 0, trained = 0;
-    check_status(host, freeze_ranges(host, "all-but-own", model, &ranges, &count), HASHATTN_OK, NULL);
+    check_status(host, freeze_ranges(host, "all-but-own", 0, model, &ranges, &count), HASHATTN_OK, NULL);
     assert_int_equal(count, 11);
     for (size_t i = 0; i < params->num_rows; i++) {
         const struct param *row = &params->rows[i];
@@ -118,14 +150,14 @@ static void wrong_names_are_refused(void **state)
         {"all-but-own", "freeze is 'all-but-own', which leaves no parameter to train"}, /* yoso learns none */
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        check_status(host, freeze_ranges(host, wrong[i].list, model, &ranges, &count), HASHATTN_INVALID,
+        check_status(host, freeze_ranges(host, wrong[i].list, 0, model, &ranges, &count), HASHATTN_INVALID,
                      wrong[i].message);
         assert_null(ranges);
     }
     struct failing_host failing;
     for (long n = 0; n < 2; n++) {
         failing_host_init(&failing, n);
-        check_status(&failing.host, freeze_ranges(&failing.host, "trunk", model, &ranges, &count),
+        check_status(&failing.host, freeze_ranges(&failing.host, "trunk", 0, model, &ranges, &count),
                      HASHATTN_NO_MEMORY, NULL);
         assert_true(failing.outstanding == 0 && ranges == NULL);
     }
@@ -137,6 +169,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_tensors_or_parts),
+        cmocka_unit_test(last_layers_are_trained_with_what_follows),
         cmocka_unit_test(all_but_own_trains_what_mechanisms_learn),
         cmocka_unit_test(wrong_names_are_refused),
     };

@@ -45,8 +45,9 @@ static struct fresh fresh_of(struct host *host, const struct origin *origin, int
         (struct model_objective){.objective = objective_find(objective), .weight = 1, .num_outputs = outputs};
     check_status(host, model_new(host, &config, &fresh.model), HASHATTN_OK, NULL);
     fresh.values = calloc(model_params(fresh.model)->total, sizeof(float));
-    check_status(host, origin_values(host, origin, fresh.model, facts, 5, fresh.values, &fresh.report),
-                 HASHATTN_OK, NULL);
+    check_status(
+        host, origin_values(host, origin, fresh.model, facts, EXTEND_REPEAT, 5, fresh.values, &fresh.report),
+        HASHATTN_OK, NULL);
     return fresh;
 }
 
@@ -157,6 +158,40 @@ static void positions_are_cut_or_repeated(void **state)
         }
 }
 
+/* Positions between the first and the last stored one; a shorter table is cut all the same. */
+static void positions_are_interpolated(void **state)
+{
+    (void)state;
+    struct checkpoint_case files;
+    struct host host;
+    struct origin origin;
+    host_init(&host);
+    checkpoint_case_read("roberta", &files);
+    check_status(&host, origin_open(&host, files.directory, &origin), HASHATTN_OK, NULL);
+    for (int64_t n = 9; n <= 19; n += 10) {
+        struct fresh fresh = fresh_of(&host, &origin, n, "classify", 2);
+        const struct param *row = row_named(fresh.model, "embeddings.position_embeddings.weight");
+        const float *table = pretrained_find(&origin.files, row, NULL)->data;
+        struct origin_report report;
+        check_status(&host,
+                     origin_values(&host, &origin, fresh.model, &no_facts, EXTEND_INTERPOLATE, 5,
+                                   fresh.values, &report),
+                     HASHATTN_OK, NULL);
+        const float *found = fresh.values + row->offset;
+        for (size_t r = 0; r < row->shape[0]; r++)
+            for (size_t c = 0; c < CHECKPOINT_DIM; c++) {
+                size_t low = n == 9 || r < 2 ? r : 2 + (r - 2) / 2;
+                double want = (double)table[low * CHECKPOINT_DIM + c];
+                if (n == 19 && r >= 2 && r % 2 == 1) /* half way */
+                    want = (want + (double)table[(low + 1) * CHECKPOINT_DIM + c]) / 2;
+                check_near((double)found[r * CHECKPOINT_DIM + c], want, 1e-6, "position");
+            }
+        origin_report_free(&report);
+        fresh_free(&host, &fresh);
+    }
+    origin_close(&host, &origin);
+}
+
 /* A run whose output is its table multiplies words by sqrt(16); without that output the table has the factor,
    and the other way round. */
 static void check_words(const char *cutoffs)
@@ -197,8 +232,9 @@ static void check_words(const char *cutoffs)
     labels[others.num_classes - 1] = other;
     others.labels = labels;
     origin_report_free(&same.report);
-    check_status(host, origin_values(host, &origin, same.model, &others, 5, same.values, &same.report),
-                 HASHATTN_OK, NULL);
+    check_status(
+        host, origin_values(host, &origin, same.model, &others, EXTEND_REPEAT, 5, same.values, &same.report),
+        HASHATTN_OK, NULL);
     assert_true(json_count(same.report.anew) == 2 && lists(same.report.anew, "classifier.out_proj.bias"));
     assert_true(lists(same.report.dropped, "classifier.out_proj.weight"));
     assert_true(lists(tied.report.anew, "lm_head.bias"));
@@ -233,7 +269,7 @@ static void values_must_be_finite(void **state)
     struct origin_report report;
     const struct model *model = origin.model;
     float *values = calloc(model_params(model)->total, sizeof *values);
-    check_status(&host, origin_values(&host, &origin, model, &no_facts, 1, values, &report),
+    check_status(&host, origin_values(&host, &origin, model, &no_facts, EXTEND_REPEAT, 1, values, &report),
                  HASHATTN_BAD_FILE, "holds nan at element ");
     assert_true(report.anew == NULL && report.dropped == NULL);
     free(values);
@@ -254,8 +290,8 @@ static void every_failed_allocation_is_reported(void **state)
     struct fresh fresh = fresh_of(&host, &origin, 12, "classify", 2);
     for (long n = 0;; n++) {
         failing_host_init(&failing, n);
-        hashattn_status status =
-            origin_values(&failing.host, &origin, fresh.model, &no_facts, 5, fresh.values, &report);
+        hashattn_status status = origin_values(&failing.host, &origin, fresh.model, &no_facts, EXTEND_REPEAT,
+                                               5, fresh.values, &report);
         origin_report_free(&report);
         assert_int_equal(failing.outstanding, 0);
         if (status == HASHATTN_OK)
@@ -272,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_of_checkpoints_keep_their_bits),
         cmocka_unit_test(positions_are_cut_or_repeated),
+        cmocka_unit_test(positions_are_interpolated),
         cmocka_unit_test(words_enter_the_trunk_as_they_did),
         cmocka_unit_test_setup_teardown(values_must_be_finite, folder_enter, folder_leave),
         cmocka_unit_test(every_failed_allocation_is_reported),
