@@ -225,7 +225,8 @@ static hashattn_status tell_facts(struct host *host, const void *options, const 
     }
     return HASHATTN_OK;
 }
-static const struct task task_told = {.name = "told", .facts = tell_facts};
+static const struct option_row no_options[] = {{.name = NULL}};
+static const struct task task_told = {.options = no_options, .name = "told", .facts = tell_facts};
 
 static void check_facts(struct host *host, const struct origin *origin, const struct told *told,
                         const char *message)
