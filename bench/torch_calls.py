@@ -3,10 +3,12 @@
 """What hashattn.torch.attention costs over the C calls: forward, and forward + backward, with yoso, m 32, d 64.
 
     PYTHONPATH=BUILD/python ENV/bin/python bench/torch_calls.py [--threads 2]
+    ... bench/torch_calls.py --overhead [--docs]    # one head of 8 rows, beside SDPA; with --docs into docs/results too
 
 ENV has PyTorch and NumPy. C calls reuse their arrays; "fresh" makes new output arrays in every call, as PyTorch does.
 "empty" is an operator written in Python that makes the same tensors and computes nothing: what PyTorch takes by itself.
-All run in turn, round after round; the least time of each counts."""
+All run in turn, round after round; the least time of each counts.
+--overhead measures the processor time of one thread, which other programs on the machine change little."""
 
 import argparse
 import ctypes
@@ -15,6 +17,10 @@ from ctypes import byref
 
 import numpy as np
 import torch
+
+import page
+import results
+import torch_models
 
 import hashattn
 import hashattn.torch
@@ -121,12 +127,64 @@ def measure(n, heads, threads):
     return [min(times) for times in zip(*rounds)]
 
 
+# ---- calls that compute next to nothing ------------------------------------------------------------------------------
+
+
+def processor_time(function, repeats=300):
+    """Microseconds of the processor for a call."""
+    begun = time.process_time()
+    for _ in range(repeats):
+        function()
+    return 1e6 * (time.process_time() - begun) / repeats
+
+
+def overheads():
+    """{call: (forward, forward and backward)} in microseconds, of one head of 8 rows, d 64."""
+    torch.set_num_threads(1)
+    leaves, gradient = [torch.randn(1, 1, 8, DIM).requires_grad_() for _ in range(3)], torch.randn(1, 1, 8, DIM)
+    seed = torch.scalar_tensor(1, dtype=torch.int64)
+    calls = {"an empty operator in Python": lambda: Empty.apply(*leaves, seed, 1024)[0],
+             "SDPA": lambda: torch.nn.functional.scaled_dot_product_attention(*leaves),
+             **{f"hashattn.torch, {mechanism}": lambda mechanism=mechanism, options=options: hashattn.torch.attention(
+                 *leaves, mechanism=mechanism, seed=1, **options)
+                for mechanism, options in (("softmax", {}), ("yoso", {"num_hashes": 1, "hash_bits": 1}), ("none", {}))}}
+
+    def both(call):
+        return lambda: torch.autograd.grad(call(), leaves, gradient)
+
+    def without(call):
+        def run():
+            with torch.no_grad():
+                call()
+        return run
+
+    inference = {**calls, "an empty operator in Python": lambda: torch.ops.hashattn_bench.empty(*leaves, seed, 0)}
+    contenders = {name: (without(inference[name]), both(call)) for name, call in calls.items()}
+    rounds = [{name: [processor_time(each) for each in pair] for name, pair in contenders.items()} for _ in range(3 * ROUNDS)]
+    return {name: [min(found[name][kind] for found in rounds) for kind in (0, 1)] for name in contenders}
+
+
+def overhead_table(docs):
+    cells = lambda pair: {"forward": f"{pair[0]:.0f} us", "forward and backward": f"{pair[1]:.0f} us"}
+    table = page.Table(["call"], [((name,), cells(pair)) for name, pair in overheads().items()], named=True)
+    print(table.text())
+    if docs:
+        here = torch_models.describe(1)
+        results.publish({"torch overhead": table}, here["kind"], here["commit"], here["date"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--overhead", action="store_true", help="what calls cost that compute next to nothing")
+    parser.add_argument("--docs", action="store_true", help="with --overhead: into docs/results too")
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     library = register_empty()  # lives as long as its operators
+    if asked.overhead:
+        overhead_table(asked.docs)
+        library._destroy()
+        return
     names = ["rows, heads", "forward: C calls", "fresh", "over", "empty", "both: C calls", "fresh", "over", "over fresh", "empty"]
     print("| " + " | ".join(names) + " |\n" + "|---" * len(names) + "|")
     for n, heads in SHAPES:
