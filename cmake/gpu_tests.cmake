@@ -32,6 +32,10 @@ foreach(source ${GPU_TESTS})
   add_test_program(${name} ${source})
   add_dependencies(${name} emulator_plain)
   set_target_properties(${name} PROPERTIES BUILD_RPATH ${CMAKE_BINARY_DIR}/tests/gpu/plain)
+  # A sanitizer intercepts dlopen, which then does not know the search path of the program.
+  if(HASHATTN_SANITIZE AND NOT name STREQUAL test_gpu_no_driver)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/gpu/plain")
+  endif()
 endforeach()
 set_target_properties(test_gpu_no_driver PROPERTIES BUILD_RPATH "")
 
