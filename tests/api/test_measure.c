@@ -1,8 +1,7 @@
 /* Profiles and the measurements of a layer and a step through the public header. Tests that times exist,
    whatever they are, that counts and bytes are those requested, and every error. Planted and caught: a
    forward that is not timed; a profile that does not restart; the context's profile not passed to a training;
-   tokens of the last step only; blocks not freed; exchanges of a ring one short, and of bytes that count as
-   80 operations.
+   tokens of the last step only; blocks not freed.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>

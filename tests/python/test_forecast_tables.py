@@ -1,7 +1,7 @@
 """Tables of forecasts as pandas reads them, and naive forecasts and their errors as Darts computes them.
 
-Planted and caught: the month before the day; gaps filled with the value before them instead of a line; a number without
-its decimals. SPDX-License-Identifier: Apache-2.0
+Planted and caught: the month before the day; gaps filled with the value before them instead of a line.
+SPDX-License-Identifier: Apache-2.0
 """
 
 import json
