@@ -1,8 +1,8 @@
 #!/bin/sh
 # Stored checkpoints from the command line: embed and fill-mask, with other mechanisms, and what is refused.
 # Vectors as a directory of the sentence-transformers library says; documents of lines and columns; ids.
-# Planted and caught: max_seq_length and stored poolings ignored; ids of the wrong line; --truncate ignored; --no-special-tokens ignored; offsets not written; --attention ignored; options of the
-# mechanism not set.
+# Planted and caught: stored poolings ignored; ids of the wrong line; --truncate ignored; --no-special-tokens ignored; offsets
+# not written; --attention ignored; options of the mechanism not set.
 . "$(dirname "$0")/checks.sh"
 
 bert=$source_dir/tests/models/checkpoints/bert

@@ -1,8 +1,7 @@
 """Directories as people download them: small random models of the transformers library, in every shape of its files. Those
 that compute what BERT or RoBERTa compute give the library's hidden states and logits; others are refused by name.
 
-Planted and caught: positions of camembert from 0; the query's tensor of DistilBERT for the keys; ELECTRA's output read as
-BERT's; segments given to DistilBERT. SPDX-License-Identifier: Apache-2.0
+SPDX-License-Identifier: Apache-2.0
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 /* Directories of the sentence-transformers library, as its versions write them: modules, poolings, lengths,
    prompts, and what is named because it is not computed. Planted and caught: the class of a module compared
-   with its path; the last of several poolings taken; max_seq_length read where tokenizer_config.json has a
-   smaller one; a pooling folder that must exist; an unknown pooling taken for the mean.
+   with its path; the last of several poolings taken; a pooling folder that must exist; an unknown pooling
+   taken for the mean.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/sentences/sentence_settings.h"
 
