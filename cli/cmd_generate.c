@@ -86,7 +86,8 @@ static void write_text(struct generating *g, struct text *text, bool ends)
         if (ends)
             write_record(g, text);
     } else {
-        fwrite(text->bytes.data, 1, text->bytes.size, stdout);
+        if (text->bytes.size > 0)
+            fwrite(text->bytes.data, 1, text->bytes.size, stdout);
         text->bytes.size = 0;
         if (ends)
             fputs(g->next + 1 < g->num && stop_signal == 0 ? "\n\n" : "\n", stdout);
