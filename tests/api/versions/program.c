@@ -92,7 +92,7 @@ static void structs_of_options_have_the_size_of_the_program(void **state)
     hashattn_text_options_default(&text.it);
     LEAVE(text);
     assert_int_equal(text.it.struct_size, sizeof text.it);
-    assert_string_equal(text.it.pooling, "mean");
+    assert_string_equal(text.it.pooling, "stored");
     ROOM(hashattn_sources) sources;
     ENTER(sources);
     hashattn_sources_default(&sources.it);
