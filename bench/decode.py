@@ -139,13 +139,14 @@ def read_prompt(model, ids):
 def cache_of(model, prompt, mechanism, budget):
     """Our cache with the rows of a prompt."""
     import hashattn.torch.transformers as ours
+    from hashattn.torch.cached import Runs
 
     model.set_attn_implementation("hashattn-softmax")
     cache = ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget}))
     for layer, read in zip(cache.layers, prompt.layers):
         heads, d = model.config.num_attention_heads, read.keys.shape[-1]
         layer.update(read.keys, read.values)
-        layer.attend(model, read.keys.new_zeros(1, heads, 1, d), None, d ** -0.5, {}, "softmax")
+        layer.attend(model, read.keys.new_zeros(1, heads, 1, d), None, d ** -0.5, {}, Runs("softmax", {}, 0, None))
     return cache
 
 
