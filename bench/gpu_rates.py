@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The rates that the cost model of src/gpu assumes, from the times of kernels that bench/gpu.sh wrote (`bench attention
---device cuda --backward --profile --json`). A line for each such call: additions to shared memory and bytes gathered from
-tables a second, in thousands of millions, and products of bytes in millions of millions. Each kernel runs once for the
-forward pass and once for dV; codes are computed once, of queries and keys. Usage: gpu_rates.py FILE.jsonl"""
+--device cuda --backward --profile --json`). A line of JSON for each such call, per second: additions to shared memory and
+bytes gathered from tables (1e9), products of bytes on tensor cores (1e12). Tables are built and read once in the forward
+pass and once for dV; codes are computed once, of queries and keys. Usage: gpu_rates.py FILE.jsonl"""
 import json
 import sys
 

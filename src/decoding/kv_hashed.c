@@ -2,9 +2,9 @@
    by estimated scores (kv_codes.h, kv_choice.h). The query heads of a key-value head share the choice, so
    that a row is read from memory once for all of them. Mechanisms differ in how they choose:
    - hashed: a sample by importance, weighted by the inverse of its probabilities, so that the numerator and
-   the denominator of softmax are unbiased. The importance of a row is the sum over the heads of exp(t score),
-   as a share of the head's sum over all rows. That sum is estimated from a pilot, every eighth page: any
-   positive importance leaves the sample unbiased;
+     the denominator of softmax are unbiased. The importance of a row is the sum over the heads of
+     exp(t score), as a share of the head's sum over all rows. That sum is estimated from a pilot, every
+     eighth page: any positive importance leaves the sample unbiased;
    - top: the most important rows without weights; top-uniform: half of them, half uniform (vAttention);
    - hamming: as top, by equal signs of key and query (HATA, without its learned planes);
    - lsh: rows of which a byte of the code equals the query's, weighted by the inverse of the probability of

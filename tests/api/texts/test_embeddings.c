@@ -1,8 +1,8 @@
 /* Vectors of documents: those of the rows of their tokens, and as a directory of the sentence-transformers
    library says. Bugs planted and caught: the mean without the last token; the first document's vectors for
-   all; a vector per token counted per document; max_seq_length obeyed by truncate; stored unit
-   length given to a pooling that was asked for; tokens of the prompt pooled although the directory leaves
-   them out; the id of the last document given to all.
+   all; a vector per token counted per document; max_seq_length obeyed by truncate; stored unit length given
+   to a pooling that was asked for; tokens of the prompt pooled although the directory leaves them out; the id
+   of the last document given to all.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
