@@ -23,6 +23,8 @@ static void report(const char *split, const hashattn_model *model, const hashatt
                result->tokens_per_second);
         if (info->positive != NULL && hashattn_metric_find(&result->metrics, "f1") != NULL)
             printf("f1 is that of '%s'; --positive LABEL chooses another label\n", info->positive);
+        else if (info->label_sets)
+            printf("f1 is that of all labels together; --positive LABEL chooses one\n");
         classes_words(model, result);
         if (errors->count > 0)
             forecast_errors_words(errors);
@@ -192,8 +194,10 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_text(&options, "data", &wanted.data, "DIR",
                      "directory of the data set, or CSV file (default: the one recorded in the run)");
     options_add_split(&options, &wanted.split, "train, valid or test (default test)");
-    options_add_text(&options, "positive", &wanted.positive, "LABEL",
-                     "the label whose F1 is reported as f1 (default: the second of two)");
+    options_add_text(
+        &options, "positive", &wanted.positive, "LABEL",
+        "the label whose F1 is reported as f1 (default: the second of two; with several labels per "
+        "document, all together)");
     options_add_text(
         &options, "against", &wanted.against, "RUN",
         "another run of the task: reports the difference of each metric on the same examples, its "

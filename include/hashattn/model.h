@@ -25,8 +25,9 @@ HASHATTN_API void hashattn_model_free(hashattn_model *model);
    mechanism or the trained parameters do not fit the value. */
 HASHATTN_API hashattn_status hashattn_model_set(hashattn_model *model, const char *name, const char *text);
 
-/* Makes this label the positive one of the metric "f1"; otherwise it is the second of two. INVALID: the model
-   has no such label, or is no classifier. */
+/* Makes this label the one of the metric "f1"; otherwise it is the second of two, or, if a document has any
+   number of labels, "f1" is that of all labels together. INVALID: the model has no such label, or is no
+   classifier. */
 HASHATTN_API hashattn_status hashattn_model_positive(hashattn_model *model, const char *label);
 
 typedef struct hashattn_model_info {
@@ -61,6 +62,11 @@ typedef struct hashattn_evaluation {
        (num_confused, num_confused). num_confused 0: none. Valid as long as the metrics. */
     const size_t *confusion;
     size_t num_confused;
+    /* For a model of at most 256 labels, in the order of hashattn_model_label: the examples for which each
+       label was predicted and right, predicted and wrong, or not predicted although right, (num_labels, 3).
+       num_labels 0: none. Valid as long as the metrics. */
+    const size_t *label_counts;
+    size_t num_labels;
 } hashattn_evaluation;
 
 /* Called after every batch of an evaluation or prediction. examples: all of them; in a prediction, those read

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from .pretrained import Pretrained as Pretrained
     from .pretrained import TokenVectors as TokenVectors
     from .progress import Progress as Progress
+    from .run import ClassScores as ClassScores
     from .run import Comparison as Comparison
     from .run import Difference as Difference
     from .run import Evaluation as Evaluation
@@ -73,8 +74,8 @@ _NAMES = {
     "options": ("Mechanism", "Option", "Task", "instruction_sets", "mechanisms", "tasks"),
     "pretrained": ("Guess", "Pretrained", "TokenVectors"),
     "progress": ("Progress",),
-    "run": ("Comparison", "Difference", "Evaluation", "Forecast", "Generated", "Prediction", "Run", "evaluate",
-            "predict"),
+    "run": ("ClassScores", "Comparison", "Difference", "Evaluation", "Forecast", "Generated", "Prediction", "Run",
+            "evaluate", "predict"),
     "stream": ("Stream",),
     "tokenizer": ("Encoding", "Tokenizer"),
     "training": ("Prepared", "generate", "make_data", "prepare", "resume", "train"),

@@ -120,7 +120,8 @@ class ModelInfo(Sized):
 class Evaluation(Sized):
     _fields_ = [("struct_size", c_size_t), ("metrics", Metrics), ("examples", c_size_t), ("num_cut", c_size_t),
                 ("seconds", c_double), ("tokens_per_second", c_double), ("tokens", c_size_t),
-                ("num_unknown", c_size_t), ("confusion", POINTER(c_size_t)), ("num_confused", c_size_t)]
+                ("num_unknown", c_size_t), ("confusion", POINTER(c_size_t)), ("num_confused", c_size_t),
+                ("label_counts", POINTER(c_size_t)), ("num_labels", c_size_t)]
 
 
 class Difference(ctypes.Structure):

@@ -51,6 +51,20 @@ def write_texts(path: str, texts: Sequence[Any], labels: Sequence[Any] | None = 
             file.write(json.dumps(row) + "\n")
 
 
+class ClassScores(NamedTuple):
+    """How well one label is predicted."""
+
+    precision: float  #: the share of the documents predicted to have it that have it; 0 if there are none
+    recall: float  #: the share of the documents that have it for which it is predicted; 0 if there are none
+    f1: float
+    examples: int  #: documents that have it
+
+
+def _scores_of(right: int, wrong: int, missed: int) -> ClassScores:
+    return ClassScores(right / (right + wrong or 1), right / (right + missed or 1),
+                       2 * right / (2 * right + wrong + missed or 1), right + missed)
+
+
 class Evaluation(NamedTuple):
     """The result of an evaluation."""
 
@@ -63,6 +77,7 @@ class Evaluation(NamedTuple):
     num_unknown: int  #: targets that are not in the vocabulary
     #: For a classifier of at most 32 labels: the examples of each label (row) by predicted label (column); otherwise empty.
     confusion: tuple[tuple[int, ...], ...] = ()
+    per_class: Mapping[str, ClassScores] = {}  #: of a model of at most 256 labels
 
 
 class Difference(NamedTuple):
@@ -86,9 +101,11 @@ class Comparison(NamedTuple):
 class Prediction(NamedTuple):
     """The prediction for one document."""
 
-    label: str | None  #: None: the model predicts a score
+    label: str | None  #: the most probable; None: the model predicts a score
     probabilities: dict[str, float]  #: of every label
     score: float | None = None  #: of a model that predicts scores
+    #: Of a model of several labels per document, those with a probability above a half; otherwise the label.
+    labels: tuple[str, ...] = ()
 
 
 class Forecast(NamedTuple):
@@ -142,6 +159,7 @@ class Run(ContextObject):
             self.max_len = int(info.max_len)
             self.seed = int(info.seed)  #: of its training
             self.predicts = bool(info.predicts)
+            self.label_sets = bool(info.label_sets)  #: a document has any number of labels
             self.precision = _library.text(info.precision)  #: of products
             #: The step of the last saved parameters, if the run has no best model yet; None = the best are used.
             self.last_step: int | None = None if info.last_step < 0 else int(info.last_step)
@@ -177,6 +195,7 @@ class Run(ContextObject):
         function = _library.functions().model_evaluate
         metrics: dict[str, float] = {}
         confusion: list[tuple[int, ...]] = []
+        scores: dict[str, ClassScores] = {}
 
         def call(pointer: int) -> int:
             status = function(pointer, directory, name, number, byref(found))
@@ -184,11 +203,13 @@ class Run(ContextObject):
                 metrics.update(metrics_of(found.metrics))
                 count = found.num_confused
                 confusion.extend(tuple(found.confusion[row * count:row * count + count]) for row in range(count))
+                scores.update((label, _scores_of(*found.label_counts[3 * i:3 * i + 3]))
+                              for i, label in enumerate(self.labels[:found.num_labels]))
             return int(status)
 
         self._watched(progress, call)
         return Evaluation(metrics, found.examples, found.num_cut, found.seconds, found.tokens_per_second,
-                          found.tokens, found.num_unknown, tuple(confusion))
+                          found.tokens, found.num_unknown, tuple(confusion), scores)
 
     def compare(self, against: "Run", split: str = "test", *, data: Any = None, seed: int | None = None,
                 progress: Watcher = True) -> Comparison:
@@ -233,8 +254,10 @@ class Run(ContextObject):
         def take(user: Any, document: int, best: int, probabilities: Any) -> int:
             if not self.labels:
                 found.append(Prediction(None, {}, probabilities[0]))
-            else:
-                found.append(Prediction(self.labels[best], dict(zip(self.labels, probabilities[: len(self.labels)]))))
+                return 0
+            chances = dict(zip(self.labels, probabilities[:len(self.labels)]))
+            has = tuple(label for label, chance in chances.items() if chance > 0.5)
+            found.append(Prediction(self.labels[best], chances, None, has if self.label_sets else (self.labels[best],)))
             return 0
 
         callback = _library.PREDICTION_CALLBACK(take)

@@ -134,10 +134,10 @@ hashattn_status hashattn_model_positive(hashattn_model *model, const char *label
 static const char *positive_label(const struct run_config *config)
 {
     const struct model_objective *first = &config->model.objectives[0];
-    size_t classes = config->facts.num_classes, positive = first->positive > 0 ? (size_t)first->positive
-                                                           : classes == 2      ? 2
-                                                                               : 0;
-    return positive == 0 || first->objective->type != TARGET_ID ? NULL : config->facts.labels[positive - 1];
+    size_t classes = config->facts.num_classes, positive = (size_t)first->positive;
+    if (positive == 0 && classes == 2 && first->objective->type == TARGET_ID)
+        positive = 2;
+    return classes == 0 || positive == 0 ? NULL : config->facts.labels[positive - 1];
 }
 
 void hashattn_model_describe(const hashattn_model *model, hashattn_model_info *info)
@@ -255,8 +255,11 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
                                      .tokens = result.tokens,
                                      .num_unknown = result.num_unknown,
                                      .confusion = result.confused > 0 ? model->confusion : NULL,
-                                     .num_confused = result.confused};
+                                     .num_confused = result.confused,
+                                     .label_counts = result.labels > 0 ? model->label_counts : NULL,
+                                     .num_labels = result.labels};
     memcpy(model->confusion, result.confusion, sizeof model->confusion);
+    memcpy(model->label_counts, result.label_counts, sizeof model->label_counts);
     version_give(evaluation, &own, sizeof own);
     return HASHATTN_OK;
 }

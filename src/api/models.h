@@ -18,6 +18,7 @@ struct hashattn_model {
     struct metric_list metrics;                     /* of the last evaluation */
     hashattn_difference differences[MODEL_METRICS]; /* of the last comparison */
     size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED];
+    size_t label_counts[MODEL_LABELS * LABEL_COUNTS];
     const hashattn_attention *probe; /* or NULL */
     size_t probe_steps;
     hashattn_evaluation_callback *callback;

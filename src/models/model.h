@@ -53,8 +53,8 @@ struct model_batch {
     const struct inspector *inspector; /* or NULL; see nn/rows.h */
     /* NULL, or the rows of each sequence that this rank has: then offsets, input and the targets of rows are
        those of these rows, targets of examples are those of all, and forward and backward are collective. A
-       loss is this rank's part: that of an example is the first rank's. So are gradients, metrics and
-       confusion. Predictions are on all ranks. */
+       loss is this rank's part: that of an example is the first rank's. So are gradients, metrics,
+       confusion and counts of labels. Predictions are on all ranks. */
     const struct rows_cut *cut;
 };
 
@@ -144,6 +144,16 @@ size_t model_confused(const struct model *model);
 /* Call after a forward with targets, if there are confused classes. counts (classes, classes): adds the
    targets of this batch, row the class, column the prediction. */
 void model_confuse(const struct model_pass *pass, size_t *counts);
+
+/* ---- labels: how often each was right, wrong or missed ---- */
+
+enum { MODEL_LABELS = 256 };
+/* Labels of the first objective that predicts for examples; 0: it predicts no labels, or more than
+   MODEL_LABELS. */
+size_t model_labels(const struct model *model);
+/* Call after a forward with targets, if there are labels. Adds the targets of this batch to counts (labels,
+   LABEL_COUNTS). */
+void model_count_labels(const struct model_pass *pass, size_t *counts);
 
 /* ---- predictions: those of the first objective that makes any ---- */
 

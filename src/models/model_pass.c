@@ -182,6 +182,22 @@ void model_confuse(const struct model_pass *pass, size_t *counts)
         pass->model->terms[i].objective->confuse(&term, counts);
 }
 
+size_t model_labels(const struct model *model)
+{
+    size_t i = model_predicting(model), labels = model_outputs(model);
+    return labels > 0 && labels <= MODEL_LABELS && model->terms[i].objective->count_labels != NULL ? labels
+                                                                                                   : 0;
+}
+
+void model_count_labels(const struct model_pass *pass, size_t *counts)
+{
+    size_t i = model_predicting(pass->model);
+    assert(model_labels(pass->model) > 0 && pass->batch->targets != NULL);
+    struct objective_pass term = term_pass(pass, i, objective_rows(pass));
+    if (counts_here(pass, pass->model->terms[i].objective))
+        pass->model->terms[i].objective->count_labels(&term, counts);
+}
+
 /* ---- rows and scores ---------------------------------------------------------------------------------- */
 
 const float *model_rows(const struct model_pass *pass)

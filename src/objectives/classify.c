@@ -85,7 +85,7 @@ static size_t best_of(const float *logits, size_t classes, double *sum)
     return best;
 }
 
-/* The sums of id_sums and, if there is a positive class, the weights of the targets by predicted class. */
+/* The sums of id_sums and, if there is a positive class, the weights of its LABEL_COUNTS. */
 enum { TRUE_POSITIVES = ID_COUNT + 1, FALSE_POSITIVES, FALSE_NEGATIVES };
 static const char *const sums_named[] = {
     "loss", "correct", "count", "true_positives", "false_positives", "false_negatives", NULL};
@@ -124,6 +124,21 @@ static void confuse(const struct objective_pass *pass, size_t *counts)
     }
 }
 
+static void count_labels(const struct objective_pass *pass, size_t *counts)
+{
+    const struct pooled_head *c = pass->self;
+    const struct pooled_space s = space_of(pass);
+    size_t count = pooled_head_examples(c, pass->rows), classes = pooled_head_outputs(c);
+    for (size_t i = 0; i < count; i++) {
+        double unused;
+        if (pass->targets->weights != NULL && pass->targets->weights[i] == 0)
+            continue;
+        size_t best = best_of(s.logits + i * classes, classes, &unused), label = pass->targets->ids[i];
+        counts[best * LABEL_COUNTS + (best == label ? LABEL_RIGHT : LABEL_WRONG)]++;
+        counts[label * LABEL_COUNTS + LABEL_MISSED] += best != label;
+    }
+}
+
 static size_t outputs(const void *self)
 {
     return pooled_head_outputs(self);
@@ -145,16 +160,12 @@ static void predict(const struct objective_pass *pass, float *probabilities)
 
 /* ---- metrics ------------------------------------------------------------------------------------------ */
 
-/* 2 TP / (2 TP + FP + FN); 0 if there is no positive, predicted or true. */
 static double f1(const void *self, const double *sums)
 {
     const struct classifier *c = self;
     if (c->positive == SIZE_MAX)
         return NAN;
-    if (sums == NULL)
-        return 0;
-    double twice = 2 * sums[TRUE_POSITIVES], all = twice + sums[FALSE_POSITIVES] + sums[FALSE_NEGATIVES];
-    return sums[ID_COUNT] == 0 ? NAN : all == 0 ? 0 : twice / all;
+    return sums == NULL ? 0 : sums[ID_COUNT] == 0 ? NAN : label_f1(sums + TRUE_POSITIVES);
 }
 
 /* (TP TN - FP FN) / sqrt((TP + FP)(TP + FN)(TN + FP)(TN + FN)); 0 if a factor of the root is 0. */
@@ -175,17 +186,13 @@ static const struct metric metrics[] = {{"accuracy", id_accuracy, true, 1},
                                         {"loss", id_loss, false, 2},
                                         {.name = NULL}};
 
-/* Floats kept for macro-F1: as many as the probabilities of an evaluation. */
-enum { MACRO_CLASSES = 256 };
-
 static hashattn_status macro_f1(struct host *host, const void *self, const struct targets *targets,
                                 const float *probabilities, size_t n, double *value)
 {
-    size_t classes = outputs(self), seen = 0;
+    size_t classes = outputs(self);
     void *block;
-    double sum = 0;
-    TRY(memory_new_zeroed(host, classes, 2 * sizeof(double), "counts of classes", &block));
-    double *both = block, *either = both + classes; /* predicted and true; predicted plus true */
+    TRY(memory_new_zeroed(host, classes, LABEL_COUNTS * sizeof(double), "counts of classes", &block));
+    double *weights = block;
     for (size_t i = 0; i < n; i++) {
         const float *row = probabilities + i * classes;
         size_t best = 0, label = targets->ids[i];
@@ -194,20 +201,15 @@ static hashattn_status macro_f1(struct host *host, const void *self, const struc
             continue; /* its label may be none of the classes */
         for (size_t c = 1; c < classes; c++)
             best = row[c] > row[best] ? c : best;
-        both[label] += best == label ? weight : 0;
-        either[label] += weight;
-        either[best] += weight;
+        weights[best * LABEL_COUNTS + (best == label ? LABEL_RIGHT : LABEL_WRONG)] += weight;
+        weights[label * LABEL_COUNTS + LABEL_MISSED] += best == label ? 0 : weight;
     }
-    for (size_t c = 0; c < classes; c++) {
-        seen += either[c] > 0;
-        sum += either[c] > 0 ? 2 * both[c] / either[c] : 0;
-    }
-    *value = seen == 0 ? NAN : sum / (double)seen;
+    *value = label_macro_f1(weights, classes);
     memory_free(host, block);
     return HASHATTN_OK;
 }
 
-static const struct overall_metric overall[] = {{"macro_f1", macro_f1, true, MACRO_CLASSES}, {.name = NULL}};
+static const struct overall_metric overall[] = {{"macro_f1", macro_f1, true, MACRO_LABELS}, {.name = NULL}};
 
 static size_t baseline_size(const void *self)
 {
@@ -238,6 +240,7 @@ const struct objective objective_classify = {
     .outputs = outputs,
     .predict = predict,
     .confuse = confuse,
+    .count_labels = count_labels,
     .baseline = "majority",
     .baseline_size = baseline_size,
     .baseline_count = baseline_count,

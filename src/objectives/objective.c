@@ -20,6 +20,23 @@ size_t objective_targets(const struct objective *objective, const struct rows *r
     return objective->place == TARGET_ROW ? rows->count : rows->num_sequences / (pairs ? 2 : 1);
 }
 
+double label_f1(const double *weights)
+{
+    double twice = 2 * weights[LABEL_RIGHT], all = twice + weights[LABEL_WRONG] + weights[LABEL_MISSED];
+    return all == 0 ? 0 : twice / all;
+}
+
+double label_macro_f1(const double *weights, size_t labels)
+{
+    size_t seen = 0;
+    double sum = 0;
+    for (const double *of = weights; of < weights + labels * LABEL_COUNTS; of += LABEL_COUNTS) {
+        seen += of[LABEL_RIGHT] + of[LABEL_WRONG] + of[LABEL_MISSED] > 0;
+        sum += label_f1(of);
+    }
+    return seen == 0 ? NAN : sum / (double)seen;
+}
+
 const char *const id_sums[] = {"loss", "correct", "count", NULL};
 
 static double mean(const double *sums, size_t of)

@@ -126,6 +126,9 @@ struct objective {
        (num_outputs, num_outputs): adds 1 per target whose weight is not 0, row its id, column the id that
        scores highest. */
     void (*confuse)(const struct objective_pass *pass, size_t *counts);
+    /* (optional) Of an objective that predicts labels of examples. Call after a forward with targets. counts
+       (num_outputs, LABEL_COUNTS): adds 1 per label and target whose weight is not 0. */
+    void (*count_labels)(const struct objective_pass *pass, size_t *counts);
 
     /* (optional, both or none) The number of ids that a row scores; and after a forward the scores (logits)
        of `n` chosen rows, (n, num_scores), of ids first_output and up. */
@@ -153,6 +156,19 @@ const struct objective *objective_find(const char *name);
 
 /* The number of targets of a batch for this objective: one per example, or per row. */
 size_t objective_targets(const struct objective *objective, const struct rows *rows, bool pairs);
+
+/* ---- objectives that predict labels ------------------------------------------------------------------- */
+
+/* Of one label: it was predicted and right, predicted and wrong, or not predicted although right. */
+enum { LABEL_RIGHT, LABEL_WRONG, LABEL_MISSED, LABEL_COUNTS };
+
+/* 2 RIGHT / (2 RIGHT + WRONG + MISSED) of such weights; 0 if all are 0. */
+double label_f1(const double *weights);
+/* The mean of label_f1 over the labels that occur: whose weights (labels, LABEL_COUNTS) are not all 0. NaN if
+   none occurs. It is the metric "macro_f1", which keeps all predictions of an evaluation, of models with at
+   most MACRO_LABELS. */
+enum { MACRO_LABELS = 256 };
+double label_macro_f1(const double *weights, size_t labels);
 
 /* ---- objectives that predict one id per target -------------------------------------------------------- */
 

@@ -142,7 +142,8 @@ struct evaluating {
     double *sums;                /* (num_batches, MODEL_SUMS) the caller's; or NULL */
     struct batch_outcome *found; /* (ranks that share sequences, num_batches) */
     size_t confused;             /* classes, 0: no confusion */
-    size_t *confusion;           /* (ranks, confused, confused) */
+    size_t labels;               /* that are counted; 0: none */
+    size_t *tallies; /* (ranks, num_tallies) confusion (confused, confused) and counts of labels */
     struct rank_grid grid;
 };
 
@@ -152,14 +153,24 @@ static struct batch_outcome *found_of(const struct evaluating *e, int rank, size
     return e->found + (size_t)rank * e->num_batches + index;
 }
 
+static size_t num_tallies(const struct evaluating *e)
+{
+    return e->confused * e->confused + e->labels * LABEL_COUNTS;
+}
+
 static size_t *confusion_of(const struct evaluating *e, int rank)
 {
-    return e->confusion + (size_t)rank * e->confused * e->confused;
+    return e->tallies + (size_t)rank * num_tallies(e);
+}
+
+static size_t *label_counts_of(const struct evaluating *e, int rank)
+{
+    return confusion_of(e, rank) + e->confused * e->confused;
 }
 
 static void evaluating_free(struct evaluating *e)
 {
-    memory_free(e->host, e->confusion);
+    memory_free(e->host, e->tallies);
     memory_free(e->host, e->found);
     memory_free(e->host, e->kept);
     memory_free(e->host, e->counts);
@@ -182,9 +193,10 @@ static hashattn_status evaluating_new(struct evaluating *e)
                           sizeof *e->found, "results of batches", &block));
     e->found = block;
     e->confused = model_confused(model);
-    TRY(memory_new_zeroed(host, (size_t)comm_size(e->setup->comm) * e->confused * e->confused,
-                          sizeof *e->confusion, "confusion of classes", &block));
-    e->confusion = block;
+    e->labels = model_labels(model);
+    TRY(memory_new_zeroed(host, (size_t)comm_size(e->setup->comm) * num_tallies(e), sizeof *e->tallies,
+                          "counts of labels", &block));
+    e->tallies = block;
     return HASHATTN_OK;
 }
 
@@ -223,6 +235,8 @@ static hashattn_status run_batch(struct evaluating *e, const struct model_batch 
     found->tokens = model_batch_rows(batch);
     if (e->confused > 0)
         model_confuse(pass, confusion_of(e, comm_rank(e->setup->comm)));
+    if (e->labels > 0)
+        model_count_labels(pass, label_counts_of(e, comm_rank(e->setup->comm)));
     if (e->outputs != NULL)
         model_predict(pass, e->outputs + index * e->batch * model_outputs(e->model));
     return HASHATTN_OK;
@@ -313,8 +327,7 @@ done:
 static hashattn_status gather_spans(struct evaluating *e)
 {
     struct comm *comm = e->setup->comm, *data = &e->grid.data, *across = &e->grid.row;
-    size_t row = model_outputs(e->model) * sizeof *e->outputs,
-           counts = e->confused * e->confused * sizeof *e->confusion,
+    size_t row = model_outputs(e->model) * sizeof *e->outputs, counts = num_tallies(e) * sizeof *e->tallies,
            bytes = e->num_batches * sizeof *e->found;
     TRY(comm_gather(e->host, data, found_of(e, comm_rank(across), 0), bytes, sizeof *e->found));
     TRY(comm_gather(e->host, across, e->found, (size_t)comm_size(across) * bytes, bytes));
@@ -323,7 +336,7 @@ static hashattn_status gather_spans(struct evaluating *e)
         e->found[i % e->num_batches].tokens += e->found[i].tokens;
     }
     if (counts > 0)
-        TRY(comm_gather(e->host, comm, e->confusion, (size_t)comm_size(comm) * counts, counts));
+        TRY(comm_gather(e->host, comm, e->tallies, (size_t)comm_size(comm) * counts, counts));
     if (e->outputs == NULL || row == 0)
         return HASHATTN_OK;
     return comm_gather(e->host, data, e->outputs, e->count * row, e->batch * row);
@@ -348,10 +361,14 @@ static hashattn_status conclude(struct evaluating *e, struct evaluation *result)
                                   .num_unknown = e->dataset->num_unknown,
                                   .seconds = seconds,
                                   .tokens_per_second = seconds > 0 ? (double)tokens / seconds : 0,
-                                  .confused = e->confused};
-    for (int rank = 0; rank < comm_size(e->setup->comm); rank++)
+                                  .confused = e->confused,
+                                  .labels = e->labels};
+    for (int rank = 0; rank < comm_size(e->setup->comm); rank++) {
         for (size_t i = 0; i < e->confused * e->confused; i++)
             result->confusion[i] += confusion_of(e, rank)[i];
+        for (size_t i = 0; i < e->labels * LABEL_COUNTS; i++)
+            result->label_counts[i] += label_counts_of(e, rank)[i];
+    }
     model_metrics(e->model, sums, result->metrics);
     TRY(comm_agree(e->host, e->setup->comm, overall_metrics(e, result->metrics)));
     model_baselines(e->model, e->counts, result->baselines);

@@ -149,6 +149,8 @@ struct evaluation {
     double seconds, tokens_per_second;
     size_t confused;                                   /* classes; 0: no confusion (models/model.h) */
     size_t confusion[MODEL_CONFUSED * MODEL_CONFUSED]; /* (confused, confused) */
+    size_t labels;                                     /* 0: none are counted (models/model.h) */
+    size_t label_counts[MODEL_LABELS * LABEL_COUNTS];  /* (labels, LABEL_COUNTS) */
 };
 /* Opens a session with parameters `values`, unless it is open already. The ranks of the setup agree: if one
    lacks the memory, the session stays closed on all. Close it with session_close. */

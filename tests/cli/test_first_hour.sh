@@ -83,6 +83,7 @@ open("topics.jsonl", "w").write("".join(json.dumps({"text": t, "label": l}) + "\
 open("topics.csv", "w").write("text,label\n" + "".join('%s,"%s"\n' % (t, ", ".join(l)) for t, l in rows))
 P
 run data describe text topics.jsonl --multi-label --json $tiny
+cp out sets.json
 holds sets_are_counted json out 'sum(p["labels"]["food"] for p in d["parts"].values()) == 40 and set(d["parts"]["train"]["labels"]) == {"food", "travel"}'
 run train text --data topics.jsonl --multi-label --out topics --steps 200 --eval-every 50 --json --quiet $tiny
 holds sets_are_trained json out 'd["valid_f1"] > 0.9 and "valid_exact" in d and "valid_accuracy" not in d'
@@ -92,6 +93,12 @@ run eval topics --split test --json
 holds sets_are_evaluated json out '0.9 < d["f1"] <= 1 and 0.5 < d["exact"] <= 1 and "confusion" not in d'
 run eval topics --split test
 grep -Eq '^test: f1 [01]\.[0-9]+, exact [01]\.[0-9]+, loss .*, 8 examples' out && passed sets_in_words || failed sets_in_words "$(cat out err)"
+grep -q '^f1 is that of all labels together; --positive LABEL chooses one$' out && grep -Eq '^food +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[2-6]$' out && grep -q '^macro-F1' out && ! grep -q 'taken for' out && passed a_table_per_label || failed a_table_per_label "$(cat out)"
+run train text --data topics.jsonl --multi-label --out few --steps 3 --eval-every 3 --quiet --best f1:travel $tiny
+run eval few --split train --json
+holds best_of_a_label_among_several json out 'd["positive"] == "travel" and abs(d["f1"] - d["per_class"]["travel"]["f1"]) < 1e-12'
+run eval few --split train --positive food --json
+holds scores_of_each_label json out 'd["positive"] == "food" and abs(d["f1"] - d["per_class"]["food"]["f1"]) < 1e-12 and abs(d["macro_f1"] - sum(c["f1"] for c in d["per_class"].values()) / 2) < 1e-12 and d["per_class"]["food"]["examples"] == json.load(open("sets.json"))["parts"]["train"]["labels"]["food"]'
 printf '%s\n' aaaa zzzz 'aaaa zzzz' mmmm | "$tool" predict topics - --lines >out 2>err
 cp out sets
 holds sets_are_predicted python3 - <<'P'

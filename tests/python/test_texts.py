@@ -1,6 +1,6 @@
 """Texts in lists: training, prediction, and a classifier for scikit-learn. Planted and caught: predictions in another
 order; classes as strings instead of their own type; files of the run cut in a pickle; the best parameters of a set that
-was not asked for; a tenth of the texts left out; an attribute that predict sets.
+was not asked for; a tenth of the texts left out; an attribute that predict sets; the counts of one label for all.
 """
 
 import pickle
@@ -28,9 +28,30 @@ def test_texts_are_trained_on_and_predicted(tmp_path):
     with pytest.raises(hashattn.InvalidTypeError, match="text 1 is a int"):
         run.predict(["a", 5])
     assert run.evaluate("test", progress=False).examples == 8
+    found = run.evaluate("train", progress=False)
+    assert [of.examples for of in found.per_class.values()] == [sum(row) for row in found.confusion]
+    assert run.predict(["zzzz"], progress=False)[0].labels == ("high",) and not run.label_sets
     run.close()
     run = hashattn.resume(tmp_path / "run", steps=80, progress=False)
     assert [line["step"] for line in run.log][-1] == 80
+
+
+def test_several_labels_of_a_text(tmp_path):
+    texts, sets = ["aaaa", "zzzz", "aaaa zzzz", "mmmm"] * 20, [["food"], ["travel"], ["food", "travel"], []] * 20
+    run = hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=texts, labels=sets, progress=False,
+                         multi_label=True, **{**TINY, "steps": 200})
+    found = run.predict(texts[:4], progress=False)
+    assert run.label_sets and [list(one.labels) for one in found] == sets[:4] and found[2].label in sets[2]
+    scores = run.evaluate("train", progress=False).per_class
+    right = run.predict(texts, progress=False)
+    assert list(scores) == ["food", "travel"] and scores["food"].f1 > 0.9 and 20 < scores["food"].examples < 40
+    whole = run.evaluate(data=tmp_path / "data" / "train.jsonl", progress=False)
+    for label, of in whole.per_class.items():
+        hits = sum(label in has and label in one.labels for has, one in zip(sets, right))
+        given, taken = sum(label in has for has in sets), sum(label in one.labels for one in right)
+        assert of.examples == given and of.precision == hits / taken and of.recall == hits / given
+    assert abs(whole.metrics["macro_f1"] - sum(of.f1 for of in whole.per_class.values()) / 2) < 1e-12
+    assert whole.confusion == ()
 
 
 def test_text_classifier():

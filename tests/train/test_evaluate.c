@@ -3,7 +3,7 @@
    always written at the start; the seed not used; token ids not checked at the upper end; weights taken for
    ones; labels checked that are not targets, or those of rows not; floats taken for ids, targets of rows for
    those of examples; the first id of a sequence checked as if it were a target; confusion transposed, or
-   counted in one batch only.
+   counted in one batch only; counts of labels over the confusion.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/evaluate.h"
 
@@ -115,7 +115,7 @@ static void batches_of_any_size_give_what_single_examples_give(void **state)
     fixture.dataset.num_cut = 3;
     fixture.dataset.num_unknown = 5;
     double loss = 0, accuracy = 0, commonest = 0, want[12 * CLASSES];
-    size_t confusion[CLASSES * CLASSES] = {0};
+    size_t confusion[CLASSES * CLASSES] = {0}, labels[CLASSES * 3] = {0}; /* right, wrong, missed */
     for (size_t i = 0; i < count; i++) {
         float probabilities[CLASSES];
         double sum = 0;
@@ -126,6 +126,8 @@ static void batches_of_any_size_give_what_single_examples_give(void **state)
         check_near(sum, 1, CLASSES * 0x1p-24, "sum of the probabilities");
         loss -= log(want[i * CLASSES + label]) / (double)count;
         confusion[label * CLASSES + best_of(probabilities)]++;
+        labels[3 * best_of(probabilities) + (best_of(probabilities) != label)]++;
+        labels[3 * label + 2] += best_of(probabilities) != label;
         accuracy += (best_of(probabilities) == label ? 1.0 : 0.0) / (double)count;
         double share = (double)++counts[label] / (double)count;
         commonest = share > commonest ? share : commonest;
@@ -140,6 +142,8 @@ static void batches_of_any_size_give_what_single_examples_give(void **state)
         check_near_all(probabilities, want, 12 * CLASSES, rounding, "probabilities");
         assert_int_equal(found.confused, CLASSES);
         check_same_bits(found.confusion, confusion, sizeof confusion, "confusion");
+        assert_int_equal(found.labels, CLASSES);
+        check_same_bits(found.label_counts, labels, sizeof labels, "counts of labels");
         assert_int_equal(found.examples, 12);
         assert_int_equal(found.tokens, 12 * 24);
         assert_true(found.seconds > 0 && found.num_cut == 3 && found.num_unknown == 5);

@@ -309,6 +309,8 @@ static void evaluations_are_those_of_one_process(void **state)
             check_near(found->baselines[0], first.baselines[0], 0, "majority");
             assert_true(found->examples == 40 && found->tokens == 40 * 24 && found->confused == classes);
             check_same_bits(found->confusion, first.confusion, sizeof first.confusion, "confusion");
+            assert_int_equal(found->labels, classes);
+            check_same_bits(found->label_counts, first.label_counts, sizeof first.label_counts, "labels");
             free(exam.outputs[rank]);
         }
     }

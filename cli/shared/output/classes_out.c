@@ -1,22 +1,20 @@
-/* From the confusion: row c is the examples of class c, column c what is taken for it.
+/* The scores of a label come from its three counts. In the confusion, row c is the examples of class c, and
+   column c what is taken for it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/classes_out.h"
 
 enum { MATRIX_MOST = 10, LABEL_COLUMNS = 20, CELL = 9 };
 
 struct scores {
-    size_t count; /* examples of the class */
+    size_t count; /* examples that have the label */
     double precision, recall, f1;
 };
 
 static struct scores scores_of(const hashattn_evaluation *result, size_t c)
 {
-    size_t n = result->num_confused, right = result->confusion[c * n + c], taken = 0;
-    struct scores scores = {.count = 0};
-    for (size_t i = 0; i < n; i++) {
-        scores.count += result->confusion[c * n + i];
-        taken += result->confusion[i * n + c];
-    }
+    const size_t *counts = result->label_counts + 3 * c;
+    size_t right = counts[0], taken = right + counts[1];
+    struct scores scores = {.count = right + counts[2]};
     scores.precision = taken == 0 ? 0 : (double)right / (double)taken;
     scores.recall = scores.count == 0 ? 0 : (double)right / (double)scores.count;
     scores.f1 = taken + scores.count == 0 ? 0 : 2 * (double)right / (double)(taken + scores.count);
@@ -25,7 +23,7 @@ static struct scores scores_of(const hashattn_evaluation *result, size_t c)
 
 void classes_words(const hashattn_model *model, const hashattn_evaluation *result)
 {
-    size_t n = result->num_confused;
+    size_t n = result->num_labels, confused = result->num_confused;
     if (n == 0)
         return;
     printf("%-*s %9s %9s %9s %9s\n", LABEL_COLUMNS, "label", "precision", "recall", "F1", "examples");
@@ -37,7 +35,7 @@ void classes_words(const hashattn_model *model, const hashattn_evaluation *resul
     double macro = hashattn_metric_value(&result->metrics, "macro_f1");
     if (macro == macro) /* there is one */
         printf("%-*s %9s %9s %9.4f %9zu\n", LABEL_COLUMNS, "macro-F1", "", "", macro, result->examples);
-    if (n > MATRIX_MOST)
+    if (confused == 0 || confused > MATRIX_MOST)
         return;
     printf("%-*s", LABEL_COLUMNS, "taken for");
     for (size_t c = 0; c < n; c++)
@@ -54,10 +52,10 @@ void classes_words(const hashattn_model *model, const hashattn_evaluation *resul
 void classes_json(struct json_out *json, const hashattn_model *model, const hashattn_evaluation *result)
 {
     size_t n = result->num_confused;
-    if (n == 0)
+    if (result->num_labels == 0)
         return;
     json_out_object(json, "per_class");
-    for (size_t c = 0; c < n; c++) {
+    for (size_t c = 0; c < result->num_labels; c++) {
         const struct scores of = scores_of(result, c);
         json_out_object(json, hashattn_model_label(model, c));
         json_out_number(json, "precision", of.precision);
@@ -67,6 +65,8 @@ void classes_json(struct json_out *json, const hashattn_model *model, const hash
         json_out_end_object(json);
     }
     json_out_end_object(json);
+    if (n == 0)
+        return;
     json_out_array(json, "labels");
     for (size_t c = 0; c < n; c++)
         json_out_text(json, NULL, hashattn_model_label(model, c));
