@@ -304,41 +304,37 @@ hashattn_status attention_layer_plan(struct host *host, const struct attention_l
     return HASHATTN_OK;
 }
 
-/* A group's call and its memory. */
-struct group_call {
-    struct attention_call call;
-    float *down; /* (heads, own_count) zeros, for the gradients of its parameters; NULL: it has none */
-    void *saved, *scratch;
-};
-
-/* Gathers the mechanism's parameters. */
-static struct group_call open_group(const struct attention_layer *attention, size_t group,
-                                    const struct rows *rows, const float *values,
-                                    const struct attention_space *space, uint64_t call_key)
+/* The call of a group, with the mechanism's parameters gathered. */
+static struct attention_call open_group(const struct attention_layer *attention, size_t group,
+                                        const struct rows *rows, const float *values,
+                                        const struct attention_space *space, uint64_t call_key)
 {
     const struct mixing *mixing = &attention->mixings[group];
     const struct mix_plan *plan = space->plan;
-    size_t floats = mixing->group.heads * mixing->own_count;
-    float *own = (float *)(void *)(space->scratch + plan->own_at);
-    struct group_call open = {
-        .call = {.plan = plan->groups[group],
-                 .query = columns(attention, mixing, space->query),
-                 .key = columns(attention, mixing, space->key),
-                 .value = columns(attention, mixing, space->value),
-                 .drop_threshold = space->dropout.threshold,
-                 .drop_scale = space->dropout.scale,
-                 .call_key = call_key,
-                 .sample_ids = rows->sample_ids,
-                 .params = floats > 0 ? own : NULL},
-        .down = floats > 0 ? (float *)(void *)(space->scratch + plan->down_at) : NULL,
+    float *own = mixing->own_count == 0 ? NULL : (float *)(void *)(space->scratch + plan->own_at);
+    if (own != NULL)
+        mixing_gather_own(mixing, values, own);
+    return (struct attention_call){
+        .plan = plan->groups[group],
+        .query = columns(attention, mixing, space->query),
+        .key = columns(attention, mixing, space->key),
+        .value = columns(attention, mixing, space->value),
         .saved = space->saved + plan->saved_at[group],
         .scratch = space->scratch + plan->attention_at,
+        .drop_threshold = space->dropout.threshold,
+        .drop_scale = space->dropout.scale,
+        .call_key = call_key,
+        .sample_ids = rows->sample_ids,
+        .params = own,
     };
-    if (floats == 0)
-        return open;
-    mixing_gather_own(mixing, values, own);
-    memset(open.down, 0, floats * sizeof *open.down);
-    return open;
+}
+
+/* Zeros (heads, own_count), for the gradients of a group's parameters; NULL: it has none. */
+static float *clear_down(const struct mixing *mixing, const struct attention_space *space)
+{
+    size_t floats = mixing->group.heads * mixing->own_count;
+    float *down = (float *)(void *)(space->scratch + space->plan->down_at);
+    return floats == 0 ? NULL : memset(down, 0, floats * sizeof *down);
 }
 
 void attention_layer_mix(const struct attention_layer *attention, const struct rows *rows,
@@ -347,11 +343,10 @@ void attention_layer_mix(const struct attention_layer *attention, const struct r
     size_t tail = rows->count * attention->dim, floats = rows->padded * attention->dim - tail;
     for (size_t g = 0; g < attention->num_groups; g++) {
         const struct mixing *mixing = &attention->mixings[g];
-        struct group_call open = open_group(attention, g, rows, values, space, call_key);
-        attention_forward(&open.call, columns(attention, mixing, space->context), open.saved, open.scratch);
+        struct attention_call call = open_group(attention, g, rows, values, space, call_key);
+        attention_forward(&call, columns(attention, mixing, space->context));
         if (rows->inspector != NULL)
-            rows->inspector->see(rows->inspector->argument, rows->layer, &open.call, open.saved,
-                                 open.scratch);
+            rows->inspector->see(rows->inspector->argument, rows->layer, &call);
     }
     profile_lap(rows->profile, PROFILE_ATTENTION);
     if (attention->convolution.taps > 0) {
@@ -369,12 +364,12 @@ void attention_layer_mix_backward(const struct attention_layer *attention, const
 {
     for (size_t g = 0; g < attention->num_groups; g++) {
         const struct mixing *mixing = &attention->mixings[g];
-        struct group_call open = open_group(attention, g, rows, values, space, call_key);
-        attention_backward(&open.call, columns(attention, mixing, space->context),
+        struct attention_call call = open_group(attention, g, rows, values, space, call_key);
+        float *down = clear_down(mixing, space);
+        attention_backward(&call, columns(attention, mixing, space->context),
                            columns(attention, mixing, d->mixed), columns(attention, mixing, d->query),
-                           columns(attention, mixing, d->key), columns(attention, mixing, d->value),
-                           open.down, open.saved, open.scratch);
-        add_own(mixing, rows->kernels, gradients, 1, open.down);
+                           columns(attention, mixing, d->key), columns(attention, mixing, d->value), down);
+        add_own(mixing, rows->kernels, gradients, 1, down);
     }
     profile_lap(rows->profile, PROFILE_ATTENTION_BACKWARD);
     if (attention->convolution.taps > 0) {
@@ -406,9 +401,9 @@ double attention_layer_auxiliary(const struct attention_layer *attention, const 
         const struct mixing *mixing = &attention->mixings[g];
         if (mixing->group.mechanism != mechanism)
             continue;
-        struct group_call open = open_group(attention, g, rows, values, space, call_key);
-        float *down = gradients.floats == NULL ? NULL : open.down;
-        loss += attention_auxiliary(&open.call, down, open.saved, open.scratch);
+        struct attention_call call = open_group(attention, g, rows, values, space, call_key);
+        float *down = gradients.floats == NULL ? NULL : clear_down(mixing, space);
+        loss += attention_auxiliary(&call, down);
         if (down != NULL)
             add_own(mixing, rows->kernels, gradients, weight, down);
     }

@@ -24,7 +24,7 @@ enum { ROW_TILE = 192 };
    If the mechanism has buckets, attention_inspect may follow. */
 struct attention_call;
 struct inspector {
-    void (*see)(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch);
+    void (*see)(void *argument, size_t layer, const struct attention_call *call);
     void *argument;
 };
 

@@ -314,19 +314,21 @@ struct attention_result attention_case_run(const struct attention_case *problem)
     float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats);
     result.dparams = filled(params, problem->start);
     result.auxiliary_dparams = filled(params, 0);
+    call->saved = saved;
+    call->scratch = scratch;
     memset(saved, 0xff, result.saved_bytes);
     memset(scratch, 0xff, result.scratch_bytes);
-    attention_forward(call, out.packed, saved, scratch);
+    attention_forward(call, out.packed);
     memset(scratch, 0xff, result.scratch_bytes);
-    result.auxiliary = attention_auxiliary(call, result.auxiliary_dparams, saved, scratch);
+    result.auxiliary = attention_auxiliary(call, result.auxiliary_dparams);
     memset(scratch, 0xff, result.scratch_bytes);
-    double alone = attention_auxiliary(call, NULL, saved, scratch);
+    double alone = attention_auxiliary(call, NULL);
     check_same_bits(&alone, &result.auxiliary, sizeof alone, "the loss alone");
     memset(scratch, 0xff, result.scratch_bytes);
     call->large = is_large(problem, problem->dout, queries, d_v);
     if (problem->mechanism->host.backward != NULL)
         attention_backward(call, out.packed, dout.packed, dquery.packed, dkey.packed, dvalue.packed,
-                           result.param_count == 0 ? NULL : result.dparams, saved, scratch);
+                           result.param_count == 0 ? NULL : result.dparams);
 
     guard_free(saved, saved_floats);
     guard_free(scratch, scratch_floats);

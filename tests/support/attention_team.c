@@ -69,16 +69,18 @@ static void compute(struct comm *comm, void *argument)
           *auxiliary_dparams = calloc(num_params + 1, sizeof *auxiliary_dparams);
     struct packed out = packed_rows(&own, arrays[4], own.value_dim),
                   dout = packed_rows(&own, arrays[3], own.value_dim);
+    made.call.saved = saved;
+    made.call.scratch = scratch;
     memset(scratch, 0xff, scratch_floats * sizeof(float));
-    attention_forward(&made.call, out, saved, scratch);
+    attention_forward(&made.call, out);
     uint64_t sent = comm->bytes_sent;
     memset(scratch, 0xff, scratch_floats * sizeof(float));
-    team->auxiliary[comm_rank(comm)] = attention_auxiliary(&made.call, auxiliary_dparams, saved, scratch);
+    team->auxiliary[comm_rank(comm)] = attention_auxiliary(&made.call, auxiliary_dparams);
     uint64_t auxiliary_sent = comm->bytes_sent - sent;
     memset(scratch, 0xff, scratch_floats * sizeof(float));
     attention_backward(&made.call, out, dout, packed_rows(&own, arrays[5], own.head_dim),
                        packed_rows(&own, arrays[6], own.head_dim),
-                       packed_rows(&own, arrays[7], own.value_dim), dparams, saved, scratch);
+                       packed_rows(&own, arrays[7], own.value_dim), dparams);
     rank_require(ranks.status == HASHATTN_OK);
     team->dparams[comm_rank(comm)] = dparams;
     team->auxiliary_dparams[comm_rank(comm)] = auxiliary_dparams;

@@ -227,6 +227,8 @@ static hashattn_status open_call(hashattn_attention *attention, const hashattn_p
         blocks->tag = blocks->saved;
         blocks->saved = (unsigned char *)blocks->saved + SAVED_TAG_BYTES;
     }
+    call->saved = blocks->saved;
+    call->scratch = blocks->scratch;
     return HASHATTN_OK;
 }
 
@@ -344,7 +346,7 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     }
     if (blocks.tag != NULL)
         saved_tag_clear(blocks.tag);
-    attention_forward(&call, arrays[INPUTS].packed, blocks.saved, blocks.scratch);
+    attention_forward(&call, arrays[INPUTS].packed);
     status = status_of_ranks(&call);
     if (atomic_load(&out_of_range))
         status = row_range_fail(host, &call);
@@ -447,7 +449,7 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
     }
     operands_clear(&call, &arrays[5], 3);
     attention_backward(&call, arrays[4].packed, arrays[0].packed, arrays[5].packed, arrays[6].packed,
-                       arrays[7].packed, dparams, blocks.saved, blocks.scratch);
+                       arrays[7].packed, dparams);
     status = status_of_ranks(&call);
 done:
     close_call(host, &blocks);
@@ -488,7 +490,7 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
         status = row_range_check_loss(host, &call);
     TRY_DONE(agree(attention, &own, status));
     clear_params(&call, dparams);
-    *loss = attention_auxiliary(&call, dparams, blocks.saved, blocks.scratch);
+    *loss = attention_auxiliary(&call, dparams);
     status = status_of_ranks(&call);
 done:
     close_call(host, &blocks);

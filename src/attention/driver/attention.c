@@ -25,7 +25,6 @@ struct run {
     const struct attention_call *call;
     const struct attention_plan *plan;
     const struct attention_shape *shape; /* of the plan */
-    unsigned char *saved;
     struct call_memory memory;
     enum pass pass;
     struct packed out, dout, dquery, dkey, dvalue;
@@ -131,7 +130,7 @@ static void *saved_of(const struct run *run, size_t sequence, size_t head)
 {
     const size_t *start = run->plan->start + sequence;
     size_t bytes = (start[1] - start[0]) / run->shape->num_heads;
-    return bytes == 0 ? NULL : run->saved + start[0] + head * bytes;
+    return bytes == 0 ? NULL : (unsigned char *)run->call->saved + start[0] + head * bytes;
 }
 
 static struct unit open_unit(const struct run *run, size_t index, int worker)
@@ -153,7 +152,7 @@ static struct unit open_unit(const struct run *run, size_t index, int worker)
         .shape = of,
         .options = shape->options,
         .random_key = call_unit_key(call, sequence, head),
-        .shared = plan->shared_bytes == 0 ? NULL : run->saved,
+        .shared = plan->shared_bytes == 0 ? NULL : call->saved,
         .params = plan->param_count == 0 ? NULL : call->params + head * plan->param_count,
         .saved = saved_of(run, sequence, head),
         .scratch = memory.mechanism,
@@ -273,13 +272,12 @@ static void run_unit(void *argument, size_t index, int worker)
     run->unit(run, run->plan->num_spread + index, worker);
 }
 
-static struct run open_run(const struct attention_call *call, enum pass pass, void *saved, void *scratch)
+static struct run open_run(const struct attention_call *call, enum pass pass)
 {
     return (struct run){.call = call,
                         .plan = call->plan,
                         .shape = &call->plan->shape,
-                        .saved = saved,
-                        .memory = call_memory(call->plan, scratch),
+                        .memory = call_memory(call->plan, call->scratch),
                         .pass = pass};
 }
 
@@ -294,20 +292,20 @@ static void run_units(struct run *run, void (*unit)(const struct run *, size_t, 
         pool_run(shape->pool, add_slices, run, shape->num_heads);
 }
 
-void attention_forward(const struct attention_call *call, struct packed out, void *saved, void *scratch)
+void attention_forward(const struct attention_call *call, struct packed out)
 {
     const struct attention_shape *shape = &call->plan->shape;
     assert(out.width == shape->value_dim);
     if (!shape_has_rows(shape))
         return;
-    struct run run = open_run(call, FORWARD, saved, scratch);
+    struct run run = open_run(call, FORWARD);
     run.out = out;
     const struct preparation preparation = {.kernels = shape->kernels,
                                             .options = shape->options,
                                             .head_dim = shape->head_dim,
                                             .call_key = call->call_key,
                                             .pool = shape->pool,
-                                            .shared = saved,
+                                            .shared = call->saved,
                                             .scratch = run.memory.workers};
     if (shape->mechanism->preparation != NULL)
         shape->mechanism->preparation->prepare(&preparation);
@@ -315,15 +313,14 @@ void attention_forward(const struct attention_call *call, struct packed out, voi
 }
 
 void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
-                        struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,
-                        void *saved, void *scratch)
+                        struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams)
 {
     const struct attention_shape *shape = &call->plan->shape;
     assert(dout.width == shape->value_dim && dvalue.width == shape->value_dim);
     assert(dquery.width == shape->head_dim && dkey.width == shape->head_dim);
     if (!shape_has_rows(shape))
         return;
-    struct run run = open_run(call, BACKWARD, saved, scratch);
+    struct run run = open_run(call, BACKWARD);
     run.out = out;
     run.dout = dout;
     run.dquery = dquery;
@@ -333,12 +330,12 @@ void attention_backward(const struct attention_call *call, struct packed out, st
     run_units(&run, backward_unit);
 }
 
-double attention_auxiliary(const struct attention_call *call, float *dparams, void *saved, void *scratch)
+double attention_auxiliary(const struct attention_call *call, float *dparams)
 {
     const struct attention_shape *shape = &call->plan->shape;
     if (shape->mechanism->own_loss == NULL || !shape_has_rows(shape))
         return 0;
-    struct run run = open_run(call, AUXILIARY, saved, scratch);
+    struct run run = open_run(call, AUXILIARY);
     run.dparams = run.plan->param_count == 0 ? NULL : dparams;
     run_units(&run, auxiliary_unit);
     double loss = 0;
@@ -347,14 +344,13 @@ double attention_auxiliary(const struct attention_call *call, float *dparams, vo
     return loss;
 }
 
-void attention_inspect(const struct attention_call *call, struct inspection *inspections, void *saved,
-                       void *scratch)
+void attention_inspect(const struct attention_call *call, struct inspection *inspections)
 {
     const struct attention_shape *shape = &call->plan->shape;
     assert(shape->inspects && shape->mechanism->inspection != NULL);
     if (!shape_has_rows(shape))
         return;
-    struct run run = open_run(call, INSPECTION, saved, scratch);
+    struct run run = open_run(call, INSPECTION);
     run.inspections = inspections;
     run_units(&run, inspect_unit);
 }

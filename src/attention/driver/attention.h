@@ -22,6 +22,7 @@ struct packed {
 struct attention_call {
     const struct attention_plan *plan;
     struct packed query, key, value;
+    void *saved, *scratch;   /* with the bytes that the plan says; NULL where that is 0 */
     const uint8_t *key_mask; /* (key rows) 1 = takes part; or NULL. With a plan of masked calls only */
     /* In a head of one sequence, the sum of squares of query, key or value in forward, or of dout in
        backward, may reach DOUBLE_SQUARES (parts/tiles/double_attention.h). If false, the caller guarantees
@@ -66,24 +67,20 @@ hashattn_status attention_check(struct host *host, const struct attention_call *
 /* REFUSED if the mechanism has no backward pass. For callers of attention_backward, before they compute. */
 hashattn_status attention_check_backward(struct host *host, const struct mechanism *mechanism);
 
-/* `saved` and `scratch` have the bytes that the plan says, in all four functions. */
-
 /* Writes out (query rows, heads, value_dim). The call has been checked. */
-void attention_forward(const struct attention_call *call, struct packed out, void *saved, void *scratch);
+void attention_forward(const struct attention_call *call, struct packed out);
 
 /* The mechanism has a backward pass. Adds into dquery, dkey, dvalue and dparams (num_heads, ...; NULL: not
    wanted, or no parameters); gradients of params are summed in the order of the sequences. */
 void attention_backward(const struct attention_call *call, struct packed out, struct packed dout,
-                        struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams,
-                        void *saved, void *scratch);
+                        struct packed dquery, struct packed dkey, struct packed dvalue, float *dparams);
 
 /* After forward, if the mechanism has `inspection`. inspections: (num_sequences, num_heads), each with its
    arrays (inspection_take); all 0 for a sequence without a kept key. */
-void attention_inspect(const struct attention_call *call, struct inspection *inspections, void *saved,
-                       void *scratch);
+void attention_inspect(const struct attention_call *call, struct inspection *inspections);
 
 /* The mechanism's own loss, summed over units in order; its gradient is added into dparams (NULL: value
    only). 0 if it has none. */
-double attention_auxiliary(const struct attention_call *call, float *dparams, void *saved, void *scratch);
+double attention_auxiliary(const struct attention_call *call, float *dparams);
 
 #endif

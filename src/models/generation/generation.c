@@ -176,13 +176,11 @@ const float *generation_scores(const struct generation *g)
 /* ---- passes over whole sequences ---------------------------------------------------------------------- */
 
 /* Gives the keys and values of a group of heads to what holds them. */
-static void see(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch)
+static void see(void *argument, size_t layer, const struct attention_call *call)
 {
     struct generation *g = argument;
     const struct attention_layer *attention = &g->trunk->blocks[layer - g->trunk->first_layer].attention;
     size_t group = 0;
-    (void)saved;
-    (void)scratch;
     while (attention->mixings[group].first_head != call->plan->shape.first_head)
         group++;
     if (g->absorbed == HASHATTN_OK)

@@ -47,7 +47,7 @@ static const char *stack_of(const struct model_config *config, size_t list)
 
 /* mechanism: of the model; call: its own, or that of the probe. */
 static hashattn_status look(struct work *work, size_t layer, const struct mechanism *mechanism,
-                            const struct attention_call *call, void *saved, void *scratch)
+                            const struct attention_call *call)
 {
     const struct attention_shape *shape = &call->plan->shape;
     const struct inspection_facet *facet = shape->mechanism->inspection;
@@ -55,7 +55,7 @@ static hashattn_status look(struct work *work, size_t layer, const struct mechan
     lay(shape, NULL, &bytes);
     TRY(workspace_fit(work->host, &work->inspections, bytes));
     struct inspection *inspections = lay(shape, work->inspections.block, &bytes);
-    attention_inspect(call, inspections, saved, scratch);
+    attention_inspect(call, inspections);
     for (size_t i = 0; i < shape->num_sequences * shape->num_heads; i++) {
         size_t sequence = i / shape->num_heads;
         const struct inspected_head head = {
@@ -75,26 +75,25 @@ static hashattn_status look(struct work *work, size_t layer, const struct mechan
     return HASHATTN_OK;
 }
 
-static hashattn_status see_call(struct work *work, size_t layer, const struct attention_call *call,
-                                void *saved, void *scratch)
+static hashattn_status see_call(struct work *work, size_t layer, const struct attention_call *call)
 {
     const struct mechanism *mechanism = call->plan->shape.mechanism;
     struct attention_call probing;
     if (mechanism->inspection != NULL)
-        return work->fitting ? HASHATTN_OK : look(work, layer, mechanism, call, saved, scratch);
+        return work->fitting ? HASHATTN_OK : look(work, layer, mechanism, call);
     if (work->probes.probe == NULL || !mechanism->mixes)
         return HASHATTN_OK;
     if (work->fitting)
         return probes_fit(&work->probes, layer, call);
-    TRY(probes_open(&work->probes, layer, call, &probing, &saved, &scratch));
-    return look(work, layer, mechanism, &probing, saved, scratch);
+    TRY(probes_open(&work->probes, layer, call, &probing));
+    return look(work, layer, mechanism, &probing);
 }
 
-static void see(void *argument, size_t layer, const struct attention_call *call, void *saved, void *scratch)
+static void see(void *argument, size_t layer, const struct attention_call *call)
 {
     struct work *work = argument;
     if (work->status == HASHATTN_OK)
-        work->status = see_call(work, layer, call, saved, scratch);
+        work->status = see_call(work, layer, call);
 }
 
 bool inspect_finds_buckets(const struct model *model)

@@ -67,7 +67,7 @@ static hashattn_status hashes_of(struct probes *probes, size_t layer, const stru
 }
 
 hashattn_status probes_open(struct probes *probes, size_t layer, const struct attention_call *call,
-                            struct attention_call *probing, void **saved, void **scratch)
+                            struct attention_call *probing)
 {
     struct probe_hashes *hashes;
     struct attention_shape shape = call->plan->shape;
@@ -84,8 +84,8 @@ hashattn_status probes_open(struct probes *probes, size_t layer, const struct at
     size_t rows = shape.query_offsets[shape.num_sequences], width = shape.num_heads * shape.value_dim;
     struct arena arena = arena_on(NULL);
     for (int pass = 0; pass < 2; pass++) {
-        *saved = arena_take(&arena, probes->plan.saved_bytes, 1);
-        *scratch = arena_take(&arena, probes->plan.scratch_bytes, 1);
+        probing->saved = arena_take(&arena, probes->plan.saved_bytes, 1);
+        probing->scratch = arena_take(&arena, probes->plan.scratch_bytes, 1);
         float *out = arena_take(&arena, size_product(rows, width), sizeof *out);
         if (pass == 0) {
             TRY(workspace_fit(probes->host, &probes->workspace, arena.used));
@@ -94,7 +94,7 @@ hashattn_status probes_open(struct probes *probes, size_t layer, const struct at
         }
         const struct packed to = {
             .data = out, .width = shape.value_dim, .row_stride = width, .head_stride = shape.value_dim};
-        attention_forward(probing, to, *saved, *scratch);
+        attention_forward(probing, to);
     }
     return HASHATTN_OK;
 }
@@ -104,15 +104,14 @@ hashattn_status probes_fit(struct probes *probes, size_t layer, const struct att
     const struct attention_shape *shape = &call->plan->shape;
     struct attention_call probing;
     struct probe_hashes *hashes;
-    void *saved, *scratch;
     TRY(hashes_of(probes, layer, shape, &hashes));
     if (hashes == NULL || probes->probe->mechanism->own_loss == NULL)
         return HASHATTN_OK;
-    TRY(probes_open(probes, layer, call, &probing, &saved, &scratch));
+    TRY(probes_open(probes, layer, call, &probing));
     float *gradients = hashes->values + hashes->count;
     memset(gradients, 0, hashes->count * sizeof *gradients);
-    probes->loss = attention_auxiliary(&probing, gradients, saved, scratch) /
-                   (double)(shape->num_heads * shape->num_sequences);
+    probes->loss =
+        attention_auxiliary(&probing, gradients) / (double)(shape->num_heads * shape->num_sequences);
     const struct optim optim = {.kernels = shape->kernels,
                                 .pool = shape->pool,
                                 .total = hashes->count,

@@ -38,7 +38,7 @@ struct probes {
 /* The call of the probe in place of `call`, after its forward, with the memory that attention_inspect needs.
    REFUSED: the mechanism cannot handle the shape. */
 hashattn_status probes_open(struct probes *probes, size_t layer, const struct attention_call *call,
-                            struct attention_call *probing, void **saved, void **scratch);
+                            struct attention_call *probing);
 /* One step of fitting; does nothing if the mechanism learns nothing. */
 hashattn_status probes_fit(struct probes *probes, size_t layer, const struct attention_call *call);
 void probes_free(struct probes *probes);

@@ -298,9 +298,10 @@ static void the_most_expensive_units_come_first(void **state)
         size_t saved_floats = made.plan.saved_bytes / 4, scratch_floats = made.plan.scratch_bytes / 4;
         float *saved = guard_floats(saved_floats), *scratch = guard_floats(scratch_floats), out[2 * 15];
         num_seen = 0;
+        made.call.saved = saved;
+        made.call.scratch = scratch;
         attention_forward(&made.call,
-                          (struct packed){.data = out, .width = 1, .row_stride = 2, .head_stride = 1}, saved,
-                          scratch);
+                          (struct packed){.data = out, .width = 1, .row_stride = 2, .head_stride = 1});
         assert_int_equal(num_seen, 12);
         for (int i = 0; i < 12; i++)
             assert_true(seen[i] == (float)(10 * (linear ? by_sum : by_product)[i / 2] + i % 2));
@@ -372,7 +373,8 @@ static void units_that_are_spread_have_all_threads(void **state)
         check_status(&host, case_plan(&host, &made), HASHATTN_OK, NULL);
         void *scratch = aligned_alloc(64, made.plan.scratch_bytes + 64);
         num_alone = num_side_by_side = 0;
-        attention_forward(&made.call, rows, NULL, scratch);
+        made.call.scratch = scratch;
+        attention_forward(&made.call, rows);
         if (num_alone != settings[i].spread)
             fail_msg("setting %zu: %zu units are spread, not %zu", i, (size_t)num_alone, settings[i].spread);
         assert_int_equal(num_alone + num_side_by_side, sequences * settings[i].heads);
@@ -578,9 +580,9 @@ static void a_call_without_rows_needs_nothing(void **state)
     assert_int_equal(made.plan.scratch_bytes, 0);
     const struct attention_call call = made.call;
     const struct packed keys = {.width = made.shape.head_dim}, values = {.width = made.shape.value_dim};
-    attention_forward(&call, values, NULL, NULL);
-    attention_backward(&call, values, values, keys, keys, values, NULL, NULL, NULL);
-    assert_true(attention_auxiliary(&call, NULL, NULL, NULL) == 0);
+    attention_forward(&call, values);
+    attention_backward(&call, values, values, keys, keys, values, NULL);
+    assert_true(attention_auxiliary(&call, NULL) == 0);
     attention_case_free(&problem);
     pool_free(&host, pool);
 }

@@ -96,9 +96,8 @@ static void measure(struct fixture *f, size_t layer, double utility[HEADS])
     fill_rows(f, 99);
     struct attention_call call = call_of(f, 7), probing;
     struct inspection inspections[HEADS];
-    void *saved, *scratch, *block = NULL;
-    check_status(&f->host, probes_open(&f->probes, layer, &call, &probing, &saved, &scratch), HASHATTN_OK,
-                 NULL);
+    void *block = NULL;
+    check_status(&f->host, probes_open(&f->probes, layer, &call, &probing), HASHATTN_OK, NULL);
     for (int pass = 0; pass < 2; pass++) {
         struct arena arena = arena_on(pass == 0 ? NULL : block);
         for (size_t h = 0; h < HEADS; h++)
@@ -107,7 +106,7 @@ static void measure(struct fixture *f, size_t layer, double utility[HEADS])
             check_status(&f->host, memory_new(&f->host, arena.used, 1, "inspections", &block), HASHATTN_OK,
                          NULL);
     }
-    attention_inspect(&probing, inspections, saved, scratch);
+    attention_inspect(&probing, inspections);
     for (size_t h = 0; h < HEADS; h++)
         utility[h] = inspections[h].memberships[INSPECTED_OWN].utility;
     memory_free(&f->host, block);
@@ -163,13 +162,11 @@ static void shapes_that_the_probe_refuses_are_named(void **state)
     fill_rows(&f, 0);
     const struct attention_call call = call_of(&f, 1);
     struct attention_call probing;
-    void *saved, *scratch;
     size_t keys[2] = {0, N / 2};
     f.plan.shape.key_offsets = keys;
     check_status(&f.host, option_set(&f.host, f.probe.mechanism->options, "lha", f.options, "joint", "true"),
                  HASHATTN_OK, NULL);
-    check_status(&f.host, probes_open(&f.probes, 0, &call, &probing, &saved, &scratch), HASHATTN_REFUSED,
-                 "joint");
+    check_status(&f.host, probes_open(&f.probes, 0, &call, &probing), HASHATTN_REFUSED, "joint");
     fixture_free(&f);
 }
 
