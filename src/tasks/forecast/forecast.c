@@ -1,11 +1,9 @@
 /* Forecast: the next `horizon` values of a table of numbers with dates, from the `seq_len` before them, as in
    Informer (Zhou et al. 2021), PatchTST (Nie et al. 2023) and DLinear (Zeng et al. 2023). The data are CSV
-   files (series.h). The beginning of a series is training, then come validation and test, whose windows reach
-   back into the part before, so that their first target is their first row. Columns are standardised by mean
-   and population standard deviation of the training part of their series; a column that is constant there is
-   only centred.
-   Models: an encoder over patches of the series, and without attention DLinear, the last value, and the mean
-   of the season. Cost: one pass over the file per split; windows are cut when a batch is packed.
+   files (series.h), cut into parts by time (series_windows.h). Columns are standardised by mean and
+   population standard deviation of the training part of their series; a column that is constant there is only
+   centred. Models: an encoder over patches of the series, and without attention DLinear, the last value, and
+   the mean of the season. Cost: one pass over the file per split; windows are cut when a batch is packed.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -14,15 +12,14 @@
 #include "base/c_locale.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "tasks/dataset.h"
 #include "tasks/forecast/series_files.h"
+#include "tasks/forecast/series_windows.h"
 
 enum features { FEATURES_S, FEATURES_M, FEATURES_MS };
 enum model { MODEL_ENCODER, MODEL_DLINEAR, MODEL_LAST, MODEL_SEASONAL, MODEL_INFORMER };
 enum input { INPUT_PATCHES, INPUT_JOINT };
 enum { LEVEL_AUTO = LEVEL_SEASONAL + 1 };
 enum cut { CUT_SHARES, CUT_MONTHS };
-#define MOST_DEVIATIONS 1e18 /* of a value from the mean, so that its square is a float */
 
 static const char *const features[] = {"S", "M", "MS", NULL};
 static const char *const models[] = {"encoder", "dlinear", "last", "seasonal", "informer", NULL};
@@ -193,62 +190,7 @@ static hashattn_status read_series(struct host *host, const struct forecast_opti
     return status;
 }
 
-/* ---- parts --------------------------------------------------------------------------------------------- */
-
-/* Targets of a split are in rows [first, end). */
-struct part {
-    size_t first, end;
-};
-
-/* 0.7 of 700 is 490, also where the product is just below it. */
-static size_t share_of(size_t times, double share)
-{
-    return (size_t)((double)times * share + 1e-6);
-}
-
-/* Cuts `times` rows. */
-static hashattn_status cut_rows(struct host *host, const struct forecast_options *options,
-                                const struct series *series, size_t times, struct part parts[SPLIT_COUNT])
-{
-    size_t train, valid, test;
-    if (options->split_by == CUT_MONTHS) {
-        size_t month = 30 * calendar_per_day(&series->calendar);
-        FAIL_IF(month == 0, host, HASHATTN_BAD_FILE,
-                "split_by months needs rows that divide a day; use shares");
-        FAIL_IF(times < 20 * month, host, HASHATTN_BAD_FILE,
-                "%zu rows, the 12, 4 and 4 months of split_by months have %zu", times, 20 * month);
-        train = 12 * month;
-        valid = test = 4 * month;
-    } else {
-        train = share_of(times, options->train_share);
-        test = share_of(times, options->test_share);
-        FAIL_IF(train + test >= times, host, HASHATTN_BAD_FILE,
-                "train_share %g and test_share %g leave nothing of %zu rows for validation",
-                options->train_share, options->test_share, times);
-        valid = times - train - test;
-    }
-    parts[SPLIT_TRAIN] = (struct part){0, train};
-    parts[SPLIT_VALID] = (struct part){train, train + valid};
-    parts[SPLIT_TEST] = (struct part){train + valid, train + valid + test};
-    return HASHATTN_OK;
-}
-
-/* Every part must have at least one window. */
-static hashattn_status check_lengths(struct host *host, const struct forecast_options *options, size_t length,
-                                     size_t times, const struct part parts[SPLIT_COUNT])
-{
-    size_t horizon = (size_t)options->horizon;
-    FAIL_IF(horizon > times, host, HASHATTN_BAD_FILE, "horizon is %zu, the file has %zu rows", horizon,
-            times);
-    FAIL_IF(parts[SPLIT_TRAIN].end < length + horizon, host, HASHATTN_BAD_FILE,
-            "a window of seq_len %zu and horizon %zu has %zu rows, the training part has %zu of %zu", length,
-            horizon, length + horizon, parts[SPLIT_TRAIN].end, times);
-    for (enum split split = SPLIT_VALID; split <= SPLIT_TEST; split++)
-        FAIL_IF(parts[split].end - parts[split].first < horizon, host, HASHATTN_BAD_FILE,
-                "horizon is %zu, the %s part has %zu of %zu rows", horizon,
-                split == SPLIT_VALID ? "validation" : "test", parts[split].end - parts[split].first, times);
-    return HASHATTN_OK;
-}
+/* ---- windows ------------------------------------------------------------------------------------------- */
 
 /* Rows that a window reads: of the baseline seasonal at least a season. */
 static size_t length_of(const struct forecast_options *options, const struct calendar *calendar)
@@ -257,21 +199,6 @@ static size_t length_of(const struct forecast_options *options, const struct cal
     return options->model == MODEL_SEASONAL ? size_max((size_t)options->seq_len, season)
                                             : (size_t)options->seq_len;
 }
-
-/* The parts of one series, each with a window. */
-static hashattn_status cut_piece(struct host *host, const struct forecast_options *options,
-                                 const struct series *series, size_t piece, struct part parts[SPLIT_COUNT])
-{
-    const struct series_piece *of = &series->pieces[piece];
-    hashattn_status status = cut_rows(host, options, series, of->times, parts);
-    if (status == HASHATTN_OK)
-        status = check_lengths(host, options, length_of(options, &series->calendar), of->times, parts);
-    if (status == HASHATTN_BAD_FILE && of->name != NULL)
-        host_prefix(host, of->name);
-    return status;
-}
-
-/* ---- windows ------------------------------------------------------------------------------------------- */
 
 static size_t outputs_of(const struct forecast_options *options, size_t columns)
 {
@@ -332,165 +259,11 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                                    : HASHATTN_OK;
 }
 
-static hashattn_status fill_marks(struct host *host, const struct calendar *calendar, size_t first,
-                                  struct windows *windows)
+static struct series_cut cut_of(const struct forecast_options *options)
 {
-    float marks[CALENDAR_MARKS];
-    void *block;
-    size_t times = size_sum(windows->times, windows->horizon);
-    TRY(memory_new(host, size_product(times, windows->num_marks), sizeof *marks, "features of times",
-                   &block));
-    windows->marks = block;
-    for (size_t t = 0; t < times; t++) {
-        calendar_marks(calendar, first + t, marks);
-        memcpy(windows->marks + t * windows->num_marks, marks, windows->num_marks * sizeof *marks);
-    }
-    return HASHATTN_OK;
-}
-
-/* The series of a piece among those of the facts. */
-static hashattn_status find_series(struct host *host, const struct task_facts *facts,
-                                   const struct series_piece *piece, size_t *found)
-{
-    char list[200] = "";
-    size_t used = 0;
-    *found = 0;
-    if (facts->num_series == 0)
-        return HASHATTN_OK;
-    for (; *found < facts->num_series; ++*found)
-        if (strcmp(facts->series[*found], piece->name) == 0)
-            return HASHATTN_OK;
-    for (size_t i = 0; i < facts->num_series && used < sizeof list; i++)
-        used +=
-            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ", facts->series[i]);
-    return host_fail(host, HASHATTN_BAD_FILE, "the run has not read a series '%.60s'; it has: %s%s",
-                     piece->name, list, used < sizeof list ? "" : "...");
-}
-
-/* Rows of the pieces that a data set has: the values of one piece begin at `time` of the windows. */
-struct share {
-    size_t piece, first, end; /* rows [first, end) of the piece */
-    size_t series, time;
-};
-
-/* Writes the standardised values of a share to the windows. */
-static hashattn_status fill_values(struct host *host, const struct task_facts *facts,
-                                   const struct series *series, const struct share *share,
-                                   struct windows *windows)
-{
-    const struct series_piece *piece = &series->pieces[share->piece];
-    for (size_t c = 0; c < windows->columns; c++) {
-        const struct task_column *column = &facts->columns[share->series * windows->columns + c];
-        for (size_t t = share->first; t < share->end; t++) {
-            double value = series->values[(piece->time + t) * windows->columns + c];
-            double standard = (value - column->mean) / column->deviation;
-            FAIL_IF(
-                !(fabs(standard) <= MOST_DEVIATIONS), host, HASHATTN_BAD_FILE,
-                "row %zu: column '%.60s' is %g, more than %g deviations of the training part from its mean",
-                t + 1, column->name, value, MOST_DEVIATIONS);
-            windows->values[c * windows->times + share->time + t - share->first] = (float)standard;
-        }
-    }
-    return HASHATTN_OK;
-}
-
-/* Windows begin at every row of a share from which they fit, with `horizon` rows after them. */
-static hashattn_status fill_origins(struct host *host, const struct series *series,
-                                    const struct share *shares, size_t horizon, struct windows *windows)
-{
-    void *block;
-    size_t count = 0;
-    TRY(memory_new(host, windows->count, sizeof *windows->origins, "places of windows", &block));
-    windows->origins = block;
-    for (size_t p = 0; p < series->num_pieces; p++) {
-        const struct share *share = &shares[p];
-        for (size_t t = share->first; t + windows->length + horizon <= share->end; t++)
-            windows->origins[count++] = (struct window_origin){.time = share->time + t - share->first,
-                                                               .row = series->pieces[share->piece].row + t,
-                                                               .series = share->series};
-    }
-    return HASHATTN_OK;
-}
-
-/* The rows of all shares, standardised, with the windows that fit into them. */
-static hashattn_status fill_dataset(struct host *host, const struct windows *like,
-                                    const struct task_facts *facts, const struct series *series,
-                                    const struct share *shares, size_t horizon, struct dataset *dataset)
-{
-    struct windows *windows = &dataset->windows;
-    void *block;
-    *dataset = (struct dataset){.windows = *like, .num_targets = 1};
-    dataset->targets[0] =
-        (struct target_set){.kind = TARGETS_EXAMPLE, .width = like->horizon * windows_outputs(like)};
-    for (size_t p = 0; p < series->num_pieces; p++) {
-        windows->times += shares[p].end - shares[p].first;
-        windows->count += shares[p].end - shares[p].first - like->length - horizon + 1;
-    }
-    windows->blind = horizon == 0;
-    dataset->count = windows_examples(windows);
-    TRY(memory_new(host, size_product(windows->times, windows->columns), sizeof(float),
-                   "values of the series", &block));
-    windows->values = block;
-    if (windows->num_marks > 0)
-        TRY(fill_marks(host, &series->calendar, shares[0].first, windows));
-    if (series->num_pieces > 1 || facts->num_series > 0)
-        TRY(fill_origins(host, series, shares, horizon, windows));
-    dataset->row_width = windows_row_width(windows);
-    for (size_t p = 0; p < series->num_pieces; p++)
-        TRY(fill_values(host, facts, series, &shares[p], windows));
-    TRY(memory_new(host, size_sum(dataset->count, 1), sizeof *dataset->offsets, "offsets of examples",
-                   &block));
-    dataset->offsets = block;
-    for (size_t i = 0; i <= dataset->count; i++)
-        dataset->offsets[i] = i * windows_rows(windows);
-    return HASHATTN_OK;
-}
-
-/* The rows of a piece that a split reads; SPLIT_COUNT: its last ones. */
-static hashattn_status share_piece(struct host *host, const struct forecast_options *options,
-                                   const struct task_facts *facts, const struct series *series, size_t piece,
-                                   enum split split, struct share *share)
-{
-    struct part parts[SPLIT_COUNT];
-    const struct series_piece *of = &series->pieces[piece];
-    size_t length = length_of(options, &series->calendar);
-    TRY(find_series(host, facts, of, &share->series));
-    if (split == SPLIT_COUNT) {
-        FAIL_IF(of->times < length, host, HASHATTN_BAD_FILE, "%s%s%zu rows, a forecast reads seq_len %zu",
-                of->name == NULL ? "" : of->name, of->name == NULL ? "" : ": ", of->times, length);
-        share->first = of->times - length;
-        share->end = of->times;
-        return HASHATTN_OK;
-    }
-    TRY(cut_piece(host, options, series, piece, parts));
-    share->first = split == SPLIT_TRAIN ? 0 : parts[split].first - length;
-    share->end = parts[split].end;
-    return HASHATTN_OK;
-}
-
-static hashattn_status load_part(struct host *host, const struct forecast_options *options,
-                                 const struct task_facts *facts, const struct series *series,
-                                 enum split split, struct dataset *dataset, size_t *first)
-{
-    struct windows like;
-    struct share *shares;
-    void *block;
-    size_t time = 0;
-    TRY(windows_of(host, options, series, &like));
-    TRY(memory_new(host, series->num_pieces, sizeof *shares, "parts of series", &block));
-    shares = block;
-    hashattn_status status = HASHATTN_OK;
-    for (size_t p = 0; p < series->num_pieces && status == HASHATTN_OK; p++) {
-        shares[p] = (struct share){.piece = p, .time = time};
-        status = share_piece(host, options, facts, series, p, split, &shares[p]);
-        time += shares[p].end - shares[p].first;
-    }
-    *first = shares[0].first;
-    if (status == HASHATTN_OK)
-        status = fill_dataset(host, &like, facts, series, shares, split == SPLIT_COUNT ? 0 : like.horizon,
-                              dataset);
-    memory_free(host, shares);
-    return status;
+    return (struct series_cut){.months = options->split_by == CUT_MONTHS,
+                               .train_share = options->train_share,
+                               .test_share = options->test_share};
 }
 
 static hashattn_status load_dated(struct host *host, const void *task_options, const struct task_facts *facts,
@@ -503,7 +276,11 @@ static hashattn_status load_dated(struct host *host, const void *task_options, c
     *dataset = (struct dataset){0};
     FAIL_IF(facts->num_columns == 0, host, HASHATTN_INVALID, "the facts of the run have no columns");
     TRY(read_series(host, options, facts, data, &series, path));
-    hashattn_status status = load_part(host, options, facts, &series, split, dataset, first);
+    struct windows like;
+    const struct series_cut cut = cut_of(options);
+    hashattn_status status = windows_of(host, options, &series, &like);
+    if (status == HASHATTN_OK)
+        status = series_windows(host, &series, &cut, &like, facts, split, dataset, first);
     *calendar = series.calendar;
     series_free(host, &series);
     if (status != HASHATTN_OK) {
@@ -580,9 +357,11 @@ static hashattn_status take_columns(struct host *host, const struct series *seri
 }
 
 static hashattn_status take_series(struct host *host, const struct forecast_options *options,
-                                   struct series *series, struct task_facts *facts)
+                                   const struct windows *windows, struct series *series,
+                                   struct task_facts *facts)
 {
-    struct part parts[SPLIT_COUNT];
+    const struct series_cut cut = cut_of(options);
+    struct series_part parts[SPLIT_COUNT];
     void *block;
     size_t pieces = series->num_pieces, count = size_product(pieces, series->columns);
     size_t season = options->season > 0 ? (size_t)options->season : calendar_season(&series->calendar);
@@ -590,7 +369,7 @@ static hashattn_status take_series(struct host *host, const struct forecast_opti
     facts->columns = block;
     facts->num_columns = count;
     for (size_t p = 0; p < pieces; p++) {
-        TRY(cut_piece(host, options, series, p, parts));
+        TRY(series_parts(host, series, p, &cut, windows, parts));
         TRY(take_columns(host, series, p, parts[SPLIT_TRAIN].end, size_max(season, 1), facts));
     }
     if (series->pieces[0].name == NULL)
@@ -646,7 +425,7 @@ static hashattn_status find_facts(struct host *host, const struct forecast_optio
         calendar_freq(&series->calendar, facts->dates.freq);
         strcpy(facts->dates.format, date_formats[series->calendar.style.format]);
     }
-    return take_series(host, options, series, facts);
+    return take_series(host, options, &windows, series, facts);
 }
 
 static hashattn_status facts(struct host *host, const void *task_options, const char *data,

@@ -1,12 +1,8 @@
-/* The task forecast: standardised columns, the parts of a file by shares and by months, windows that reach
-   back into the part before, seasons, what every option makes of the rows and targets, and lengths that do
-   not fit, with the numbers.
+/* The task forecast: standardised columns, seasons, what every option makes of the rows and targets, files
+   that are series, and lengths that do not fit, with the numbers.
    Bugs planted and caught: mean and deviation of the whole file; the sample deviation; a constant column
-   divided by 0; validation without the rows before it; one window too many, or too few; months of 31 days; a
-   share rounded down by floating point;
-   the window after the end one row early; MS with the targets of all columns; patches for a baseline; the
-   season of a day for daily dates; the statistics of the first series for all; the next series as the truth
-   after the end of one.
+   divided by 0; MS with the targets of all columns; patches for a baseline; the season of a day for daily
+   dates; the statistics of the first series for all; the next series as the truth after the end of one.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -87,43 +83,6 @@ static void columns_are_standardised_by_the_training_part(void **state)
     windows_read(&l.data.windows, 3 * 4 + 2, rows);
     check_near((double)rows[0], 0, 0, "a constant");
     unload(folder, &l);
-}
-
-/* Windows of a split: their number, and the rows of the file where the first reads and the last ends. */
-static void check_split(struct folder *folder, const char *settings, enum split split, size_t first,
-                        size_t end)
-{
-    struct loaded l;
-    check_status(&folder->host, load(folder, settings, split, &l), HASHATTN_OK, NULL);
-    const struct windows *w = &l.data.windows;
-    assert_int_equal(l.first + w->first, first);
-    assert_int_equal(l.first + w->first + w->count - 1 + w->length + (split == SPLIT_COUNT ? 0 : w->horizon),
-                     end);
-    assert_int_equal(w->times, end - first);
-    assert_int_equal(l.data.count, windows_examples(w));
-    assert_int_equal(l.data.offsets[l.data.count], l.data.count * windows_rows(w));
-    unload(folder, &l);
-}
-
-static void parts_follow_each_other(void **state)
-{
-    struct folder *folder = *state;
-    static const char shares[] = "seq_len=10 horizon=5 patch_len=5";
-    put_table(folder, 203, 60, 0);
-    check_split(folder, shares, SPLIT_TRAIN, 0, 142);
-    check_split(folder, shares, SPLIT_VALID, 132, 163);
-    check_split(folder, shares, SPLIT_TEST, 153, 203);
-    check_split(folder, shares, SPLIT_COUNT, 193, 203);
-    check_split(folder, "seq_len=10 horizon=5 patch_len=5 train_share=0.5 test_share=0.1", SPLIT_VALID, 91,
-                183);
-    put_table(folder, 700, 60, 0); /* 0.7 * 700 is below 490 in floating point */
-    check_split(folder, shares, SPLIT_TRAIN, 0, 490);
-    static const char months[] = "split_by=months seq_len=10 horizon=5 patch_len=5";
-    put_table(folder, 610, 24 * 60, 0);
-    check_split(folder, months, SPLIT_TRAIN, 0, 360);
-    check_split(folder, months, SPLIT_VALID, 350, 480);
-    check_split(folder, months, SPLIT_TEST, 470, 600);
-    check_split(folder, months, SPLIT_COUNT, 600, 610);
 }
 
 static void options_shape_rows_and_targets(void **state)
@@ -330,7 +289,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(columns_are_standardised_by_the_training_part, folder_enter,
                                         folder_leave),
-        cmocka_unit_test_setup_teardown(parts_follow_each_other, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(options_shape_rows_and_targets, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(seasons_follow_from_the_dates, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, folder_enter, folder_leave),
