@@ -131,7 +131,8 @@ HASHATTN_API hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *
 
 /* Writes config.json, model.safetensors and, if there is a tokenizer, tokenizer.json and
    tokenizer_config.json to a new directory, which the transformers library opens with equal outputs. A run
-   with softmax becomes a checkpoint of type bert, one with yoso or yoso-e of type yoso: the encoder with the
+   with softmax becomes a checkpoint of type bert, or roberta if it started from one; one with yoso or yoso-e
+   of type yoso: the encoder with the
    output for masked tokens, or without one with the classifier and its labels, whose logits are those of
    predictions; a predicted number is in the units of its file. REFUSED: a file of this type cannot describe
    the model (the message names every setting that has no place there), or the ids of a run are no tokens of

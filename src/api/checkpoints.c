@@ -255,17 +255,23 @@ hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pretrained,
     return inference_scores(host, &inference, &input, places, num_places, scores);
 }
 
+/* The id of the padding token; -1: there is none. */
+static int64_t padding_of(const struct tokenizer *tokenizer)
+{
+    uint32_t id;
+    return tokenizer != NULL && tokenizer_role(tokenizer, TOKEN_PAD, &id) ? (int64_t)id : -1;
+}
+
 static hashattn_status save_run(struct hashattn_pretrained *pretrained, const char *directory,
                                 bool encoder_only)
 {
     struct host *host = &pretrained->context->host;
     const struct task_facts *facts = &pretrained->origin.run.facts;
     const struct tokenizer *tokenizer;
-    uint32_t padding;
     TRY(checkpoint_tokenizer(pretrained, &tokenizer));
-    bool padded = tokenizer_role(tokenizer, TOKEN_PAD, &padding), numbers = facts->num_columns == 1;
+    bool numbers = facts->num_columns == 1;
     const struct export_choice choice = {.encoder_only = encoder_only,
-                                         .padding = padded ? (int64_t)padding : -1,
+                                         .padding = padding_of(tokenizer),
                                          .seed = pretrained->seed,
                                          .labels = (const char *const *)facts->labels,
                                          .shift = numbers ? facts->columns[0].mean : 0,
@@ -366,7 +372,8 @@ hashattn_status hashattn_setup_check_export(const hashattn_setup *setup)
             config->task->name);
     FAIL_IF(config->task->preset.causal, host, HASHATTN_INVALID, "%s predicts the next token",
             config->task->name);
-    hashattn_status status = pretrained_export_check(host, &config->model, false);
+    const struct export_choice choice = {.padding = padding_of(config->facts.tokenizer)};
+    hashattn_status status = pretrained_export_check(host, &config->model, &choice);
     if (read || status == HASHATTN_INVALID)
         return status;
     option_text(tokens, config->task_options, remark + strlen(remark), OPTION_TEXT_SIZE);

@@ -8,31 +8,39 @@
 #include "base/memory.h"
 #include "io/json.h"
 
+/* RoBERTa numbers positions from the row after that of the padding's id. */
+static enum pretrained_type type_of(const struct model_config *model, int64_t padding)
+{
+    if (strcmp(model->plan.used[0].mechanism->name, "softmax") != 0)
+        return PRETRAINED_YOSO;
+    bool roberta = model->positions == POSITIONS_LEARNED && model->position_offset > 0 &&
+                   model->position_offset == padding + 1;
+    return roberta ? PRETRAINED_ROBERTA : PRETRAINED_BERT;
+}
+
 /* The config of the same encoder in a file, with the one objective that has a place there. */
-static enum pretrained_type describe(const struct model_config *model, bool encoder_only,
+static enum pretrained_type describe(const struct model_config *model, const struct export_choice *choice,
                                      struct model_config *theirs)
 {
-    const struct head_plan *plan = &model->plan;
     bool classifies = pretrained_problem(model) != NULL;
-    enum pretrained_type type =
-        strcmp(plan->used[0].mechanism->name, "softmax") == 0 ? PRETRAINED_BERT : PRETRAINED_YOSO;
+    enum pretrained_type type = type_of(model, choice->padding);
     *theirs = *model;
     theirs->num_objectives = 0;
-    for (size_t i = 0; !encoder_only && i < model->num_objectives; i++)
+    for (size_t i = 0; !choice->encoder_only && i < model->num_objectives; i++)
         if (classifies || strcmp(model->objectives[i].objective->name, "masked_tokens") == 0)
             theirs->objectives[theirs->num_objectives++] = model->objectives[i];
     if (theirs->num_segments == 0)
         theirs->num_segments = 1;
-    if (theirs->positions == POSITIONS_LEARNED)
+    if (theirs->positions == POSITIONS_LEARNED && type != PRETRAINED_ROBERTA)
         theirs->position_offset = type == PRETRAINED_YOSO ? PRETRAINED_YOSO_OFFSET : 0;
     return type;
 }
 
 hashattn_status pretrained_export_check(struct host *host, const struct model_config *model,
-                                        bool encoder_only)
+                                        const struct export_choice *choice)
 {
     struct model_config theirs;
-    return pretrained_config_check(host, describe(model, encoder_only, &theirs), &theirs);
+    return pretrained_config_check(host, describe(model, choice, &theirs), &theirs);
 }
 
 static const struct param *find_row(const struct params *params, const char *name)
@@ -102,7 +110,7 @@ hashattn_status pretrained_export(struct host *host, const char *directory, cons
     float *values = NULL, *taken = NULL;
     hashattn_status status;
     const struct params *params = model_params(net);
-    written.config.type = describe(model_config_of(net), choice->encoder_only, &config);
+    written.config.type = describe(model_config_of(net), choice, &config);
     TRY(pretrained_config_check(host, written.config.type, &config));
     config.pairs = false; /* of an output that is left out */
     const char *problem = pretrained_problem(&config);

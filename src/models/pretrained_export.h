@@ -1,5 +1,6 @@
 /* A model of our own as a checkpoint of the transformers library: an encoder with softmax becomes a file of
-   type bert, with yoso or yoso-e one of type yoso. Written are the trunk and, if the model has one, the
+   type bert, or of type roberta if it has unused rows before the first position up to the padding's id; with
+   yoso or yoso-e one of type yoso. Written are the trunk and, if the model has one, the
    output for masked tokens; otherwise the classifier, if it is the only objective. Other objectives have no
    place there.
    SPDX-License-Identifier: Apache-2.0 */
@@ -17,9 +18,10 @@ struct export_choice {
     double shift, scale;       /* the number that a regression predicts is shift + scale * its output */
 };
 
-/* REFUSED, with every setting that has no place in such files: a model of this config cannot be exported. */
+/* REFUSED, with every setting that has no place in such files: a model of this config cannot be exported.
+   Reads encoder_only and padding of the choice. */
 hashattn_status pretrained_export_check(struct host *host, const struct model_config *model,
-                                        bool encoder_only);
+                                        const struct export_choice *choice);
 
 /* Writes config.json and model.safetensors to a new directory, for the model `net` with the tensors of
    `files`, whose names are ours. Unused rows before the first position and a zero segment are added where the

@@ -3,7 +3,8 @@
    planted and caught: positions shifted by the unused rows; the segment of a model without segments started
    from the seed; softmax written as yoso; labels in another order; a number without its deviation, or without
    its mean; mean pooling accepted; a classifier written too; the padding not written; only the first setting
-   named; a convolution accepted with softmax; tails accepted.
+   named; a convolution accepted with softmax; tails accepted; roberta whatever the padding's id; its
+   positions without the unused rows.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained_export.h"
 
@@ -148,9 +149,9 @@ static void outputs_are_the_same(void **state)
         const char *attention, *type;
         int64_t segments, offset, conv, padding;
         bool classifies;
-    } cases[] = {{"yoso-e", "yoso", 0, 0, 3, 1, false},
-                 {"yoso", "yoso", 2, 2, 0, -1, true},
-                 {"softmax", "bert", 0, 3, 0, 7, false},
+    } cases[] = {{"yoso-e", "yoso", 0, 0, 3, 1, false},     {"yoso", "yoso", 2, 2, 0, -1, true},
+                 {"softmax", "bert", 0, 3, 0, 7, false},    {"softmax", "bert", 0, 3, 0, -1, false},
+                 {"softmax", "roberta", 0, 8, 0, 7, false}, {"softmax", "roberta", 2, 2, 0, 1, true},
                  {"softmax", "bert", 2, 0, 0, 1, true}};
     struct pool *pool;
     char path[100];
@@ -199,13 +200,15 @@ static void classifiers_are_exported(void **state)
     struct host *host = &folder->host;
     static const struct {
         const char *attention, *objective, *problem, *class_of, *last;
-        int64_t outputs;
+        int64_t outputs, offset;
     } cases[] = {
         {"softmax", "classify", "single_label_classification", "BertForSequenceClassification",
-         "classifier.weight", 3},
+         "classifier.weight", 3, 0},
         {"yoso", "label_set", "multi_label_classification", "YosoForSequenceClassification",
-         "classifier.out_proj.weight", 3},
-        {"softmax", "regress", "regression", "BertForSequenceClassification", "classifier.weight", 1}};
+         "classifier.out_proj.weight", 3, PRETRAINED_YOSO_OFFSET},
+        {"softmax", "classify", "single_label_classification", "RobertaForSequenceClassification",
+         "classifier.out_proj.weight", 3, 2},
+        {"softmax", "regress", "regression", "BertForSequenceClassification", "classifier.weight", 1, 0}};
     char path[100];
     snprintf(path, sizeof path, "%s/out", folder->path);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -215,7 +218,7 @@ static void classifiers_are_exported(void **state)
         struct model *model;
         const char *word;
         config.num_segments = 1;
-        config.position_offset = yoso ? PRETRAINED_YOSO_OFFSET : 0;
+        config.position_offset = cases[i].offset;
         config.pooling = POOL_FIRST;
         config.classifier = yoso ? HEAD_GELU : HEAD_TANH;
         config.objectives[0] = (struct model_objective){
@@ -231,8 +234,9 @@ static void classifiers_are_exported(void **state)
         check_status(host, json_get_string(host, files.config.json, "id2label.0", &word), HASHATTN_OK, NULL);
         assert_string_equal(word, "ham");
         assert_non_null(weight_files_find(&files.weights, cases[i].last, NULL));
+        bool bert = strncmp(cases[i].class_of, "Bert", 4) == 0;
         assert_non_null(weight_files_find(&files.weights,
-                                          yoso ? "classifier.dense.bias" : "bert.pooler.dense.bias", NULL));
+                                          bert ? "bert.pooler.dense.bias" : "classifier.dense.bias", NULL));
         check_status(host, model_new(host, &config, &model), HASHATTN_OK, NULL);
         check_status(host, pretrained_check(host, &files, model_params(model)), HASHATTN_OK, NULL);
         const struct params *params = model_params(model);

@@ -38,6 +38,7 @@ def test_equal_outputs(corpora, tmp_path, data, attention, options):
     hashattn.Pretrained(tmp_path / "run").save(tmp_path / "there")
     model = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "there").eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "there")
+    assert model.config.model_type == ("yoso" if attention == "yoso-e" else "roberta" if options else "bert")
     run, own = hashattn.Pretrained(tmp_path / "run"), hashattn.Tokenizer(corpora / "tokens")
     for text in TEXTS:
         ids = own.encode(text, special_tokens=True).ids
@@ -78,6 +79,10 @@ def compare(run, directory, value, number=False):
         shares = dict(zip(model.config.id2label.values(), value(logits).tolist()))
         assert shares.keys() == mine.probabilities.keys()
         assert all(abs(shares[label] - mine.probabilities[label]) <= 1e-5 for label in shares)
+    if not number and model.config.model_type != "yoso":  # whose class does not mask padding
+        with torch.no_grad():
+            padded = model(**tokenizer(texts, return_tensors="pt", truncation=True, padding=True)).logits
+        assert np.abs(value(padded).numpy() - [list(one.probabilities.values()) for one in found]).max() <= 1e-5
     return model
 
 
@@ -132,4 +137,6 @@ def test_fine_tuned(tmp_path, kind):
     texts, labels = [text for text, _ in DOCUMENTS], ["spam" if bad else "ham" for _, bad in DOCUMENTS]
     hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=texts, labels=labels, progress=False, max_len=40,
                    start=tmp_path / "stored", steps=20, batch=8, learning_rate=0.001, pooling="first", seed=2).close()
-    compare(tmp_path / "run", tmp_path / "there", lambda logits: logits.softmax(-1))
+    model = compare(tmp_path / "run", tmp_path / "there", lambda logits: logits.softmax(-1))
+    assert model.config.model_type == kind
+    assert model.config.max_position_embeddings == 40 + (2 if kind == "roberta" else 0)
