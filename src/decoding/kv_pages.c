@@ -1,4 +1,4 @@
-/* Pages with a count of owners.
+/* Pages with a count of owners, in slabs of pages that were needed together.
    SPDX-License-Identifier: Apache-2.0 */
 #include "decoding/kv_pages.h"
 
@@ -7,32 +7,97 @@
 #include "base/memory.h"
 
 struct kv_page {
-    size_t owners;
-    unsigned char to_the_rows[MEMORY_ALIGNMENT - sizeof(size_t)];
+    size_t owners; /* 0: free */
+    struct kv_slab *slab;
+    struct kv_page *next_free; /* of the slab */
+    unsigned char to_the_rows[MEMORY_ALIGNMENT - sizeof(size_t) - 2 * sizeof(void *)];
 };
+
+/* A block of pages, which lie behind it. */
+struct kv_slab {
+    struct kv_slab *next;
+    struct kv_page *free;
+    size_t pages, taken;
+    unsigned char to_the_pages[MEMORY_ALIGNMENT - 2 * sizeof(void *) - 2 * sizeof(size_t)];
+};
+
+/* A slab has the pages that are needed now, or an eighth of those that are there if that is more, but no more
+   than these bytes, so that truncation gives memory back. */
+enum { SLAB_SHARE = 8, SLAB_BYTES = 1 << 24 };
 
 static size_t pages_for(size_t rows)
 {
     return rows / KV_PAGE_ROWS + (rows % KV_PAGE_ROWS != 0);
 }
 
-static hashattn_status page_new(struct kv_pages *pages, struct kv_page **page)
+static size_t page_size(const struct kv_pages *pages)
+{
+    return (sizeof(struct kv_page) + pages->page_bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT *
+           MEMORY_ALIGNMENT;
+}
+
+static size_t slab_size(const struct kv_pages *pages, size_t count)
+{
+    return size_sum(sizeof(struct kv_slab), size_product(count, page_size(pages)));
+}
+
+static hashattn_status slab_new(struct kv_pages *pages, size_t count, struct kv_slab **slab)
 {
     void *block;
-    TRY(memory_new_zeroed(pages->host, 1, size_sum(sizeof(struct kv_page), pages->page_bytes),
-                          "a page of a cache", &block));
-    *page = block;
-    (*page)->owners = 1;
+    TRY(memory_new(pages->host, 1, slab_size(pages, count), "pages of a cache", &block));
+    *slab = block;
+    **slab = (struct kv_slab){.next = pages->slabs, .pages = count};
+    for (size_t p = count; p-- > 0;) {
+        struct kv_page *page = (void *)((unsigned char *)(*slab + 1) + p * page_size(pages));
+        *page = (struct kv_page){.slab = *slab, .next_free = (*slab)->free};
+        (*slab)->free = page;
+    }
+    pages->slabs = *slab;
+    return HASHATTN_OK;
+}
+
+static void slab_release(struct kv_pages *pages, struct kv_slab *slab)
+{
+    struct kv_slab **at = &pages->slabs;
+    while (*at != slab)
+        at = &(*at)->next;
+    *at = slab->next;
+    memory_free(pages->host, slab);
+}
+
+static size_t slab_pages(const struct kv_pages *pages, size_t needed)
+{
+    size_t most = size_max(1, SLAB_BYTES / page_size(pages));
+    return size_min(most, size_max(needed, pages->allocated / SLAB_SHARE));
+}
+
+/* A page of zeros. `needed`: pages that are needed now, this one among them. */
+static hashattn_status page_new(struct kv_pages *pages, size_t needed, struct kv_page **page)
+{
+    struct kv_slab *slab = pages->slabs;
+    while (slab != NULL && slab->free == NULL)
+        slab = slab->next;
+    if (slab == NULL)
+        TRY(slab_new(pages, slab_pages(pages, needed), &slab));
+    *page = slab->free;
+    slab->free = (*page)->next_free;
+    slab->taken++;
     pages->allocated++;
+    (*page)->owners = 1;
+    memset(*page + 1, 0, pages->page_bytes);
     return HASHATTN_OK;
 }
 
 static void page_release(struct kv_pages *pages, struct kv_page *page)
 {
+    struct kv_slab *slab = page->slab;
     if (--page->owners > 0)
         return;
-    memory_free(pages->host, page);
     pages->allocated--;
+    page->next_free = slab->free;
+    slab->free = page;
+    if (--slab->taken == 0)
+        slab_release(pages, slab);
 }
 
 static void hold_only(struct kv_pages *pages, struct kv_sequence *sequence, size_t held)
@@ -74,7 +139,7 @@ static hashattn_status own_last(struct kv_pages *pages, struct kv_sequence *sequ
     struct kv_page **last = &sequence->pages[sequence->length / KV_PAGE_ROWS], *own;
     if ((*last)->owners == 1)
         return HASHATTN_OK;
-    TRY(page_new(pages, &own));
+    TRY(page_new(pages, 1, &own));
     memcpy(own + 1, *last + 1, pages->page_bytes);
     page_release(pages, *last);
     *last = own;
@@ -91,7 +156,7 @@ static hashattn_status reserve(struct kv_pages *pages, struct kv_sequence *seque
     TRY(memory_grow(pages->host, &sequence->pages, &sequence->capacity, sequence->held,
                     needed - sequence->held, sizeof(struct kv_page *), "the pages of a cache"));
     while (sequence->held < needed) {
-        TRY(page_new(pages, &sequence->pages[sequence->held]));
+        TRY(page_new(pages, needed - sequence->held, &sequence->pages[sequence->held]));
         sequence->held++;
     }
     return HASHATTN_OK;
@@ -166,8 +231,9 @@ size_t kv_pages_longest(const struct kv_pages *pages)
 
 size_t kv_pages_nbytes(const struct kv_pages *pages)
 {
-    size_t bytes = pages->allocated * (sizeof(struct kv_page) + pages->page_bytes) +
-                   pages->num_sequences * sizeof *pages->sequences;
+    size_t bytes = pages->num_sequences * sizeof *pages->sequences;
+    for (const struct kv_slab *slab = pages->slabs; slab != NULL; slab = slab->next)
+        bytes += slab_size(pages, slab->pages);
     for (size_t s = 0; s < pages->num_sequences; s++)
         bytes += pages->sequences[s].capacity * sizeof(struct kv_page *);
     return bytes;

@@ -1,6 +1,7 @@
 /* Pages: sequences keep their rows when others write, are cut or reordered; failures change nothing; counts
    of bytes. Bugs tried and caught: a shared page written without a copy; the copy without its rows; a page
-   never released, or its owners not counted; pages kept after a truncation, or after a failed reserve.
+   never released, or its owners not counted; pages kept after a truncation, or after a failed reserve; a slab
+   kept after its last page; a page used again with its old rows.
    Covers: kv_pages.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -66,7 +67,8 @@ static void sequences_share_rows_until_they_write(void **state)
     check_rows(&pages, 0, 0, 300, 0);
     kv_pages_truncate(&pages, 0, 256);
     assert_int_equal(pages.allocated, 1);
-    assert_true(kv_pages_nbytes(&pages) > PAGE_BYTES && kv_pages_nbytes(&pages) < PAGE_BYTES + 1000);
+    /* The slab of its three pages. */
+    assert_true(kv_pages_nbytes(&pages) > 3 * PAGE_BYTES && kv_pages_nbytes(&pages) < 3 * PAGE_BYTES + 2000);
     kv_pages_free(&pages);
     assert_int_equal(failing.outstanding, 0);
 }
@@ -104,10 +106,45 @@ static void a_failure_changes_nothing(void **state)
     assert_in_range(failures, 10, 39);
 }
 
+/* Free pages are used again, and a slab goes with its last page. */
+static void slabs_come_and_go(void **state)
+{
+    (void)state;
+    struct failing_host failing;
+    struct kv_pages pages;
+    failing_host_init(&failing, -1);
+    check_status(&failing.host, kv_pages_new(&failing.host, 2, PAGE_BYTES, &pages), HASHATTN_OK, NULL);
+    append(&pages, 0, 0, 16 * KV_PAGE_ROWS);
+    long blocks = failing.outstanding;
+    size_t bytes = kv_pages_nbytes(&pages);
+    kv_pages_truncate(&pages, 0, KV_PAGE_ROWS);
+    assert_int_equal(kv_pages_nbytes(&pages), bytes);
+    const size_t more[] = {0, 15 * KV_PAGE_ROWS};
+    check_status(&failing.host, kv_pages_reserve(&pages, more), HASHATTN_OK, NULL);
+    assert_int_equal(failing.outstanding, blocks + 1); /* the list of its pages */
+    for (size_t r = 0; r < more[1]; r++)
+        assert_int_equal(*row_at(&pages, 1, r), 0);
+    append(&pages, 1, 70, more[1]);
+    check_rows(&pages, 0, 0, KV_PAGE_ROWS, 0);
+    check_rows(&pages, 1, 0, 15 * KV_PAGE_ROWS, 70);
+    append(&pages, 0, KV_PAGE_ROWS, 1); /* a slab of two: an eighth of 16 */
+    assert_int_equal(failing.outstanding, blocks + 2);
+    append(&pages, 0, 1, KV_PAGE_ROWS);
+    assert_int_equal(failing.outstanding, blocks + 2);
+    kv_pages_truncate(&pages, 0, KV_PAGE_ROWS);
+    assert_int_equal(failing.outstanding, blocks + 1);
+    kv_pages_truncate(&pages, 0, 0);
+    kv_pages_truncate(&pages, 1, 0);
+    assert_int_equal(failing.outstanding, 3); /* sequences, and two lists of pages */
+    kv_pages_free(&pages);
+    assert_int_equal(failing.outstanding, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sequences_share_rows_until_they_write),
+        cmocka_unit_test(slabs_come_and_go),
         cmocka_unit_test(a_failure_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
