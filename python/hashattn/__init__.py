@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .context import Context as Context
     from .context import Description as Description
     from .density import Density as Density
+    from .device import DeviceArray as DeviceArray
     from .estimator import TextClassifier as TextClassifier
     from .errors import BadFileError as BadFileError
     from .errors import Error as Error
@@ -67,6 +68,7 @@ _NAMES = {
     "cache": ("Cache",),
     "context": ("Context", "Description"),
     "density": ("Density",),
+    "device": ("DeviceArray",),
     "errors": ("Error", "InvalidError", "InvalidTypeError", "RefusedError", "FailedError", "BadFileError",
                "NoDiskError", "OutOfMemoryError", "Interrupted"),
     "estimator": ("TextClassifier",),

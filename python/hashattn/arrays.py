@@ -51,8 +51,8 @@ def _from_dlpack(name: str, given: Any) -> Numbers:
     """The memory of an object that has DLPack's protocol and not NumPy's."""
     kind, number = given.__dlpack_device__()
     if kind not in _HOST:
-        raise InvalidTypeError(f"{name} is on device ({int(kind)}, {number}) of DLPack; hashattn.attention computes on the "
-                               "CPU, and hashattn.torch on GPUs too")
+        raise InvalidTypeError(f"{name} is on device ({int(kind)}, {number}) of DLPack; this computes on the processor, and "
+                               "hashattn.attention and hashattn.torch on GPUs too")
     try:
         array: Numbers = np.from_dlpack(given)
     except (BufferError, RuntimeError, TypeError) as error:
@@ -165,8 +165,18 @@ def check_output(name: str, array: Any, shape: tuple[int, ...], dtype: "np.dtype
     return array
 
 
+def _check_host(name: str, given: Any) -> None:
+    """InvalidTypeError: on a GPU, also in calls that compute there."""
+    if getattr(given, "__dlpack_device__", None) is not None and not isinstance(given, np.ndarray):
+        kind, number = given.__dlpack_device__()
+        if kind not in _HOST:
+            raise InvalidTypeError(f"{name} is on device ({int(kind)}, {number}) of DLPack; masks, lengths, offsets and "
+                                   "sample_ids are read on the processor: move it there first")
+
+
 def _counts(name: str, given: Any, count: int, most: int) -> Numbers:
     """`given` as (count) whole numbers from 0 to `most`."""
+    _check_host(name, given)
     numbers = np.asarray(given)
     if numbers.dtype.kind not in "iu" and numbers.size > 0:
         raise InvalidTypeError(f"{name} has dtype {numbers.dtype}; whole numbers are needed")
@@ -233,7 +243,7 @@ class Call:
             problem.sample_ids = self._keep(ids)
         rows = [problem.num_queries, problem.num_keys] if self.packed else [q.shape[-2], k.shape[-2]]
         problem.max_len = max(rows) if max_len is None else whole_number("max_len", max_len, 2**63 - 1)
-        self.layouts = [layout(array, self.packed) for array in self.inputs]
+        self.layout, self.layouts = layout, [layout(array, self.packed) for array in self.inputs]
         self.out_shape = self.shapes[0][:-1] + self.shapes[2][-1:]
 
     def _keep(self, array: Numbers) -> int:
@@ -278,6 +288,7 @@ class Call:
         if key_mask is None:
             return
         problem = self.problem
+        _check_host("key_mask", key_mask)
         mask = mask_of_bytes(np.asanyarray(key_mask))
         keys = self.inputs[1].shape[0 if self.packed else -2]
         shapes = [(keys,)] if self.packed else [(problem.num_sequences, keys), (keys,)]
@@ -294,6 +305,22 @@ class Call:
         """An array for a result; rows beyond the lengths are 0."""
         new = np.empty if self.lengths is None else np.zeros
         return new(shape, self.inputs[0].dtype)
+
+    def take(self, name: str, given: Any) -> Any:
+        """A further input."""
+        return take(name, given)
+
+    def given_output(self, name: str, array: Any, shape: tuple[int, ...]) -> Any:
+        """An array of the user to write to."""
+        return check_output(name, array, shape, self.inputs[0].dtype, self.inputs)
+
+    def given_back(self, array: Any) -> Any:
+        """A result as the user gets it."""
+        return array
+
+    def block(self, size: int) -> tuple[Any, int]:
+        """Memory of `size` bytes and its address, aligned to 64 bytes."""
+        return block(size)
 
     def clear_padding(self, array: Numbers) -> None:
         """Sets the rows of a user's output beyond the lengths of the queries to 0."""

@@ -128,8 +128,8 @@ class Context:
         one for each processor this process may use.
     isa: one of `instruction_sets()`; "auto" = the widest that runs here.
     precision: of products, "float32" or "bf16"; None = float32, and a trained run uses its own.
-    device: where `hashattn.torch` computes with this context: "cuda" or "cuda:N", an NVIDIA GPU; None or "cpu" = the
-        processor, where everything else computes. FailedError: no driver, or no GPU.
+    device: where `attention` and `Attention` compute: "cuda" or "cuda:N", an NVIDIA GPU, on arrays in its memory; None or
+        "cpu" = the processor, where everything else computes. FailedError: no driver, or no GPU.
 
     Calls on one context run one after another, on all its threads. `with` closes it, and `close` frees it with every
     object made in it. InvalidError (a ValueError): a number or name is out of range, or the context is closed.
@@ -195,6 +195,12 @@ class Context:
         values = {name: getattr(found, name) for name in Description._fields}
         texts = {name: _library.text(value) for name, value in values.items() if isinstance(value, bytes)}
         return Description(**texts, threads=found.threads)
+
+    @property
+    def device(self) -> str | None:
+        """ "cuda:N", or None: the processor."""
+        name = _library.text(self._options.device)
+        return None if name in ("", "cpu") else "cuda:0" if name == "cuda" else name
 
     @property
     def closed(self) -> bool:
@@ -307,3 +313,14 @@ def default_context() -> Context:
         if _default is None or _default.closed:
             _default = Context()
         return _default
+
+
+_of_devices: dict[str, Context] = {}
+
+
+def context_of_device(device: str) -> Context:
+    """The context of calls on "cuda:N" that are given none: one for the process. One thread draws the planes."""
+    with _default_lock:
+        if device not in _of_devices or _of_devices[device].closed:
+            _of_devices[device] = Context(1, device=device)
+        return _of_devices[device]

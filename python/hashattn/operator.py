@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library
-from .arrays import Call, Layout, Numbers, block, check_output, take, take_inputs, whole_number
+from .arrays import Call, Numbers, take_inputs, whole_number
 from .context import Context, ContextHandle, ContextObject, ObjectHandle
+from .device import DeviceCall, context_for, device_of
 from .errors import InvalidError, InvalidTypeError
 from .options import OptionValue, names_of, path_of, text_of, value_of
 
@@ -63,18 +64,22 @@ def attention(
     params: learned tensors by name, as of `Attention.set_params`; None = drawn from the seed. `Attention` gives their
         gradients.
     out: an array for the result, (..., n_q, d_v); it must not overlap an input.
-    context: threads, instruction set and precision; None = one context for the process, on all processors.
+    context: threads, instruction set and precision; None = one context for the process, on all processors, or on a GPU.
     options: of the mechanism, such as num_hashes=64; `mechanisms()[name].options` lists them.
         gradient="true" gives "yoso" and "yoso-e" the derivative; by default theirs is the paper's bound, "lower".
 
     Returns (..., n_q, d_v); empty if n_q is 0. A query without any key gets 0.
+
+    On a GPU: q, k and v may be arrays of CUDA of any library that has DLPack (`__dlpack__`), such as CuPy, JAX and PyTorch.
+    "yoso" then computes there, in place, and the result is a `DeviceArray`, or such an `out`. The call waits for the GPU.
+    Masks, lengths and offsets are arrays of the processor.
 
     InvalidError (a ValueError): shapes do not fit, a number is out of range, an input holds NaN or infinity, or `out`
     is read-only. InvalidTypeError (also a TypeError): wrong dtype or device. RefusedError (a ValueError): the mechanism
     has no causal form, or numbers are too large for it in float32. OutOfMemoryError (a MemoryError): memory runs out or
     sizes overflow.
     """
-    with Attention(mechanism, context=context, **options) as made:
+    with Attention(mechanism, context=context or context_for(q, k, v), **options) as made:
         return made.forward(q, k, v, causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets, seed=seed,
                             max_len=max_len, params=params, out=out, save=False)
 
@@ -95,7 +100,7 @@ class Attention(ContextObject):
         self._texts = {name: text_of(name, value) for name, value in options.items()}
         self._learned: tuple[Any, ...] | None = None  # the call that set the parameters, to repeat after a fork
         self._learned_from: Any = None  # what its arguments point to
-        self._saved: tuple[Call, Layout, int, Numbers] | None = None
+        self._saved: tuple[Call, Any, int, Any] | None = None  # with the layout of out, and what keeps the block
         with self._context._use() as handle:
             self._handle = self._open(handle)
 
@@ -270,25 +275,31 @@ class Attention(ContextObject):
 
         The arrays must stay unchanged until `backward`.
         """
-        call = Call(*take_inputs(q, k, v), causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets,
-                    seed=seed, max_len=max_len, sample_ids=sample_ids)
+        call = self._call(q, k, v, causal=causal, key_mask=key_mask, lengths=lengths, offsets=offsets, seed=seed,
+                          max_len=max_len, sample_ids=sample_ids)
         if params is not None:
             self.set_params(params, *self._sizes_of(call))
         with self._use() as handle:
             self._saved = None
             # Refuses sizes that overflow, before anything is allocated.
             saved_bytes, _ = self._sizes_of_blocks(handle, call)
-            dtype = call.inputs[0].dtype
-            result = (call.output(call.out_shape) if out is None
-                      else check_output("out", out, call.out_shape, dtype, call.inputs))
-            written = Layout(result, call.packed)
-            memory, saved = block(saved_bytes) if save else (np.empty(0, np.uint8), None)
+            result = call.output(call.out_shape) if out is None else call.given_output("out", out, call.out_shape)
+            written = call.layout(result, call.packed)
+            memory, saved = call.block(saved_bytes) if save else (None, None)
             self._forward(handle, call, written, saved)
             if out is not None:
                 call.clear_padding(result)
             if saved is not None:
                 self._saved = call, written, saved, memory
-        return result
+        return call.given_back(result) if out is None else out
+
+    def _call(self, q: Any, k: Any, v: Any, **given: Any) -> Call:
+        """On the device of the arrays, which is that of the context."""
+        if device_of(q, k, v) is not None:
+            return DeviceCall(self._context, q, k, v, **given)
+        if self._context.device is not None:
+            raise InvalidTypeError(f"q, k and v are on the processor, and the context computes on {self._context.device}")
+        return Call(*take_inputs(q, k, v), **given)
 
     @staticmethod
     def _sizes_of_blocks(handle: ObjectHandle, call: Call) -> tuple[int, int]:
@@ -299,7 +310,7 @@ class Attention(ContextObject):
         return saved.value, scratch.value
 
     @staticmethod
-    def _forward(handle: ObjectHandle, call: Call, written: Layout, saved: int | None) -> None:
+    def _forward(handle: ObjectHandle, call: Call, written: Any, saved: int | None) -> None:
         arrays = [byref(layout.struct) for layout in (*call.layouts, written)]
         function = _library.functions().attention_forward
         handle.origin.check(function(handle.pointer, byref(call.problem), *arrays, saved, None))
@@ -307,20 +318,21 @@ class Attention(ContextObject):
 
     def _backward(self, dout: npt.ArrayLike, learns: bool) -> tuple[list[Numbers], dict[str, Numbers]]:
         """The gradients of q, k and v, and with `learns` of every learned tensor."""
-        given = take("dout", dout)
         with self._use() as handle:
             call, out, saved, _ = self._last()
+            given = call.take("dout", dout)
             if given.shape != call.out_shape or given.dtype != call.inputs[0].dtype:
                 raise InvalidError(f"dout has shape {given.shape} and dtype {given.dtype}; {call.out_shape} and "
                                    f"{call.inputs[0].dtype} are needed, as of the output")
             results = [call.output(array.shape) for array in call.inputs]
-            layouts = [Layout(array, call.packed) for array in (given, *results)]
+            layouts = [call.layout(array, call.packed) for array in (given, *results)]
             learned = self._gradients(handle, call) if learns else None
             arrays = [byref(layout.struct) for layout in (*call.layouts, out, *layouts)]
             function = _library.functions().attention_backward_params
             handle.origin.check(function(handle.pointer, byref(call.problem), *arrays, _address(learned), saved, None))
             for layout in layouts[1:]:
                 layout.finish()
+            results = [call.given_back(array) for array in results]
             return results, {} if learned is None else self._split(handle, self._sizes_of(call), learned)
 
     @staticmethod
@@ -333,7 +345,7 @@ class Attention(ContextObject):
         count = sum(rows * cols for _, (rows, cols) in self._tensors(handle, self._sizes_of(call)))
         return np.zeros((call.problem.num_heads, count), np.float32)
 
-    def _last(self) -> tuple[Call, Layout, int, Numbers]:
+    def _last(self) -> tuple[Call, Any, int, Any]:
         if self._saved is None:
             raise InvalidError("there is no forward to follow: call forward(..., save=True) first")
         return self._saved

@@ -1,9 +1,8 @@
-"""hashattn.torch on a device, with the emulator of tests/gpu as the driver.
+"""hashattn.torch on a device, with the emulator of tests/gpu as the driver, in every PyTorch.
 
 Runs with BUILD=FOLDER, if the build is not build/. The device memory of the emulator is that of the process, so
 tensors on the CPU stand for those on CUDA, and only the two questions that torch without CUDA cannot answer are
-replaced: a tensor's device, and torch's stream there. What this does not show: torch's dispatch of tensors on CUDA,
-its allocator and its streams.
+replaced: a tensor's device, and torch's stream there. test_torch_cuda.py has tensors that PyTorch takes for those of CUDA.
 """
 
 import ctypes

@@ -21,7 +21,7 @@ from torch import Tensor
 from transformers import cache_utils  # type: ignore[import-not-found,unused-ignore]
 
 from .. import cache as key_value_cache
-from ..errors import InvalidError, InvalidTypeError
+from ..errors import InvalidError, InvalidTypeError, RefusedError
 from ..options import mechanisms
 from ..stream import Stream
 from .calls import ELEMENTS, TensorLayout, check_tensors
@@ -118,6 +118,8 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
         assert self._new is not None
         key, value = self._new
         check_tensors(query=query, key=key, value=value)
+        if query.is_cuda:
+            raise RefusedError(f"a hashattn cache is memory of the processor, and {name} is on {query.device}")
         if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad):
             raise InvalidError("a hashattn cache has no gradients; use torch.no_grad()")
         if key.shape != value.shape:

@@ -99,9 +99,9 @@ def device_of(tensor: Tensor) -> str | None:
     return f"cuda:{tensor.device.index}" if tensor.is_cuda else None
 
 
-def _stream_of(tensor: Tensor) -> int:
-    """torch's current stream on the tensor's device, as CUDA has it; 0: the default one."""
-    return int(torch.cuda.current_stream(tensor.device).cuda_stream)  # type: ignore[no-untyped-call,unused-ignore]
+def _stream_of(device: torch.device) -> int:
+    """torch's current stream on a device, as CUDA has it; 0: the default one."""
+    return int(torch.cuda.current_stream(device).cuda_stream)  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def saved_block(size: int, like: Tensor | None = None) -> Tensor:
@@ -122,11 +122,13 @@ def saved_block(size: int, like: Tensor | None = None) -> Tensor:
 
 
 def _device_block(like: Tensor, size: int) -> Tensor:
-    """Bytes on the device of `like`, aligned as the allocator of CUDA aligns."""
+    """Bytes on the device of `like`, aligned."""
     try:
-        return torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=like.device)
+        memory = torch.empty(size + _ALIGNMENT, dtype=torch.uint8, device=like.device)
     except RuntimeError as error:
         raise OutOfMemoryError(f"no memory on {like.device} for {size} bytes: {error}") from error
+    start = -memory.data_ptr() % _ALIGNMENT
+    return memory[start:start + size]
 
 
 def aligned_address(tensor: Tensor) -> int:
@@ -183,6 +185,22 @@ def context_of(device: str | None) -> Context:
     return _place(device).context
 
 
+def wait(device: torch.device | str = "cuda") -> None:
+    """Waits for the calls on a CUDA device, those of the current stream, and tells what they found there.
+
+    Calls on CUDA return before the work is done, so they do not raise for numbers: InvalidError: an input since the last
+    wait held NaN or infinity, with its place; RefusedError: a result was beyond float32. FailedError: a kernel failed. The
+    results since then are undefined. On the CPU there is nothing to wait for.
+    """
+    there = torch.device(device)
+    if there.type == "cpu":
+        return
+    index = torch.cuda.current_device() if there.index is None else there.index
+    with context_of(f"cuda:{index}")._use() as handle:
+        handle.check(_library.functions().context_set_stream(handle.pointer, _stream_of(there)))
+        handle.check(_library.functions().context_wait(handle.pointer))
+
+
 class _Cached(NamedTuple):
     attention: Attention
     learns: bool
@@ -233,7 +251,7 @@ class Opened:
         function = getattr(_library.functions(), name)
         if self._place.on_device:
             # torch gives the block to others on this stream only, whose work comes after the call's.
-            self._handle.origin.check(_library.functions().context_set_stream(self._handle.origin.pointer, _stream_of(like)))
+            self._handle.origin.check(_library.functions().context_set_stream(self._handle.origin.pointer, _stream_of(like.device)))
             there = _device_block(like, self._scratch_bytes)
             scratch: int | None = aligned_address(there)
         else:

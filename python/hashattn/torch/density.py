@@ -42,7 +42,7 @@ def density(points: Tensor, rows: Tensor, *, num_hashes: int = 32, hash_bits: in
         raise InvalidError(f"no map {map!r}, there are: none, euclidean")
     if map == "euclidean":
         points, rows = _directions(points, rows)
-    share = torch.full((rows.shape[0], 1), 1 / rows.shape[0], dtype=rows.dtype)
+    share = torch.full((rows.shape[0], 1), 1 / rows.shape[0], dtype=rows.dtype, device=rows.device)
     if exact:
         return attention(points, rows, share, mechanism="yoso-e", seed=0, hash_bits=hash_bits, normalize="none",
                          gradient="true").squeeze(1)

@@ -32,8 +32,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, 
               enable_gqa: bool = False, **options: OptionValue) -> Tensor:
     """Attention of queries `q` over keys `k` and values `v`, with gradients, in the dtype of the inputs.
 
-    Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, or for yoso on CUDA, float32, bfloat16 or float16;
-    under autocast its dtype goes in and out. float16 is computed in float32 from a copy. Nothing else is copied if the
+    Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, or for yoso on CUDA: float32,
+    bfloat16 or float16; under autocast its dtype goes in and out. float16 is computed in float32 from a copy. Nothing else is copied if the
     last axis is contiguous, that is, has stride 1; the other axes may have any strides, and heads and batch may be
     expanded. Other tensors are copied once.
     k, v: may have fewer heads than q, whose number they divide: each serves q's heads in turn, as with `enable_gqa` of
@@ -58,7 +58,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, 
     seed: 0 to 2^64 - 1, or a tensor with one int64; None draws it from torch's generator, so `torch.manual_seed`
         reproduces a run.
 
-    It computes on torch's number of threads (`torch.set_num_threads`). Gradients are those of
+    On CUDA it starts work on torch's stream and returns. `hashattn.torch.wait` then tells of NaN. Masks, lengths, offsets and
+    a seed are read on the CPU. If they are on CUDA they are copied, which waits for the work before.
+
+    On the CPU it computes on torch's number of threads (`torch.set_num_threads`). Gradients are those of
     `hashattn.Attention.backward`, also by torch.func.grad, vjp and jacrev. torch.vmap makes one call for each sample.
     RuntimeError: double backward. NotImplementedError: forward-mode derivatives.
     """

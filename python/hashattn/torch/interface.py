@@ -13,7 +13,7 @@ from typing import Any, Callable, NamedTuple, cast
 import torch
 from torch import Tensor
 
-from ..errors import InvalidError
+from ..errors import InvalidError, RefusedError
 from ..options import OptionValue, mechanisms
 from . import learned, names
 from .cached import CachedRows, Runs
@@ -22,7 +22,7 @@ from .functions import Seed, attention, seed_of
 from .layers import LEFT, is_left
 from .mask_functions import asked
 from .masks import Mask, Reading, in_full, lengths_of, make, offsets_of, read
-from .sdpa import padding_of_others, values_are_known
+from .sdpa import on_host, padding_of_others, values_are_known
 from .versions import AttentionInterface, AttentionMaskInterface, causal_mask_function
 
 _CHANGES_SCORES = ("softcap", "position_bias", "s_aux")
@@ -100,6 +100,9 @@ def _attend(layer: _Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tens
     reading = read(mask, queries, keys, causal)
     if mask is None and more.get("sliding_window") is not None:  # with a mask, that has the window
         reading = _windowed(reading, int(more["sliding_window"]) - 1, queries, keys)
+    if reading.reach is not None and query.is_cuda:
+        raise RefusedError(f"{type(module).__name__} has a sliding window, whose softmax hashattn does not compute on {query.device}; "
+                           "leave such layers to PyTorch: replace_attention(model, filter=...)")
     if reading.sequences is not None:
         if reading.reach is not None:
             attend = _softmax_within(reading.reach, queries)
@@ -189,7 +192,7 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
             mask_function=mask_function, attention_mask=attention_mask, allow_is_causal_skip=False, **more))
     key_mask = None
     if attention_mask is not None:
-        key_mask = attention_mask.to(torch.bool)
+        key_mask = on_host(attention_mask).to(torch.bool)
         missing = kv_offset + kv_length - key_mask.shape[1]
         if missing > 0:  # places of a cache that nothing was written to
             key_mask = torch.nn.functional.pad(key_mask, (0, missing))
@@ -203,8 +206,10 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
         causal, first, key_mask = _unknown_place(q_length, kv_length, q_offset - kv_offset, key_mask)
     elif causal or reaches:
         first = int(q_offset) - int(kv_offset)
+    placed = cache_position if attention_mask is None else attention_mask
+    device = more.get("device", None if placed is None else placed.device)  # before 5.0 there is no device
     made = make(batch_size, q_length, kv_length, key_mask, causal, first, dtype if adds_masks() else torch.bool,
-                wanted.reach if reaches else None, wanted.sequences, cut)
+                wanted.reach if reaches else None, None if wanted.sequences is None else on_host(wanted.sequences), cut, device)
     plain = not causal and made.key_mask is None and made.reach is None and made.sequences is None
     return None if plain and allow_is_bidirectional_skip else made
 
@@ -215,7 +220,7 @@ def _unknown_place(queries: int, keys: int, first: Tensor, key_mask: Tensor | No
         return True, 0, key_mask
     if queries > 1:
         raise InvalidError(f"causal attention of {queries} queries over the {keys} places of a cache cannot be compiled")
-    seen = (torch.arange(keys) <= first)[None]
+    seen = on_host(torch.arange(keys, device=first.device) <= first)[None]
     return False, 0, seen if key_mask is None else seen & key_mask
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
-from .sdpa import LOWEST, values_are_known
+from .sdpa import LOWEST, on_host, values_are_known
 
 _NEEDED = ("hashattn takes masks of padding and causal masks only; this mask, of shape {shape} and dtype {dtype}, {why}")
 
@@ -27,6 +27,7 @@ def _refuse(mask: Tensor, why: str) -> InvalidError:
 class Mask(Tensor):
     """A tensor (batch, 1, queries, keys), which says what it means: bool, or 0 and the lowest number to add to scores.
 
+    It is on the model's device, and what it says on the processor, where the library reads it.
     key_mask: (batch, keys) bool, True where a key takes part; None = all do. lengths: (batch) where only the ends are
     padding, else None. causal: query i sees keys 0 .. first + i. reach: only keys at a distance of at most this from that
     place; None = any. sequences: (batch, n), numbers of packed sequences; None = one.
@@ -83,27 +84,34 @@ def _dense(given: Any) -> Any:
 def in_full(mask: Mask) -> Tensor:
     """(batch, 1, queries, keys) with every entry."""
     batch, _, queries, keys = mask.shape
-    seen = torch.ones(1, 1, 1, 1, dtype=torch.bool) if mask.key_mask is None else mask.key_mask[:, None, None, :]
+    there: Any = {"device": mask.device}
+    own = torch.arange(queries, **there)[:, None] + mask.first
+    seen = (torch.ones(1, 1, 1, 1, dtype=torch.bool, **there) if mask.key_mask is None
+            else mask.key_mask.to(**there)[:, None, None, :])
     if mask.causal:
-        seen = seen & (torch.arange(keys) <= torch.arange(queries)[:, None] + mask.first)
+        seen = seen & (torch.arange(keys, **there) <= own)
     if mask.reach is not None:
-        seen = seen & ((torch.arange(keys) - torch.arange(queries)[:, None] - mask.first).abs() <= mask.reach)
+        seen = seen & ((torch.arange(keys, **there) - own).abs() <= mask.reach)
     if mask.sequences is not None:
-        seen = seen & (mask.sequences[:, None, :, None] == mask.sequences[:, None, None, :])
+        sequences = mask.sequences.to(**there)
+        seen = seen & (sequences[:, None, :, None] == sequences[:, None, None, :])
     return _of_type(seen, mask.dtype).expand(batch, 1, queries, keys)
 
 
 def _of_type(seen: Tensor, dtype: torch.dtype) -> Tensor:
     if dtype == torch.bool:
         return seen
-    return torch.zeros(seen.shape, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
+    return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill_(~seen, torch.finfo(dtype).min)
 
 
 def make(batch: int, queries: int, keys: int, key_mask: Tensor | None, causal: bool, first: int,
          dtype: torch.dtype = torch.bool, reach: int | None = None, sequences: Tensor | None = None,
-         cut: bool = False) -> Mask:
-    """A mask of these sizes. first: the place of the first query among the keys. dtype: bool, or of the numbers that are
-    added to scores. A reach that removes no key is dropped, unless keys in front of it were cut off before (cut)."""
+         cut: bool = False, device: Any = None) -> Mask:
+    """A mask of these sizes on `device`; key_mask and sequences are on the processor.
+
+    first: the place of the first query among the keys. dtype: bool, or of the numbers that are added to scores. A reach that
+    removes no key is dropped, unless keys in front of it were cut off before (cut).
+    """
     if reach is not None and not cut and reach >= max(first + queries - 1, 0 if causal else keys - 1 - first):
         reach = None
     lengths = None
@@ -112,7 +120,7 @@ def make(batch: int, queries: int, keys: int, key_mask: Tensor | None, causal: b
         if bool(key_mask.all()):
             key_mask = lengths = None
     seen = torch.ones(1, 1, dtype=torch.bool) if key_mask is None else key_mask
-    mask = _of_type(seen[:, None, None, :], dtype).expand(batch, 1, queries, keys).as_subclass(Mask)
+    mask = _of_type(seen[:, None, None, :], dtype).to(device).expand(batch, 1, queries, keys).as_subclass(Mask)
     mask.key_mask, mask.lengths, mask.causal, mask.first = key_mask, lengths, causal, first
     mask.reach, mask.sequences = reach, sequences
     return mask
@@ -149,6 +157,7 @@ def read(mask: Tensor | None, queries: int, keys: int, causal: bool) -> Reading:
     first = keys - queries
     if mask.ndim == 4:
         taking, causal, first = _read_dense(mask, taking, queries)
+    taking = on_host(taking)
     lengths = lengths_of(taking) if values_are_known(taking) else None
     return Reading(taking, lengths, causal, first)
 
@@ -178,10 +187,10 @@ def _read_dense(mask: Tensor, taking: Tensor, queries: int) -> tuple[Tensor, boo
     if torch.equal(rows, rows[:, :1].expand_as(rows)):
         return rows[:, 0], False, 0
     if rows.shape[1] == queries:
-        seen, places = rows[:, -1], torch.arange(mask.shape[-1])
+        seen, places = rows[:, -1], torch.arange(mask.shape[-1], device=mask.device)
         last = seen.any(0).nonzero()  # of a cache that grows, or one with places still empty
         for first in {mask.shape[-1] - queries, 0, int(last.max()) + 1 - queries if len(last) else 0}:
-            if torch.equal(rows, seen[:, None] & (places <= torch.arange(queries)[:, None] + first)):
+            if torch.equal(rows, seen[:, None] & (places <= torch.arange(queries, device=mask.device)[:, None] + first)):
                 return seen, True, first
     raise _refuse(mask, "differs between queries in another way than a causal mask with padding")
 

@@ -48,10 +48,10 @@ def _forward(*arguments: Any) -> tuple[Tensor, Tensor]:
     size = _saved_bytes(problem) if save and not problem[0].is_cuda else 0
     with opened(*problem) as call:
         out = call.result(problem[0], call.out_shape)
-        saved = (saved_block(max(size, call.saved_bytes), out) if save
-                 else torch.empty(0, dtype=torch.uint8, device=out.device))
-        call.run("attention_forward", [out], aligned_address(saved) if save else None)
-    return out, saved
+        # On a device the library would allocate the block itself, and wait for the device to free it.
+        block = saved_block(max(size, call.saved_bytes), out) if save or out.is_cuda else None
+        call.run("attention_forward", [out], None if block is None else aligned_address(block))
+    return out, block if block is not None and save else torch.empty(0, dtype=torch.uint8, device=out.device)
 
 
 def _saved_bytes(problem: Any) -> Any:
@@ -145,7 +145,7 @@ def _stacked(samples: tuple[Tensor, ...]) -> Tensor:
     if samples[0].dtype != torch.uint8:
         return torch.stack(samples)
     size = -(-max(each.numel() for each in samples) // 64) * 64
-    stacked = saved_block(len(samples) * size).view(len(samples), size)
+    stacked = saved_block(len(samples) * size, samples[0]).view(len(samples), size)
     for row, each in zip(stacked, samples):
         row[:each.numel()] = each
     return stacked

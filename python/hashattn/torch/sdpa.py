@@ -100,23 +100,34 @@ def values_are_known(tensor: Tensor) -> bool:
             and not torch._C._are_functorch_transforms_active())
 
 
+def on_host(mask: Tensor) -> Tensor:
+    """A mask or lengths where the library reads them. From CUDA they are copied, which waits for the work before."""
+    if not mask.is_cuda:
+        return mask
+    least: Tensor = mask
+    for axis, stride in enumerate(mask.stride()):  # what is expanded is copied once
+        least = least.narrow(axis, 0, 1) if stride == 0 and mask.shape[axis] > 1 else least
+    return least.cpu().expand(mask.shape)
+
+
 def takes_part(name: str, mask: Any) -> Tensor:
-    """A mask as bool, True where a key takes part: of bool; of whole numbers, 1 and 0; or of real numbers that are added
-    to scores, 0 and -10000 or less."""
+    """A mask as bool, on the processor, True where a key takes part: of bool; of whole numbers, 1 and 0; or of real numbers
+    that are added to scores, 0 and -10000 or less."""
     if not isinstance(mask, Tensor):
         raise InvalidTypeError(f"{name} is a {type(mask).__name__}; a torch.Tensor is needed")
-    if mask.dtype == torch.bool:
-        return mask
-    if mask.dtype.is_complex:
-        raise InvalidTypeError(f"{name} has dtype {mask.dtype}; bool, whole or real numbers are needed")
-    added = mask.is_floating_point()
-    if values_are_known(mask):
-        allowed = (mask == 0) | ((mask <= LOWEST) if added else (mask == 1))
+    taken: Tensor = on_host(mask)
+    if taken.dtype == torch.bool:
+        return taken
+    if taken.dtype.is_complex:
+        raise InvalidTypeError(f"{name} has dtype {taken.dtype}; bool, whole or real numbers are needed")
+    added = taken.is_floating_point()
+    if values_are_known(taken):
+        allowed = (taken == 0) | ((taken <= LOWEST) if added else (taken == 1))
         if not bool(allowed.all()):
-            found = f"{name} has dtype {mask.dtype} and the value {float(mask[~allowed].flatten()[0]):g}; "
+            found = f"{name} has dtype {taken.dtype} and the value {float(taken[~allowed].flatten()[0]):g}; "
             raise InvalidTypeError(found + (f"real numbers are added to scores, so 0 and {LOWEST:g} or less are allowed "
                                             f"(for 1 and 0: {name}.bool())" if added else "1 and 0 are allowed"))
-    return mask == 0 if added else mask != 0
+    return taken == 0 if added else taken != 0
 
 
 def padding(name: str, mask: Any, batch: int) -> Tensor:
@@ -173,6 +184,6 @@ def padding_of_others(key: Tensor, value: Tensor, queries: int, key_mask: Tensor
         if key.shape[-2] != queries:
             return key, value, {"key_mask": key_mask}
         order = torch.argsort(key_mask.to(torch.uint8), dim=1, descending=True, stable=True)[:, None, :, None]
-        key, value = (each.gather(2, order.expand(each.shape)) for each in (key, value))
+        key, value = (each.gather(2, order.to(each.device).expand(each.shape)) for each in (key, value))
         lengths = key_mask.sum(1)
     return key, value, {"lengths": (torch.full_like(lengths, queries), lengths)}

@@ -39,7 +39,7 @@ class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-un
                  "seed": seed_of(self.training, self.seed)}
         context = attend(self, self.mechanism, q, k, v, given, self.options, self.learns)
         if self.use_conv:
-            context = context + self.conv(v if key_mask is None else v * key_mask[:, None, :, None])
+            context = context + self.conv(v if key_mask is None else v * key_mask.to(v.device)[:, None, :, None])
         merged = context.transpose(1, 2).flatten(2)
         return (merged, merged) if output_attentions else (merged,)
 
