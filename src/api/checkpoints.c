@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/checkpoints.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "api/floating.h"
@@ -305,10 +306,13 @@ static hashattn_status save_tokenizer(struct hashattn_pretrained *pretrained, co
     if (!is)
         return HASHATTN_OK;
     TRY(checkpoint_tokenizer(pretrained, &tokenizer));
+    bool segments = pretrained->config->num_segments > 1;
+    if (segments && origin->run.task != NULL)
+        tokenizer_separate_pair(origin->run.facts.tokenizer);
     TRY(file_join(host, directory, "tokenizer.json", path, sizeof path));
     TRY(tokenizer_write_json(host, path, tokenizer));
     TRY(file_join(host, directory, "tokenizer_config.json", path, sizeof path));
-    return tokenizer_write_config(host, path, tokenizer, (size_t)pretrained->config->max_len);
+    return tokenizer_write_config(host, path, tokenizer, (size_t)pretrained->config->max_len, segments);
 }
 
 /* INVALID, with what to do, if a killed call may have left the directory. */
@@ -355,6 +359,23 @@ hashattn_status hashattn_pretrained_save_encoder(hashattn_pretrained *pretrained
     return pretrained == NULL ? HASHATTN_INVALID : save(pretrained, directory, true);
 }
 
+/* Adds an option of the task that is in the way of an export to the message. */
+static hashattn_status add_remark(struct host *host, hashattn_status status, const struct run_config *config,
+                                  const char *name, const char *needed)
+{
+    char value[OPTION_TEXT_SIZE], remark[2 * OPTION_TEXT_SIZE];
+    const struct option_row *row = option_find(config->task->options, name);
+    if (row == NULL || status == HASHATTN_INVALID)
+        return status;
+    option_text(row, config->task_options, value, sizeof value);
+    snprintf(remark, sizeof remark, "%s is %s (%s is needed)", name, value, needed);
+    if (status == HASHATTN_OK)
+        return host_fail(host, HASHATTN_REFUSED, "%s", remark);
+    host_suffix(host, ", ");
+    host_suffix(host, remark);
+    return status;
+}
+
 hashattn_status hashattn_setup_check_export(const hashattn_setup *setup)
 {
     FLOATING_DEFAULT;
@@ -362,25 +383,15 @@ hashattn_status hashattn_setup_check_export(const hashattn_setup *setup)
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
     const struct run_config *config = &setup->config;
-    const struct option_row *tokens = option_find(config->task->options, "tokens");
     bool read = config->facts.num_tokens > 0; /* as tokens; a text could be, and is now words or bytes */
-    char remark[OPTION_TEXT_SIZE + 40] = "tokens is ";
     FAIL_IF(config->data[0] == '\0', host, HASHATTN_INVALID, "no data was read");
-    FAIL_IF(!read && tokens == NULL, host, HASHATTN_INVALID, "the sequences of %s are no tokens of text",
-            config->task->name);
-    FAIL_IF(config->model.pairs, host, HASHATTN_INVALID, "an example of %s is two sequences",
-            config->task->name);
+    FAIL_IF(!read && option_find(config->task->options, "tokens") == NULL, host, HASHATTN_INVALID,
+            "the sequences of %s are no tokens of text", config->task->name);
     FAIL_IF(config->task->preset.causal, host, HASHATTN_INVALID, "%s predicts the next token",
             config->task->name);
     const struct export_choice choice = {.padding = padding_of(config->facts.tokenizer)};
     hashattn_status status = pretrained_export_check(host, &config->model, &choice);
-    if (read || status == HASHATTN_INVALID)
-        return status;
-    option_text(tokens, config->task_options, remark + strlen(remark), OPTION_TEXT_SIZE);
-    strcat(remark, " (bpe is needed)");
-    if (status == HASHATTN_OK)
-        return host_fail(host, HASHATTN_REFUSED, "%s", remark);
-    host_suffix(host, ", ");
-    host_suffix(host, remark);
-    return status;
+    if (config->model.pairs)
+        status = add_remark(host, status, config, "join", "true");
+    return read ? status : add_remark(host, status, config, "tokens", "bpe");
 }

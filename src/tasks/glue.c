@@ -12,8 +12,8 @@
 
 #include "base/memory.h"
 #include "tasks/dataset.h"
+#include "tasks/tokens.h"
 #include "text/learning/learn_bpe.h"
-#include "text/tokenizer.h"
 
 /* ---- the sets ------------------------------------------------------------------------------------------ */
 
@@ -276,23 +276,6 @@ static hashattn_status learn(struct host *host, const struct glue_options *optio
     return status;
 }
 
-/* Segments of a pair: 2 if the tokenizer's template has a second one. */
-static hashattn_status count_segments(struct host *host, const struct tokenizer *tokenizer, size_t *segments)
-{
-    const struct encode_options options = {.special_tokens = true};
-    struct encoder *encoder;
-    struct encoding encoding;
-    TRY(encoder_new(host, tokenizer, &encoder));
-    hashattn_status status =
-        encoder_encode_pair(encoder, (struct piece){"a", 1}, (struct piece){"a", 1}, &options, &encoding);
-    *segments = 0;
-    for (size_t i = 0; status == HASHATTN_OK && i < encoding.count; i++)
-        if (encoding.segments[i] > 0)
-            *segments = 2;
-    encoder_free(encoder);
-    return status;
-}
-
 static hashattn_status facts(struct host *host, const void *options, const char *directory,
                              struct tokenizer *given, struct task_facts *result)
 {
@@ -300,17 +283,13 @@ static hashattn_status facts(struct host *host, const void *options, const char 
     const struct glue_set *set;
     struct tokenizer *tokenizer = given;
     char path[4096];
-    size_t num_labels = 0, segments = 2;
+    size_t num_labels = 0;
     hashattn_status status;
     *result = (struct task_facts){0};
     TRY(find_set(host, glue, directory, &set));
     TRY(split_find_train(host, files_of(set), directory, path, sizeof path));
     if (given == NULL)
         TRY(learn(host, glue, set, path, &tokenizer));
-    if (given != NULL || set->texts[1] == NULL)
-        segments = 0;
-    if (given != NULL && set->texts[1] != NULL)
-        TRY_DONE(count_segments(host, tokenizer, &segments));
     while (num_labels < 4 && set->labels[num_labels] != NULL)
         num_labels++;
     size_t ids = tokenizer_num_ids(tokenizer), max_len = (size_t)glue->max_len;
@@ -320,12 +299,18 @@ static hashattn_status facts(struct host *host, const void *options, const char 
         task_facts_add(result, "regress", 1, 0);
     }
     snprintf(result->objectives[0].selects, TASK_OBJECTIVE_NAME, "%s", set->selects);
-    result->num_segments = segments;
+    if (set->texts[1] != NULL) {
+        const struct token_choice choice = {.given = given};
+        TRY_DONE(tokens_pair_segments(host, &choice, result));
+    }
     result->num_tokens = ids;
     result->tokenizer = tokenizer;
 done:
-    if (status != HASHATTN_OK && given == NULL)
-        tokenizer_free(host, tokenizer);
+    if (status != HASHATTN_OK) {
+        task_facts_free(host, result);
+        if (given == NULL)
+            tokenizer_free(host, tokenizer);
+    }
     return status;
 }
 
@@ -335,9 +320,7 @@ struct encoding_rows {
     const struct task_facts *facts;
     const struct glue_set *set; /* NULL: of the file to predict */
     bool labelled;              /* false: rows to predict */
-    struct encoder *encoder;
-    uint32_t end; /* the token after the first sentence */
-    bool has_end;
+    struct text_encoder texts;
     struct dataset_builder *builder;
 };
 
@@ -371,29 +354,11 @@ static hashattn_status read_score(struct host *host, struct piece text, float *s
     return status == HASHATTN_INVALID ? HASHATTN_BAD_FILE : status;
 }
 
-/* A template without a second segment, but a model with one: it begins after the first sentence. */
-static void set_segments(const struct encoding_rows *e, uint8_t *segments, const struct encoding *encoding,
-                         bool pair)
-{
-    bool given = false, second = false;
-    memcpy(segments, encoding->segments, encoding->count);
-    for (size_t i = 0; i < encoding->count; i++)
-        given |= segments[i] > 0;
-    if (given || e->facts->num_segments < 2 || !pair || !e->has_end)
-        return;
-    for (size_t i = 0; i < encoding->count; i++) {
-        segments[i] = second;
-        second |= encoding->ids[i] == e->end;
-    }
-}
-
 static hashattn_status push_row(struct host *host, void *context, const struct row *row)
 {
     struct encoding_rows *e = context;
     const struct task_facts *facts = e->facts;
-    const struct encode_options options = {.max_tokens = facts->max_len, .special_tokens = true};
     struct dataset_builder *builder = e->builder;
-    struct encoding encoding;
     uint32_t class = 0;
     float score = 0;
     size_t at;
@@ -401,21 +366,18 @@ static hashattn_status push_row(struct host *host, void *context, const struct r
     if (e->labelled)
         TRY(facts->num_classes > 0 ? find_label(host, facts, row->label, &class)
                                    : read_score(host, row->label, &score));
-    TRY(pair ? encoder_encode_pair(e->encoder, row->texts[0], row->texts[1], &options, &encoding)
-             : encoder_encode(e->encoder, row->texts[0], &options, &encoding));
-    FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
-            "the row has no tokens, and the tokenizer adds none");
-    TRY(dataset_reserve(host, builder, encoding.count, &at));
+    TRY(dataset_reserve(host, builder, facts->max_len, &at));
     struct dataset *dataset = &builder->dataset;
-    memcpy(dataset->ids + at, encoding.ids, encoding.count * sizeof *encoding.ids);
-    if (dataset->segmented)
-        set_segments(e, dataset->segments + at, &encoding, pair);
+    struct token_row tokens = {.ids = dataset->ids + at,
+                               .segments = dataset->segmented ? dataset->segments + at : NULL};
+    TRY(pair ? text_encoder_write_pair(host, &e->texts, row->texts, &tokens)
+             : text_encoder_write(host, &e->texts, row->texts[0], &tokens));
     if (facts->num_classes > 0) {
-        dataset_push_label(builder, encoding.count, e->labelled ? (int32_t) class : -1, encoding.truncated);
+        dataset_push_label(builder, tokens.count, e->labelled ? (int32_t) class : -1, tokens.cut);
         return HASHATTN_OK;
     }
     dataset->targets[0].floats[dataset->count] = score;
-    dataset_push(builder, encoding.count, encoding.truncated);
+    dataset_push(builder, tokens.count, tokens.cut);
     return HASHATTN_OK;
 }
 
@@ -424,10 +386,9 @@ static hashattn_status read_file(struct host *host, const void *context, const c
 {
     struct encoding_rows e = *(const struct encoding_rows *)context;
     e.builder = builder;
-    e.has_end = tokenizer_role(e.facts->tokenizer, TOKEN_END, &e.end);
-    TRY(encoder_new(host, e.facts->tokenizer, &e.encoder));
+    TRY(text_encoder_open(host, e.facts, &e.texts));
     hashattn_status status = read_rows(host, e.set, e.labelled ? NULL : e.facts, path, push_row, &e);
-    encoder_free(e.encoder);
+    text_encoder_close(&e.texts);
     return status;
 }
 

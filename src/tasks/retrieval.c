@@ -1,8 +1,9 @@
 /* Retrieval: classifies pairs of documents by how they are related. Both go through the same encoder, and the
-   classifier sees [a, b, a b, a - b] of their pooled rows. Files: train, valid and test, each .jsonl or .tsv,
-   or the published files of the Long Range Arena's document matching task (Tay et al. 2021),
-   new_aan_pairs.train.tsv, .eval and .test: label, two names, two texts (documents.h has the format). The
-   preset lra is that of the released YOSO configurations, which cut a document at 4,000 bytes of 4,096
+   classifier sees [a, b, a b, a - b] of their pooled rows; or both are one sequence, as BERT reads pairs
+   (Devlin et al. 2019), so that tokens of one attend to those of the other. Files: train, valid and test,
+   each .jsonl or .tsv, or the published files of the Long Range Arena's document matching task (Tay et al.
+   2021), new_aan_pairs.train.tsv, .eval and .test: label, two names, two texts (documents.h has the format).
+   The preset lra is that of the released YOSO configurations, which cut a document at 4,000 bytes of 4,096
    positions.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file.h"
@@ -12,6 +13,7 @@
 struct retrieval_options {
     int tokens; /* enum token_kind */
     int64_t vocab_size, max_len;
+    int join;
     struct document_options files;
 };
 
@@ -24,6 +26,9 @@ static const struct option_row rows[] = {
     OPTION_ROW("max_len", OPTION_INT, FIELD(max_len), 0, 0, 65536, NULL,
                "tokens read of each document, special ones included; longer documents are cut. 0: 1024, or "
                "4096 bytes"),
+    OPTION_ROW("join", OPTION_FLAG, FIELD(join), 0, 0, 1, NULL,
+               "read both documents as one sequence of at most max_len tokens, the second as segment 1, as "
+               "BERT does; the longer one is cut first. With tokens bpe"),
     DOCUMENT_ROWS(struct retrieval_options),
     {.name = NULL},
 };
@@ -47,8 +52,10 @@ static hashattn_status files_of(struct host *host, const char *directory, const 
 static hashattn_status source_of(struct host *host, const struct retrieval_options *retrieval,
                                  const struct task_facts *facts, struct document_source *source)
 {
-    *source =
-        (struct document_source){.rules = {.pairs = true, .texts = {"text1", "text2"}, .label = "label"}};
+    *source = (struct document_source){
+        .rules = {.pairs = true, .texts = {"text1", "text2"}, .label = "label"}, .joined = retrieval->join};
+    FAIL_IF(retrieval->join && retrieval->tokens != TOKENS_BPE, host, HASHATTN_INVALID,
+            "retrieval: join needs tokens bpe");
     return documents_source(host, &retrieval->files, facts, source);
 }
 

@@ -64,12 +64,33 @@ hashattn_status tokens_learn(struct host *host, const struct token_choice *choic
     return HASHATTN_OK;
 }
 
+hashattn_status tokens_pair_segments(struct host *host, const struct token_choice *choice,
+                                     struct task_facts *facts)
+{
+    const struct encode_options options = {.special_tokens = true};
+    const struct piece text = {"a", 1};
+    struct encoder *encoder;
+    struct encoding encoding;
+    facts->num_segments = choice->given == NULL ? 2 : 0;
+    if (choice->given == NULL)
+        return HASHATTN_OK;
+    TRY(encoder_new(host, choice->given, &encoder));
+    hashattn_status status = encoder_encode_pair(encoder, text, text, &options, &encoding);
+    for (size_t i = 0; status == HASHATTN_OK && i < encoding.count; i++)
+        if (encoding.segments[i] > 0)
+            facts->num_segments = 2;
+    encoder_free(encoder);
+    return status;
+}
+
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
 hashattn_status text_encoder_open(struct host *host, const struct task_facts *facts,
                                   struct text_encoder *texts)
 {
     *texts = (struct text_encoder){.facts = facts};
+    if (facts->tokenizer == NULL || !tokenizer_role(facts->tokenizer, TOKEN_END, &texts->end))
+        texts->end = TOKENS_NO_END;
     return facts->tokenizer == NULL ? HASHATTN_OK : encoder_new(host, facts->tokenizer, &texts->encoder);
 }
 
@@ -107,6 +128,15 @@ static void write_words(const struct words *words, struct piece text, size_t mos
         }
 }
 
+static void take_encoding(const struct encoding *encoding, struct token_row *tokens)
+{
+    memcpy(tokens->ids, encoding->ids, encoding->count * sizeof *tokens->ids);
+    if (tokens->segments != NULL)
+        memcpy(tokens->segments, encoding->segments, encoding->count);
+    tokens->count = encoding->count;
+    tokens->cut |= encoding->truncated;
+}
+
 /* A text that has no token at all, such as an empty one without special tokens, becomes a line feed. */
 static hashattn_status write_tokens(struct host *host, struct text_encoder *texts, struct piece text,
                                     struct token_row *tokens)
@@ -118,11 +148,35 @@ static hashattn_status write_tokens(struct host *host, struct text_encoder *text
         TRY(encoder_encode(texts->encoder, line_feed, &options, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the document has no tokens, and the tokenizer adds none");
-    memcpy(tokens->ids, encoding.ids, encoding.count * sizeof *tokens->ids);
-    if (tokens->segments != NULL)
-        memcpy(tokens->segments, encoding.segments, encoding.count);
-    tokens->count = encoding.count;
-    tokens->cut |= encoding.truncated;
+    take_encoding(&encoding, tokens);
+    return HASHATTN_OK;
+}
+
+/* A template without a second segment, but a model with one: it begins after the first text. */
+static void separate(const struct text_encoder *texts, struct token_row *tokens)
+{
+    bool second = false;
+    for (size_t i = 0; i < tokens->count; i++)
+        if (tokens->segments[i] > 0)
+            return;
+    for (size_t i = 0; i < tokens->count; i++) {
+        tokens->segments[i] = second;
+        second |= tokens->ids[i] == texts->end;
+    }
+}
+
+hashattn_status text_encoder_write_pair(struct host *host, struct text_encoder *texts,
+                                        const struct piece pair[2], struct token_row *tokens)
+{
+    const struct encode_options options = {.max_tokens = texts->facts->max_len, .special_tokens = true};
+    struct encoding encoding;
+    assert(texts->encoder != NULL);
+    TRY(encoder_encode_pair(texts->encoder, pair[0], pair[1], &options, &encoding));
+    FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
+            "the pair has no tokens, and the tokenizer adds none");
+    take_encoding(&encoding, tokens);
+    if (tokens->segments != NULL && texts->facts->num_segments > 1)
+        separate(texts, tokens);
     return HASHATTN_OK;
 }
 

@@ -35,6 +35,10 @@ hashattn_status tokens_check(struct host *host, const struct token_choice *choic
 /* Adds a text of the training file to the counts, if something is learned from them. */
 hashattn_status tokens_count(struct host *host, const struct token_choice *choice, struct piece text,
                              struct word_counts *counts);
+/* Sets the number of segments of pairs that are one sequence: 2 if the template of a stored model's tokenizer
+   has a second one, otherwise 0; of a tokenizer that was learned 2. */
+hashattn_status tokens_pair_segments(struct host *host, const struct token_choice *choice,
+                                     struct task_facts *facts);
 /* Sets the vocabulary in the facts, and with `given` the owner of that tokenizer, from the counts of the
    whole training file. On failure *facts stays as it was. */
 hashattn_status tokens_learn(struct host *host, const struct token_choice *choice,
@@ -46,7 +50,9 @@ hashattn_status tokens_learn(struct host *host, const struct token_choice *choic
 struct text_encoder {
     const struct task_facts *facts; /* kept */
     struct encoder *encoder;        /* NULL: words or bytes */
+    uint32_t end; /* the token after the first text of a pair; TOKENS_NO_END: there is none */
 };
+enum { TOKENS_NO_END = VOCABULARY_MOST_IDS };
 hashattn_status text_encoder_open(struct host *host, const struct task_facts *facts,
                                   struct text_encoder *texts);
 void text_encoder_close(struct text_encoder *texts); /* after a failed open too */
@@ -61,5 +67,9 @@ struct token_row {
    tokens. */
 hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
                                    struct token_row *tokens);
+/* Writes both texts of a pair as one sequence, with the separators of the tokenizer between; the longer text
+   is cut first. The second one is segment 1 if there are two segments. Needs a tokenizer. */
+hashattn_status text_encoder_write_pair(struct host *host, struct text_encoder *texts,
+                                        const struct piece pair[2], struct token_row *tokens);
 
 #endif

@@ -161,6 +161,21 @@ hashattn_status template_add(struct host *host, struct token_template *template,
     return HASHATTN_OK;
 }
 
+void tokenizer_separate_pair(struct tokenizer *tokenizer)
+{
+    struct token_template *pair = &tokenizer->templates[1];
+    size_t at = 0;
+    for (size_t i = 0; i < pair->count; i++)
+        if (pair->pieces[i].segment > 0)
+            return;
+    while (at < pair->count && pair->pieces[at].text != 0)
+        at++;
+    while (at < pair->count && pair->pieces[at].text >= 0)
+        at++;
+    for (at++; at < pair->count; at++)
+        pair->pieces[at].segment = 1;
+}
+
 void template_plain(struct token_template templates[2])
 {
     templates[0] = (struct token_template){.pieces = {{.text = 0}}, .count = 1};

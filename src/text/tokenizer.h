@@ -47,6 +47,10 @@ enum token_role {
     TOKEN_MASK,    /* <mask> or [MASK] */
     TOKEN_ROLES,
 };
+/* Of a template for pairs with a single segment: all after the special token that ends the first text becomes
+   segment 1. Another program then sees the segments of a model that was trained on them. */
+void tokenizer_separate_pair(struct tokenizer *tokenizer);
+
 /* False if the tokenizer has no token of this role. */
 bool tokenizer_role(const struct tokenizer *tokenizer, enum token_role role, uint32_t *id);
 

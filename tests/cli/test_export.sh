@@ -2,7 +2,7 @@
 # A pretrained run as a directory of the transformers library: its files, the same answers when it is read back, and what is
 # refused. tests/python/test_export.py opens it with that library.
 # Planted and caught: --attention ignored; a refusal that leaves the directory; the padding's id not from the tokenizer;
-# bytes for which no remark is made before training.
+# bytes for which no remark is made before training; pairs for which none is made.
 . "$(dirname "$0")/checks.sh"
 small="--layers 2 --dim 16 --heads 2 --ffn 24 --batch 8 --steps 4 --seed 3 --quiet"
 for i in $(seq 60); do printf 'The cat sat on mat %d. The dog lay on log %d.\n\n' "$i" "$i"; done >cats.txt
@@ -54,6 +54,16 @@ run train text --data mail --out first $tiny --norm post --pooling first --class
 [ "$code" = 0 ] && ! grep -q 'export' err && passed nothing_to_tell || failed nothing_to_tell "$(cat err)"
 run train needle --data needles --out needle --steps 1 --batch 2 --layers 1 --dim 16 --heads 2 --ffn 16
 [ "$code" = 0 ] && ! grep -q 'export' err && passed no_text_is_not_told || failed no_text_is_not_told "$(cat err)"
+mkdir pairs
+for i in $(seq 40); do printf 'same\tcat %d\tcat on %d\nother\tcat %d\tdog on %d\n' "$i" "$i" "$i" "$i"; done >pairs/train.tsv
+expect pairs_are_told 0 "export will refuse this run: a file of type bert cannot describe the model: an example is two sequences (one is needed), join is false (true is needed)" train retrieval --data pairs --out apart $tiny --attention softmax --norm post --pooling first --classifier tanh
+expect pairs_are_refused 2 "an example is two sequences (one is needed)" export apart --out no
+run train retrieval --data pairs --out joined $tiny --attention softmax --norm post --pooling first --classifier tanh --join
+[ "$code" = 0 ] && ! grep -q 'export' err && passed joined_pairs_are_not_told || failed joined_pairs_are_not_told "$(cat err)"
+expect joined_pairs 0 "pairs-hf: an encoder of type bert, 1 layer of width 16, with a classifier of 2 outputs" export joined --out pairs-hf
+holds segments_of_pairs json pairs-hf/tokenizer_config.json 'd["model_input_names"] == ["input_ids", "token_type_ids", "attention_mask"]'
+holds segments_of_texts json bert/tokenizer_config.json '"token_type_ids" in d["model_input_names"]'
+holds one_segment json exact/tokenizer_config.json '"token_type_ids" not in d["model_input_names"]'
 run train text --data mail --out silent $tiny --quiet
 [ "$code" = 0 ] && [ ! -s err ] && passed quiet || failed quiet "$(cat err)"
 expect classifier 0 "sorter: an encoder of type yoso, 1 layer of width 16, with a classifier of 2 outputs" export first --out sorter

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Task retrieval on pairs of the user: a model that must look at both documents, prediction in order, resuming.
-# Planted and caught: the head given only the first document.
+# Planted and caught: the head given only the first document; a joined pair that loses the second.
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 16 --max-len 32 --learning-rate 0.01 --tokens bytes --quiet"
 
@@ -35,6 +35,12 @@ run predict tokens new.jsonl
 printf 'text1,text2,label\n"x,x",y,same\n' >new.csv
 run predict tokens new.csv
 [ "$code" = 0 ] && [ "$(wc -l <out)" = 1 ] && passed pairs_of_csv || failed pairs_of_csv "$(cat err)"
+run train retrieval --data pairs --out joined --join --attention softmax --steps 400 --eval-every 50 --until accuracy=1 --seed 3 --layers 2 --dim 32 --heads 4 --ffn 32 --batch 32 --max-len 48 --learning-rate 0.005 --json --quiet
+holds joined_pairs_are_learned json out 'd["best_accuracy"] > .9'
+grep -q '"pairs": false' joined/config.json && passed joined_pairs_are_recorded || failed joined_pairs_are_recorded "$(cat joined/config.json err)"
+run predict joined new.jsonl
+holds joined_pairs_are_predicted python3 -c 'import json, sys; got = [json.loads(l)["label"] for l in open("out")]; sys.exit(0 if got == ["same", "other", "other", "same"] else str(got))'
+expect joined_bytes 2 "join needs tokens bpe" train retrieval --data pairs --out no --join $small
 printf 'a\tx\nb\ty\n' >single.tsv
 expect texts_are_no_pairs 3 "2 fields between tabs; a pair has 3 (label, text, text) or 5" predict match single.tsv
 expect plain_text_is_no_pair 3 "a .txt file has no pairs; they are read from .jsonl, .tsv and .csv" predict match nothing.txt

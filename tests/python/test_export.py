@@ -1,7 +1,7 @@
 """Exported runs in the transformers library: equal hidden states, logits and classes, and the tokenizer.
 
 Planted and caught: unused rows after the positions; a tokenizer without its mask; the labels in another order; a number
-in units of its deviation. SPDX-License-Identifier: Apache-2.0
+in units of its deviation; the second text of a pair without its segment; token types that are not returned. SPDX-License-Identifier: Apache-2.0
 """
 
 import json
@@ -108,6 +108,60 @@ def test_numbers_and_sets(tmp_path, kind):
                    **options, **OURS["softmax"], **SMALL).close()
     model = compare(tmp_path / "run", tmp_path / "there", torch.sigmoid, number=kind == "number")
     assert model.config.problem_type == {"number": "regression", "set": "multi_label_classification"}[kind]
+
+
+PAIRS = [(f"see you at {i}", f"{'buy' if i % 2 else 'see'} offer {i}") for i in range(80)]
+
+
+def compare_pairs(run, directory, model_type):
+    """The library's probabilities of pairs beside those of the run, padded and cut."""
+    hashattn.Pretrained(run).save(directory)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(directory).eval()
+    pairs = [*PAIRS[:5], ("room", "offer " * 40), ("", "")]
+    with hashattn.Run(run) as own:
+        found = own.predict(pairs, progress=False)
+    first, second = zip(*pairs)
+    encoded = tokenizer(list(first), list(second), return_tensors="pt", truncation=True, padding=True)
+    with torch.no_grad():
+        shares = model(**encoded).logits.softmax(-1).numpy()
+    assert model.config.model_type == model_type
+    assert np.abs(shares - [list(one.probabilities.values()) for one in found]).max() <= 1e-5
+    assert np.ptp(shares[:5, 0]) > 1e-5  # both texts matter
+    return encoded
+
+
+@pytest.mark.parametrize("kind", ["own", "bert", "roberta"])
+def test_pairs(tmp_path, kind):
+    options = dict(**OURS["softmax"], **SMALL, norm="post") if kind == "own" else dict(steps=20, batch=8, seed=2)
+    if kind != "own":
+        (tmp_path / "stored").mkdir()
+        stored(kind, tmp_path / "stored")
+        options["start"] = tmp_path / "stored"
+    hashattn.train("retrieval", tmp_path / "data", tmp_path / "run", texts=PAIRS, labels=["other", "same"] * 40,
+                   progress=False, max_len=30, join=True, pooling="first", **options).close()
+    encoded = compare_pairs(tmp_path / "run", tmp_path / "there", "roberta" if kind == "roberta" else "bert")
+    assert ("token_type_ids" in encoded) == (kind != "roberta")
+    if kind != "roberta":
+        assert encoded["token_type_ids"].max() == 1
+
+
+def test_pairs_of_glue(tmp_path):
+    (tmp_path / "RTE").mkdir()
+    for name in ("train.tsv", "dev.tsv"):
+        rows = [f"{i}\t{a}\t{b}\t{'not_' if i % 2 else ''}entailment\n" for i, (a, b) in enumerate(PAIRS)]
+        (tmp_path / "RTE" / name).write_text("index\tsentence1\tsentence2\tlabel\n" + "".join(rows))
+    hashattn.train("glue", tmp_path / "RTE", tmp_path / "run", progress=False, max_len=30, vocab_size=300,
+                   mechanism="softmax", **SMALL).close()
+    hashattn.Pretrained(tmp_path / "run").save(tmp_path / "there")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "there")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "there").eval()
+    encoded = tokenizer(*map(list, zip(*PAIRS)), return_tensors="pt", truncation=True, padding=True)
+    with torch.no_grad():
+        shares = model(**encoded).logits.softmax(-1).numpy()
+    with hashattn.Run(tmp_path / "run") as own:
+        found = own.predict(tmp_path / "RTE" / "dev.tsv", progress=False)
+    assert np.abs(shares - [list(one.probabilities.values()) for one in found]).max() <= 1e-5
 
 
 def stored(kind, directory):

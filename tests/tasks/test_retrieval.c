@@ -2,7 +2,8 @@
    together, prediction, and every refusal.
    Bugs planted and caught: the second document's tokens over the first's; a cut second document not counted;
    names taken for texts; a split that keeps one document of a pair; own files preferred to the published
-   ones; empty second documents without a token.
+   ones; empty second documents without a token; joined documents in the other order; a joined pair without
+   segments, or with the separator in the second; joined bytes accepted.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "support/folder.h"
 #include "support/labels.h"
 #include "support/task_case.h"
+#include "text/tokenizer.h"
 
 static hashattn_status read(struct folder *folder, int64_t max_len, enum split split,
                             struct task_facts *facts, struct dataset *dataset)
@@ -174,6 +176,43 @@ static void what_is_no_pair_is_refused(void **state)
     }
 }
 
+/* As one sequence, start A end end B end, of which the second segment begins after the first end; without
+   separators in the template the pair is one segment. */
+static void joined_pairs_are_one_sequence(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    const struct task *task = task_find("retrieval");
+    const struct task_options options = task_options_of("retrieval", "join=true max_len=9"),
+                              bytes = task_options_of("retrieval", "join=true tokens=bytes");
+    struct task_facts facts;
+    struct dataset data;
+    uint32_t a, b, start, end;
+    folder_put_text(folder, "train.tsv", "no\tab\tb\nyes\taaaaaaaaa\tb\n");
+    folder_put_text(folder, "valid.tsv", "no\tab\tb\nyes\taaaaaaaaa\tb\n");
+    check_status(host, task->facts(host, &bytes, folder->path, NULL, &facts), HASHATTN_INVALID,
+                 "join needs tokens bpe");
+    check_status(host, task->facts(host, &options, folder->path, NULL, &facts), HASHATTN_OK, NULL);
+    assert_true(!facts.pairs && facts.num_segments == 2 && facts.max_len == 9);
+    check_status(host, task->load(host, &options, &facts, folder->path, SPLIT_VALID, 1, &data), HASHATTN_OK,
+                 NULL);
+    assert_true(tokenizer_find(facts.tokenizer, (struct piece){"b", 1}, &b) &&
+                tokenizer_find(facts.tokenizer, (struct piece){"a", 1}, &a));
+    assert_true(tokenizer_role(facts.tokenizer, TOKEN_START, &start) &&
+                tokenizer_role(facts.tokenizer, TOKEN_END, &end));
+    const uint32_t want[] = {start, a, b, end, end, b, end}; /* pairs that occur once are not joined */
+    const uint8_t segments[] = {0, 0, 0, 0, 1, 1, 1};
+    assert_true(!data.pairs && data.segmented && data.count == 2 && dataset_sequences(&data) == 2);
+    assert_int_equal(data.offsets[1], 7);
+    check_same_bits(data.ids, want, sizeof want, "ids");
+    check_same_bits(data.segments, segments, sizeof segments, "segments");
+    assert_true(data.num_cut <= 1 && data.offsets[2] - data.offsets[1] <= 9);
+    assert_int_equal(data.ids[data.offsets[2] - 1], end);
+    assert_int_equal(data.ids[data.offsets[2] - 2], b);
+    assert_int_equal(label_of(&data, 1), 1);
+    drop(folder, &facts, &data);
+}
+
 /* Real papers in the published layout: 324 pairs, half of them related. */
 static void real_pairs_are_read(void **state)
 {
@@ -213,6 +252,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(splits_keep_pairs_together, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(files_to_predict_need_no_label, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(what_is_no_pair_is_refused, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(joined_pairs_are_one_sequence, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(real_pairs_are_read, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -228,6 +228,7 @@ static void options_have_the_documented_ranges(void **state)
          {{"tokens", OPTION_CHOICE, 0, 0, 0},
           {"vocab_size", OPTION_INT, 16000, 261, (1 << 20) - 1},
           {"max_len", OPTION_INT, 0, 0, 65536},
+          {"join", OPTION_FLAG, 0, 0, 1},
           {"delimiter", OPTION_TEXT, 0, 1, 63},
           {"encoding", OPTION_CHOICE, 0, 0, 0},
           {"header", OPTION_FLAG, 1, 0, 1}}},

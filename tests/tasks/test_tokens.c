@@ -3,7 +3,7 @@
    Bugs planted and caught: special tokens left out; the last token of a cut text dropped; a text of exactly
    max_len tokens counted as cut; <eos> only at the end of the text; an empty text without tokens; the given
    tokenizer replaced by a learned one, or taken when learning fails; one id too few in the vocabulary; the
-   segments of the second text of a pair left out.
+   segments of the second text of a pair left out; of a model with one segment set.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/tokens.h"
 
@@ -174,6 +174,49 @@ static void tasks_take_the_tokenizer_last(void **state)
     task_facts_free(host, &facts);
 }
 
+/* The tokenizer of BERT has segments for pairs; one that was learned gets them if the model has two. */
+static void pairs_are_one_sequence(void **state)
+{
+    struct host *host = &((struct folder *)*state)->host;
+    const struct piece pair[2] = {piece_of("the cat"), piece_of("the")}, empty[2] = {{NULL, 0}, {NULL, 0}};
+    for (int learned = 0; learned < 2; learned++)
+        for (size_t segmented = 0; segmented < 2; segmented++) {
+            struct tokenizer *given = NULL;
+            if (!learned)
+                check_status(host, tokenizer_load(host, "tests/models/checkpoints/bert", &given), HASHATTN_OK,
+                             NULL);
+            const struct token_choice choice = {
+                .kind = TOKENS_BPE, .vocab_size = LEARN_LEAST, .given = given};
+            struct task_facts facts = {.max_len = 9};
+            struct text_encoder texts;
+            uint32_t ids[9];
+            uint8_t segments[9];
+            struct token_row tokens = {.ids = ids, .segments = segmented ? segments : NULL};
+            check_status(host, tokens_pair_segments(host, &choice, &facts), HASHATTN_OK, NULL);
+            assert_int_equal(facts.num_segments, 2);
+            check_status(host, learn(host, &choice, "the cat", &facts), HASHATTN_OK, NULL);
+            check_status(host, text_encoder_open(host, &facts, &texts), HASHATTN_OK, NULL);
+            check_status(host, text_encoder_write_pair(host, &texts, pair, &tokens), HASHATTN_OK, NULL);
+            size_t first = 0; /* of the second text's part */
+            while (ids[first] != texts.end)
+                first++;
+            assert_true(tokens.cut == (learned == 1) && tokens.count == (learned ? 9 : 6));
+            for (size_t i = 0; segmented && i < tokens.count; i++)
+                assert_int_equal(segments[i], i > first);
+            tokens.cut = false;
+            check_status(host, text_encoder_write_pair(host, &texts, empty, &tokens), HASHATTN_OK, NULL);
+            assert_true(!tokens.cut && tokens.count == (learned ? 4 : 3));
+            facts.num_segments = 1; /* of a model with one segment */
+            if (learned && segmented) {
+                check_status(host, text_encoder_write_pair(host, &texts, pair, &tokens), HASHATTN_OK, NULL);
+                for (size_t i = 0; i < tokens.count; i++)
+                    assert_int_equal(segments[i], 0);
+            }
+            text_encoder_close(&texts);
+            task_facts_free(host, &facts);
+        }
+}
+
 static void every_failing_allocation_is_survived(void **state)
 {
     (void)state;
@@ -193,6 +236,9 @@ static void every_failing_allocation_is_survived(void **state)
                 status = text_encoder_open(host, &facts, &texts);
                 if (status == HASHATTN_OK)
                     status = text_encoder_write(host, &texts, piece_of("ab bc"), &tokens);
+                if (status == HASHATTN_OK && kind == TOKENS_BPE)
+                    status = text_encoder_write_pair(
+                        host, &texts, (const struct piece[]){piece_of("ab"), piece_of("bc")}, &tokens);
                 text_encoder_close(&texts);
             }
             task_facts_free(host, &facts);
@@ -212,6 +258,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bpe_is_learned, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_given_tokenizer_is_used, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(tasks_take_the_tokenizer_last, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(pairs_are_one_sequence, folder_enter, folder_leave),
         cmocka_unit_test(every_failing_allocation_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ hashattn_status documents_facts(struct host *host, const struct document_source 
         .pairs = source->rules.pairs, .labels.kind = source->labels, .choice = choice};
     struct document_rules rules = source->rules;
     *facts = (struct task_facts){.max_len = max_len > 0 ? max_len : tokens_usual_len(choice),
-                                 .pairs = source->rules.pairs};
+                                 .pairs = source->rules.pairs && !source->joined};
     hashattn_status status;
     rules.label_needed = true;
     TRY_DONE(tokens_check(host, choice));
@@ -66,6 +66,8 @@ hashattn_status documents_facts(struct host *host, const struct document_source 
     facts->read = rules.columns = read;
     TRY_DONE(document_file_read(host, path, FILE_FOUND, &rules, learn_from, &learning));
     TRY_DONE(label_pass_end(host, &learning.labels, path, source->rules.label, facts));
+    if (source->joined)
+        TRY_DONE(tokens_pair_segments(host, choice, facts));
     status = tokens_learn(host, choice, &learning.counts, facts); /* last, because it takes the tokenizer */
 done:
     word_counts_free(host, &learning.counts);
@@ -106,7 +108,9 @@ static hashattn_status push_document(struct host *host, void *context, const str
     const struct dataset *dataset = &reading->builder->dataset;
     struct token_row tokens = {.ids = dataset->ids + row,
                                .segments = dataset->segmented ? dataset->segments + row : NULL};
-    TRY(text_encoder_write(host, &reading->encoder, document->texts[0], &tokens));
+    bool joined = reading->rules->pairs && !facts->pairs;
+    TRY(joined ? text_encoder_write_pair(host, &reading->encoder, document->texts, &tokens)
+               : text_encoder_write(host, &reading->encoder, document->texts[0], &tokens));
     size_t first = tokens.count;
     if (facts->pairs) {
         tokens.ids += first;

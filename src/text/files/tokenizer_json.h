@@ -16,8 +16,8 @@ hashattn_status tokenizer_from_json(struct host *host, const struct json *root, 
    same tokenizer. */
 hashattn_status tokenizer_write_json(struct host *host, const char *path, const struct tokenizer *tokenizer);
 /* Writes a tokenizer_config.json, from which the transformers library knows the special tokens by their
-   roles. max_tokens: of the longest text that the model takes. */
+   roles. max_tokens: of the longest text that the model takes; segments: the model has two. */
 hashattn_status tokenizer_write_config(struct host *host, const char *path, const struct tokenizer *tokenizer,
-                                       size_t max_tokens);
+                                       size_t max_tokens, bool segments);
 
 #endif

@@ -350,8 +350,20 @@ static hashattn_status put_roles(struct host *host, struct json *root, const str
     return HASHATTN_OK;
 }
 
+/* What the tokenizer returns. */
+static hashattn_status put_inputs(struct host *host, struct json *root, bool segments)
+{
+    static const char *const names[] = {"input_ids", "token_type_ids", "attention_mask"};
+    struct json *array;
+    TRY(put_new(host, root, "model_input_names", true, &array));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (segments || i != 1)
+            TRY(json_put_string(host, array, NULL, names[i]));
+    return HASHATTN_OK;
+}
+
 hashattn_status tokenizer_write_config(struct host *host, const char *path, const struct tokenizer *tokenizer,
-                                       size_t max_tokens)
+                                       size_t max_tokens, bool segments)
 {
     struct json *root;
     struct name name = {.text = NULL};
@@ -359,6 +371,8 @@ hashattn_status tokenizer_write_config(struct host *host, const char *path, cons
     hashattn_status status = json_put_string(host, root, "tokenizer_class", "PreTrainedTokenizerFast");
     if (status == HASHATTN_OK)
         status = json_put_int(host, root, "model_max_length", (int64_t)max_tokens);
+    if (status == HASHATTN_OK)
+        status = put_inputs(host, root, segments);
     if (status == HASHATTN_OK)
         status = put_roles(host, root, tokenizer, &name);
     if (status == HASHATTN_OK)

@@ -4,7 +4,8 @@
    Planted and caught: a merge that is not in the vocabulary accepted; an id of a special token that is not
    checked; a template without its second text; settings that are not supported ignored; the content of an
    added token written after normalization; the last line of vocab.txt lost; "##" kept by decoding; the
-   merges of encoder.json read from merges.txt; special tokens that normalization changes skipped by decoding.
+   merges of encoder.json read from merges.txt; special tokens that normalization changes skipped by decoding;
+   the segment of a separated pair from its first token on; token types named for one segment.
    SPDX-License-Identifier: Apache-2.0 */
 #include "text/files/tokenizer_json.h"
 
@@ -251,6 +252,61 @@ static void written_files_are_read_back(void **state)
     }
 }
 
+#define TEXT_OF(text, segment) "{\"Sequence\": {\"id\": \"" text "\", \"type_id\": " segment "}}"
+#define SEPARATOR              "{\"SpecialToken\": {\"id\": \"[SEP]\", \"type_id\": 0}}"
+
+/* The second text of a pair gets a segment of its own, which the written file has too; where there is one it
+   stays. The config names what the library's tokenizer returns. */
+static void separated_pairs_are_written(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    static const char *const processors[] = {
+        "{\"type\": \"RobertaProcessing\", \"sep\": [\"[SEP]\", 4], \"cls\": [\"[CLS]\", 3]}",
+        "{\"type\": \"BertProcessing\", \"cls\": [\"[CLS]\", 3], \"sep\": [\"[SEP]\", 4]}",
+        "{\"type\": \"TemplateProcessing\", \"single\": [" TEXT_OF("A", "0") "], \"pair\": [" TEXT_OF(
+            "A", "0") "," SEPARATOR "," SEPARATOR
+                      "," TEXT_OF("B", "1") "], \"special_tokens\": {\"[SEP]\": "
+                                            "{\"id\": \"[SEP]\", \"ids\": [4], \"tokens\": [\"[SEP]\"]}}}"};
+    static const uint8_t want[][6] = {{0, 0, 0, 1, 1, 1}, {0, 0, 0, 1, 1, 0}, {0, 0, 0, 1, 0, 0}};
+    static const size_t counts[] = {6, 5, 4};
+    char path[100], file[1200];
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder->path);
+    for (size_t i = 0; i < sizeof processors / sizeof *processors; i++) {
+        const struct encode_options options = {.special_tokens = true};
+        struct tokenizer *tokenizer;
+        struct encoder *encoder;
+        struct encoding got;
+        snprintf(file, sizeof file, "{" PIECE "," WORDS ", \"post_processor\": %s}", processors[i]);
+        folder_put_text(folder, "tokenizer.json", file);
+        for (int round = 0; round < 2; round++) {
+            check_status(host, tokenizer_load(host, folder->path, &tokenizer), HASHATTN_OK, NULL);
+            if (round == 0)
+                tokenizer_separate_pair(tokenizer);
+            check_status(host, encoder_new(host, tokenizer, &encoder), HASHATTN_OK, NULL);
+            check_status(
+                host,
+                encoder_encode_pair(encoder, (struct piece){"a", 1}, (struct piece){"a", 1}, &options, &got),
+                HASHATTN_OK, NULL);
+            assert_int_equal(got.count, counts[i]);
+            check_same_bits(got.segments, want[i], counts[i], processors[i]);
+            encoder_free(encoder);
+            check_status(host, tokenizer_write_json(host, path, tokenizer), HASHATTN_OK, NULL);
+            tokenizer_free(host, tokenizer);
+        }
+        check_status(host, tokenizer_load(host, folder->path, &tokenizer), HASHATTN_OK, NULL);
+        snprintf(file, sizeof file, "%s/tokenizer_config.json", folder->path);
+        check_status(host, tokenizer_write_config(host, file, tokenizer, 9, i == 0), HASHATTN_OK, NULL);
+        size_t size;
+        char *text = folder_get(folder, "tokenizer_config.json", &size);
+        assert_true((strstr(text, "token_type_ids") != NULL) == (i == 0) &&
+                    strstr(text, "input_ids") != NULL);
+        free(text);
+        folder_remove(folder, "tokenizer_config.json");
+        tokenizer_free(host, tokenizer);
+    }
+}
+
 static void check_decoded(struct folder *folder, const char *json, const uint32_t *ids, size_t count,
                           bool skip, const char *want)
 {
@@ -347,11 +403,9 @@ static void settings_of_bert_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        FOLDER(bad_files_are_refused),
-        FOLDER(bad_vocabulary_files_are_refused),
-        FOLDER(first_names_of_gpt2_are_read),
-        FOLDER(written_files_are_read_back),
-        FOLDER(ids_are_decoded),
+        FOLDER(bad_files_are_refused),        FOLDER(bad_vocabulary_files_are_refused),
+        FOLDER(first_names_of_gpt2_are_read), FOLDER(written_files_are_read_back),
+        FOLDER(separated_pairs_are_written),  FOLDER(ids_are_decoded),
         FOLDER(settings_of_bert_are_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
