@@ -7,6 +7,7 @@
     ... bench/torch_models.py --docs                                        # puts its figures into docs/results too
     ... bench/torch_models.py --quick                                       # checks that everything runs
     ... bench/torch_models.py --families                                    # which models work, in minutes; with --docs too
+    ... bench/torch_models.py --causal                                      # whether decoders see the future, all there are
 
 Every figure is that of a process of its own: a model with random weights, a short run to warm up, then a forward pass
 in inference mode, or a training step (forward, backward, AdamW), of one sequence. Processes of all contenders run in
@@ -35,6 +36,7 @@ from pathlib import Path
 
 import machine
 import results as kept
+import torch_causal
 import torch_families
 from page import Table
 
@@ -274,7 +276,8 @@ def main():
     parser.add_argument("--docs", action="store_true", help="replace this machine's figures in docs/results/tables.jsonl")
     parser.add_argument("--quick", action="store_true", help="one layer, 256 tokens, one round")
     parser.add_argument("--families", action="store_true", help="which families of models work with hashattn.torch")
-    parser.add_argument("--only", default="", help="with --families: these, separated by commas")
+    parser.add_argument("--causal", action="store_true", help="which decoders see the future with hashattn.torch")
+    parser.add_argument("--only", default="", help="with --families and --causal: these, separated by commas")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.cell:
@@ -285,6 +288,10 @@ def main():
         return
     if asked.families:
         return families(asked)
+    if asked.causal:
+        found = torch_causal.walk(asked.only)
+        print(torch_causal.text(found))
+        sys.exit(any(each.startswith(("FUTURE", "fails")) for each in found.values()))
     if asked.docs and asked.quick:
         parser.error("--quick measures nothing to publish")
     lengths = [256] if asked.quick else [int(n) for n in asked.lengths.split(",")]

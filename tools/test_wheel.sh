@@ -6,7 +6,7 @@
 set -eu
 build=${1:-build}
 case ${TORCH:-} in
-    oldest) TORCH="torch==2.4.1 transformers==4.53.3" ;; # of the extras in pyproject.toml
+    oldest) TORCH="torch==2.4.1 transformers==4.57.1" ;; # of the extras in pyproject.toml
     newest) TORCH="torch transformers" ;;
 esac
 for python in ${PYTHONS:-python3}; do

@@ -1,7 +1,5 @@
 """What the tests of the Python package share. SPDX-License-Identifier: Apache-2.0"""
 
-import importlib.metadata
-import importlib.util
 import os
 import subprocess
 from pathlib import Path
@@ -35,15 +33,9 @@ def run_tool(*arguments, **keywords):
     return done.stdout
 
 
-def has_old_layers(block):
-    """A block of a document has a BERT, whose layers have an attention of their own in transformers before 5.0."""
-    if "BertModel" not in block or importlib.util.find_spec("transformers") is None:
-        return False
-    return int(importlib.metadata.version("transformers").split(".")[0]) < 5
-
-
 def skip_without_layers(model):
-    """Skips a test if this version of the transformers library has layers of its own there, as BERT's before 5.0."""
+    """Skips a test if this version of the transformers library has layers of its own there, as ELECTRA's and
+    ModernBERT's before 5.0."""
     from transformers import __version__ as version
 
     from hashattn.torch.transformers import layers

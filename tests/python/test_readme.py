@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from conftest import ROOT, has_old_layers
+from conftest import ROOT
 
 BLOCKS = {file: re.findall(r"^```python\n(.*?)^```$", (ROOT / file).read_text(), re.M | re.S)
           for file in ("README.md", "python/README.md")}
@@ -25,8 +25,6 @@ def skip_without_packages(block):
 def test_the_lines_run(file, index, tmp_path, monkeypatch):
     block = BLOCKS[file][index]
     skip_without_packages(block)
-    if has_old_layers(block):
-        pytest.skip("BERT's layers have an attention of their own before transformers 5.0")
     monkeypatch.chdir(tmp_path)
     if "my-model" in block:  # stands for a model of the reader
         from transformers import YosoConfig, YosoModel

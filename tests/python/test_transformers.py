@@ -13,14 +13,13 @@ import sys
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 from transformers import (  # noqa: E402
     AutoModel, BertConfig, BertForSequenceClassification, BertModel, BloomConfig, DistilBertConfig, RobertaConfig,
     ViTConfig, YosoConfig, YosoForMaskedLM, YosoModel)
 
 import hashattn.torch  # noqa: E402
-from conftest import skip_without_layers  # noqa: E402
 import hashattn.torch.transformers  # noqa: E402
 from hashattn.torch import interface  # noqa: E402
 
@@ -33,13 +32,13 @@ TEXT = {
     "yoso": YosoConfig(**BERT, num_hash=16, hash_code_len=6),
     "yoso-c": YosoConfig(**BERT, num_hash=16, hash_code_len=6, conv_window=5),
 }
+OLD = int(transformers.__version__.split(".")[0]) < 5
 EXACT = {name: "yoso-e" if name.startswith("yoso") else "softmax" for name in TEXT}
 
 
 def made(config, **options):
     torch.manual_seed(0)
-    model = AutoModel.from_config(copy.deepcopy(config), **options).eval()
-    return model if config.model_type in ("yoso", "bloom") else skip_without_layers(model)
+    return AutoModel.from_config(copy.deepcopy(config), **options).eval()
 
 
 def tokens(batch=2, rows=40):
@@ -145,7 +144,7 @@ def test_options_of_a_yoso_model():
 def test_training_and_heads():
     torch.manual_seed(0)
     model = hashattn.torch.replace_attention(
-        skip_without_layers(BertForSequenceClassification(copy.deepcopy(TEXT["bert"]))), num_hashes=8)
+        BertForSequenceClassification(copy.deepcopy(TEXT["bert"])), num_hashes=8)
     model.bert.encoder.gradient_checkpointing = False
     loss = model(input_ids=tokens(), attention_mask=MASKS["right"].long(), labels=torch.tensor([0, 1])).loss
     loss.backward()
@@ -155,6 +154,7 @@ def test_training_and_heads():
     assert masked.yoso.encoder.layer[0].attention.self.query.weight.grad.any()
 
 
+@pytest.mark.skipif(OLD, reason="BERT's layers are not compiled as a whole graph before transformers 5.0")
 def test_compile():
     model = hashattn.torch.replace_attention(made(TEXT["bert"]), seed=1)
     mask = MASKS["left"].long()
@@ -162,6 +162,7 @@ def test_compile():
     assert torch.allclose(hidden(compiled, tokens(), mask), hidden(model, tokens(), mask), rtol=0, atol=1e-5)
 
 
+@pytest.mark.skipif(OLD, reason="BERT takes no such mask before transformers 5.0")
 def test_masks_with_four_dimensions():
     model = made(TEXT["bert"])
     replaced = hashattn.torch.replace_attention(copy.deepcopy(model), "softmax")
@@ -187,7 +188,7 @@ def test_cross_attention_keeps_its_queries():
     config = copy.deepcopy(TEXT["bert"])
     config.is_decoder = config.add_cross_attention = True
     torch.manual_seed(0)
-    model = skip_without_layers(BertModel(config).eval())
+    model = BertModel(config).eval()
     replaced = hashattn.torch.replace_attention(copy.deepcopy(model), "softmax")
     given = dict(input_ids=tokens(), encoder_hidden_states=torch.randn(2, 40, 32), use_cache=False,
                  encoder_attention_mask=MASKS["right"].long())
@@ -205,7 +206,7 @@ def test_what_is_refused():
     layer = model.encoder.layer[0].attention.self
     q = torch.randn(1, 2, 8, 16)
     function = interface.AttentionInterface()["hashattn-yoso"]
-    with pytest.raises(ValueError, match="BertSelfAttention passes softcap"):
+    with pytest.raises(ValueError, match="Bert.*SelfAttention passes softcap"):
         function(layer, q, q, q, None, softcap=30.0)
     with pytest.raises(ValueError, match="causal attention of 8 queries, the first at key -4, over 4 keys"):
         function(layer, q, q[:, :, :4], q[:, :, :4], None, is_causal=True)
@@ -214,7 +215,8 @@ def test_what_is_refused():
 def test_shared_keys_and_scaling():
     function = interface.AttentionInterface()["hashattn-softmax"]
     q, k, v = (torch.randn(1, heads, 9, 16, generator=torch.Generator().manual_seed(heads)) for heads in (4, 2, 2))
-    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, scale=0.1, is_causal=True, enable_gqa=True)
+    repeated = (each.repeat_interleave(2, 1) for each in (k, v))
+    expected = torch.nn.functional.scaled_dot_product_attention(q, *repeated, scale=0.1, is_causal=True)
     found, _ = function(torch.nn.Module(), q, k, v, None, scaling=0.1, is_causal=True)
     assert torch.allclose(found.transpose(1, 2), expected, rtol=0, atol=1e-5)
 

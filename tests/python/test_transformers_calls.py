@@ -125,6 +125,16 @@ def test_padded_decoders(kind):
             assert near(a, b)
 
 
+@pytest.mark.parametrize("left", [False, True])
+def test_the_text_tower_of_clip(left):
+    model = made("CLIPText", {**ENCODER, "vocab_size": 60, "eos_token_id": 2})
+    mask = padded(12, 8, left)
+    with torch.no_grad():
+        a, b = (each(tokens(2, 12), attention_mask=mask).last_hidden_state[mask.bool()] for each in (
+            model, hashattn.torch.replace_attention(copy.deepcopy(model), "softmax")))
+    assert near(a, b)
+
+
 def test_the_loss_of_a_padded_batch():
     ids, mask = tokens(2, 12), padded(12, 8)
     model = made("GPT2", DECODERS["GPT2"], "LMHeadModel")
@@ -250,8 +260,8 @@ def test_layers_tells_what_runs_on_what():
     assert {each.runs for each in interface.layers(model)} == {"sdpa"}
     hashattn.torch.replace_attention(model, "yoso", num_hashes=8)
     found = interface.layers(model)
-    assert len(found) == 2 and found[1] == ("encoder.layer.1.attention.self", "BertSelfAttention",
-                                            "hashattn-yoso,num_hashes=8")
+    kind = type(model.encoder.layer[1].attention.self).__name__
+    assert len(found) == 2 and found[1] == ("encoder.layer.1.attention.self", kind, "hashattn-yoso,num_hashes=8")
     yoso = made("Yoso", {**ENCODER, "num_hash": 16, "hash_code_len": 6})
     assert [each.runs for each in interface.layers(yoso)] == ["its own code"] * 2
     hashattn.torch.replace_attention(yoso, seed=2)
@@ -260,7 +270,10 @@ def test_layers_tells_what_runs_on_what():
 
 OWN_CODE = {"Bloom": dict(vocab_size=60, hidden_size=32, n_layer=1, n_head=2),
             "MPNet": {**ENCODER, "num_hidden_layers": 1}, "RemBert": {**ENCODER, "num_hidden_layers": 1},
-            "DebertaV2": {**ENCODER, "num_hidden_layers": 1}}
+            "DebertaV2": {**ENCODER, "num_hidden_layers": 1},
+            "Falcon": dict(vocab_size=60, hidden_size=32, num_hidden_layers=1, num_attention_heads=2),
+            "GPTNeo": dict(vocab_size=60, hidden_size=32, num_layers=2, num_heads=2, attention_types=[[["global", "local"], 1]],
+                           max_position_embeddings=64)}
 
 
 @pytest.mark.parametrize("kind", OWN_CODE)

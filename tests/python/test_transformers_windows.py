@@ -2,7 +2,7 @@
 sequences, chunks; models in float16 and float64. Results are those of the library's own attention.
 
 Planted and caught: a window one key too long or too short; keys in front of a window
-kept; the first packed sequence joined with the second. SPDX-License-Identifier: Apache-2.0
+kept; the first packed sequence joined with the second; a bool mask for a model that adds masks. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
@@ -15,6 +15,7 @@ transformers = pytest.importorskip("transformers")
 import hashattn.torch  # noqa: E402
 from conftest import skip_without_layers  # noqa: E402
 from hashattn.torch import interface, masks  # noqa: E402
+from hashattn.torch.transformers import layers  # noqa: E402
 
 SMALL = dict(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, pad_token_id=0,
              intermediate_size=48, max_position_embeddings=64, head_dim=8, eos_token_id=2, bos_token_id=None)
@@ -102,7 +103,7 @@ def test_bidirectional_windows():
 def test_packed_sequences(kind):
     """Their places start again in the middle of a row: each is as if it were alone."""
     if int(transformers.__version__.split(".")[0]) < 5:
-        pytest.skip("4.53 does not tell packed sequences apart")
+        pytest.skip("4.57 does not tell packed sequences apart")
     model = made(kind, {**SMALL, **({"sliding_window": 4} if kind == "Mistral" else {})})
     ids = tokens(2, 12)
     places = torch.cat([torch.arange(7), torch.arange(5)])[None].repeat(2, 1)
@@ -140,6 +141,38 @@ def test_masks_of_other_functions_are_read_by_their_values():
     other = masks_of(batch_size=1, q_length=8, kv_length=8, mask_function=lambda b, h, q, k: k // 4 == q // 4)
     with pytest.raises(ValueError, match="differs between queries in another way"):
         function(torch.nn.Module(), q, q, q, other)
+
+
+@pytest.mark.parametrize("chunk", [64, 4])
+def test_chunks(chunk):
+    """A mask of a function that is not known comes in full, and is read by its values."""
+    sizes = {**SMALL, "intermediate_size_mlp": 48, "num_local_experts": 2, "attention_chunk_size": chunk,
+             "layer_types": ["chunked_attention", "full_attention"], "no_rope_layers": [1, 0]}
+    model = made("Llama4Text", sizes, "Llama4ForCausalLM")
+    ids, mask = tokens(2, 12), (torch.arange(12) < torch.tensor([[12], [8]])).long()
+    with torch.no_grad():
+        if chunk < 12:
+            with pytest.raises(ValueError, match="differs between queries in another way"):
+                softmax(model)(ids, attention_mask=mask, use_cache=False)
+            return
+        for given in (None, mask):
+            taking = torch.ones(2, 12).bool() if given is None else given.bool()
+            a, b = (each(ids, attention_mask=given, use_cache=False).logits[taking] for each in (model, softmax(model)))
+            assert near(a, b)
+
+
+def test_own_code_beside_layers_that_change():
+    """A GitModel's text layers have an attention of their own, which adds the mask; its image's layers take ours."""
+    sizes = dict(vocab_size=60, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+                 max_position_embeddings=64, vision_config=dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+                                                                intermediate_size=48, image_size=16, patch_size=8))
+    model = made("Git", sizes)
+    exact = softmax(model)
+    assert {each.runs for each in layers(exact)} == {"hashattn-softmax", "its own code"}
+    pixels = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        for given in ({}, {"pixel_values": pixels}):
+            assert near(exact(tokens(2, 12), **given).logits, model(tokens(2, 12), **given).logits)
 
 
 def test_masks_with_windows_stand_for_the_full_ones():

@@ -33,7 +33,7 @@ def test_older_ones_are_refused():
     done = run("import torch; torch.__version__ = '2.3.1'; import hashattn.torch")
     assert "hashattn.torch needs PyTorch 2.4 or later; this is 2.3.1" in done.stderr
     pytest.importorskip("transformers")
-    done = run("import transformers; transformers.__version__ = '4.52.4'; import hashattn.torch.transformers")
-    assert "transformers 4.52.4 has no interface for masks; hashattn.torch needs transformers 4.53 or later" in done.stderr
-    done = run("import transformers; transformers.__version__ = '4.52.4'; import hashattn.torch, transformers.modeling_utils")
+    done = run("import transformers; transformers.__version__ = '4.56.2'; import hashattn.torch.transformers")
+    assert "hashattn.torch needs transformers 4.57 or later; this is 4.56.2" in done.stderr
+    done = run("import transformers; transformers.__version__ = '4.56.2'; import hashattn.torch, transformers.modeling_utils")
     assert done.returncode == 0, done.stderr

@@ -34,7 +34,7 @@ _CHANGES_SCORES = ("softcap", "position_bias", "s_aux")
 _DESCRIBES = frozenset({"__get__", "size", "dim", "stride", "numel", "element_size", "is_contiguous", "__len__",
                         "is_floating_point", "get_device", "data_ptr"})
 
-_Layers: Any = getattr(cache_utils, "CacheLayerMixin", object)
+_Layers: Any = cache_utils.CacheLayerMixin
 _Caches: Any = cache_utils.Cache
 
 
@@ -245,8 +245,6 @@ class Cache(_Caches):  # type: ignore[misc,unused-ignore]
     """
 
     def __init__(self, config: Any, mechanism: str = "softmax", **options: Any) -> None:
-        if _Layers is object:
-            raise InvalidError("hashattn.torch.transformers.Cache needs transformers 4.56 or later")
         if not hasattr(config, "get_text_config"):
             raise InvalidTypeError(f"config is a {type(config).__name__}; the configuration of a model is needed")
         if getattr(config, "is_encoder_decoder", False):

@@ -184,12 +184,13 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
         q_length, q_offset = cache_position.shape[0], cache_position[0]
     assert q_length is not None
     wanted = asked(mask_function)
-    if wanted is None:  # in full; a layer that runs on hashattn reads its values
-        dense: Any = AttentionMaskInterface()["sdpa"]  # type: ignore[no-untyped-call,unused-ignore]
-        return cast(Tensor, dense(
-            batch_size=batch_size, kv_length=kv_length, kv_offset=kv_offset,
-            **({"q_length": q_length, "q_offset": q_offset} if cache_position is None else {"cache_position": cache_position}),
-            mask_function=mask_function, attention_mask=attention_mask, allow_is_causal_skip=False, **more))
+    if wanted is None:  # in full; a layer that runs on hashattn reads its values, and the model's own code computes with them
+        places = {"q_length": q_length, "q_offset": q_offset} if cache_position is None else {"cache_position": cache_position}
+        masks: Any = AttentionMaskInterface()  # type: ignore[no-untyped-call,unused-ignore]
+        dense = masks["eager" if adds_masks() else "sdpa"]
+        return cast(Tensor, dense(batch_size=batch_size, kv_length=kv_length, kv_offset=kv_offset, dtype=dtype,
+                                  mask_function=mask_function, attention_mask=attention_mask, **places,
+                                  **{**more, "allow_is_causal_skip": False}))
     key_mask = None
     if attention_mask is not None:
         key_mask = on_host(attention_mask).to(torch.bool)

@@ -1,7 +1,7 @@
 """What the attention layers of a model of the transformers library run on.
 
-A layer takes an implementation if the code of its class asks the library's interface for one; others have an attention
-of their own, whatever `attn_implementation` says.
+A layer takes an implementation if the code of its class asks the library's interface for one, or calls PyTorch's function
+in a way that is known (tables.py); others have an attention of their own, whatever `attn_implementation` says.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Sequence
 from torch import nn
 
 from . import names
+from .tables import calls_sdpa, held_name
 
 OWN_CODE = "its own code"
 LEFT = "sdpa"  # runs what a filter leaves as it is
@@ -38,14 +39,17 @@ def layers(model: nn.Module) -> list[Layer]:
     for name, module in model.named_modules():
         if not _is_attention(module):
             continue
+        kind: Any = type(module)
         if hasattr(module, "mechanism") and hasattr(module, "options"):  # one that hashattn put there
             runs = names.name_of(module.mechanism, getattr(module, "seed", None), dict(module.options))
         elif takes_implementation(module):
-            named = getattr(getattr(module, "config", None), "_attn_implementation", None)
+            named = getattr(getattr(module, "config", None), "_attn_implementation", LEFT)
+            if calls_sdpa(kind):
+                named = held_name(module) or LEFT
             runs = LEFT if is_left(module) else names.stored_name(named) or str(named)
         else:
             runs = OWN_CODE
-        found.append(Layer(name, type(module).__name__, runs))
+        found.append(Layer(name, kind.__name__, runs))
     return found
 
 
@@ -83,9 +87,10 @@ def _is_attention(module: nn.Module) -> bool:
 
 
 def takes_implementation(module: nn.Module) -> bool:
-    """Its class asks the library's interface for an attention function. Whole models do so to check names."""
+    """Its class asks the library's interface for an attention function, or calls PyTorch's. Whole models ask too, to
+    check names."""
     kind: Any = type(module)
-    return not hasattr(module, "post_init") and _asks(kind)
+    return not hasattr(module, "post_init") and (_asks(kind) or calls_sdpa(kind))
 
 
 @functools.lru_cache(maxsize=None)

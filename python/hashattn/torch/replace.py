@@ -36,7 +36,7 @@ def replace_attention(model: nn.Module, mechanism: str = "yoso", *, filter: Call
 
     InvalidError: the model has no layer that it knows, `filter` takes none, or the mechanism or an option is unknown.
     """
-    from . import interface, learned, names
+    from . import interface, learned, names, own_sdpa
     from .layers import candidates, choose
 
     found = candidates(model)
@@ -50,6 +50,7 @@ def replace_attention(model: nn.Module, mechanism: str = "yoso", *, filter: Call
     names.remember(name, name)
     chosen = choose(model, numbers)
     put_into_yoso(chosen, mechanism, seed, options)
+    own_sdpa.put_into(chosen, name)
     learned.put_into(model, chosen, mechanism, options)
     for module in model.modules():
         configuration: Any = getattr(module, "config", None)
@@ -80,7 +81,8 @@ def put_into_yoso(layers: list[nn.Module], mechanism: str, seed: Seed, options: 
 def _unknown(model: nn.Module) -> str:
     found = {type(module).__name__ for module in model.modules()}
     attention = sorted(name for name in found if "attention" in name.lower()) or sorted(found)
-    import transformers
+    from transformers import __version__ as version
 
+    later = " (more do from 5.0 on)" if int(version.split(".")[0]) < 5 else ""
     return (f"{type(model).__name__} has no attention that replace_attention knows, by either route: YosoSelfAttention, or a "
-            f"layer that takes attn_implementation in transformers {transformers.__version__}; it has {', '.join(attention)}")
+            f"layer that takes attn_implementation in transformers {version}{later}; it has {', '.join(attention)}")

@@ -2,22 +2,25 @@
 
 The library writes no attention implementation into config.json, but reads one, under "attn_implementation". So what its
 configurations write is extended here, and names that they read are registered. A YosoModel has an attention of its own;
-its layers are replaced when the model is made. Without hashattn the library refuses the name, with a hint in it.
+its layers are replaced when the model is made. Without hashattn the library refuses the name, with a hint in it; up to 5.3
+it drops that key, and finds the name under "_attn_implementation".
 SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
-from . import interface, learned, names
+from . import interface, learned, names, own_sdpa
 from .layers import OWN_CODE, choose, layers
 from .modules import Learned
 from .replace import put_into_yoso
+from .tables import offer
 from .versions import Configuration, Model
 
-_KEY = "attn_implementation"
+_KEY, _OLD_KEY = "attn_implementation", "_attn_implementation"
 
 
 def _implementation(configuration: Any) -> Any:
@@ -47,18 +50,20 @@ def _registered(value: Any) -> Any:
 
 def keep_with_configurations() -> None:
     """Extends what the library's configurations write and read, and what its models do once they are made."""
-    to_dict, own, post_init = Configuration.to_dict, Configuration._attn_implementation, Model.post_init
+    to_dict, own = Configuration.to_dict, Configuration._attn_implementation
+    begin, post_init = Model.__init__, Model.post_init
     from_dict = Configuration.from_dict.__func__
 
     def to_dict_with_implementation(self: Any) -> dict[str, Any]:
         found: dict[str, Any] = to_dict(self)
         implementation = _implementation(self)
         if implementation is not None:
-            found[_KEY] = implementation
+            found[_KEY] = found[_OLD_KEY] = implementation
         return found
 
     def from_dict_with_implementation(cls: Any, /, config_dict: dict[str, Any], **given: Any) -> Any:
-        """The library before 5.0 drops what is stored."""
+        """The library up to 5.3 drops what is stored."""
+        config_dict = {name: value for name, value in config_dict.items() if name != _OLD_KEY}  # which would beat what is given
         if config_dict.get(_KEY) is not None and given.get(_KEY) is None:
             given[_KEY] = _registered(config_dict[_KEY])
         return from_dict(cls, config_dict, **given)
@@ -74,6 +79,11 @@ def keep_with_configurations() -> None:
             found["_attn_implementation_internal"] = interface.Name(name)
         return found
 
+    @functools.wraps(begin)
+    def start(self: Any, *given: Any, **named: Any) -> None:
+        begin(self, *given, **named)
+        offer(type(self), getattr(self.config, "_attn_implementation_internal", None))
+
     def finish(self: Any) -> None:
         post_init(self)
         _use_in(self)
@@ -82,6 +92,7 @@ def keep_with_configurations() -> None:
     Configuration.from_dict = classmethod(from_dict_with_implementation)
     Configuration._attn_implementation = property(own.fget, set_implementation)
     Configuration.__getstate__ = state
+    Model.__init__ = start
     Model.post_init = finish
     Model._initialize_weights = _initializing(Model._initialize_weights)
 
@@ -106,6 +117,7 @@ def _use_in(model: Any) -> None:
     mechanism, seed, options, numbers = names.parts_of(name)
     chosen = choose(model, numbers)
     put_into_yoso(chosen, mechanism, seed, options)
+    own_sdpa.put_into(chosen, name)
     found = layers(model)
     if found and all(each.runs == OWN_CODE for each in found):
         model.config._attn_implementation_internal = model.get_correct_attn_implementation(None, is_init_check=True)

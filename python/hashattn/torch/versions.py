@@ -12,7 +12,7 @@ import transformers  # type: ignore[import-not-found,unused-ignore]
 
 from ..errors import InvalidError
 
-OLDEST = (4, 53)
+OLDEST = (4, 57)
 
 
 def _parts(version: str) -> tuple[int, ...]:
@@ -20,8 +20,8 @@ def _parts(version: str) -> tuple[int, ...]:
 
 
 if _parts(transformers.__version__) < OLDEST:
-    raise InvalidError(f"transformers {transformers.__version__} has no interface for masks; hashattn.torch needs "
-                       f"transformers {OLDEST[0]}.{OLDEST[1]} or later")
+    raise InvalidError(f"hashattn.torch needs transformers {OLDEST[0]}.{OLDEST[1]} or later; "
+                       f"this is {transformers.__version__}")
 
 from transformers import AttentionInterface as AttentionInterface  # type: ignore[import-not-found,unused-ignore]  # noqa: E402
 from transformers import AttentionMaskInterface as AttentionMaskInterface  # noqa: E402
