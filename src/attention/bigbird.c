@@ -248,12 +248,6 @@ static struct pattern_attention open(const struct problem *problem, struct scrat
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    return shape->causal ? "it has no causal form: the paper's decoder has full attention" : NULL;
-}
-
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     return saved_on(options, shape, NULL).bytes;
@@ -310,5 +304,6 @@ const struct mechanism mechanism_bigbird = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
+    .no_causal = "it has no causal form: the paper's decoder has full attention",
+    .host = {NULL, saved_size, scratch_size, forward, backward},
 };

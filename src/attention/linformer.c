@@ -94,18 +94,6 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 
 /* ---- forward and backward ------------------------------------------------------------------------------ */
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    if (shape->causal)
-        return "there is no causal form: a projected key is a sum over all keys";
-    if (shape->max_len == 0)
-        return "its projection has a column per position up to max_len, which is not known";
-    if (shape->num_keys > shape->max_len)
-        return "its projection has a column per position up to max_len; the sequence is longer";
-    return NULL;
-}
-
 struct pass {
     const struct problem *problem;
     const struct problem_gradients *gradients;
@@ -226,6 +214,8 @@ const struct mechanism mechanism_linformer = {
     .mixes = true,
     .range = {.bounded = true, .power = 2},
     .drops_weights = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
+    .no_causal = "there is no causal form: a projected key is a sum over all keys",
+    .by_position = true,
+    .host = {NULL, saved_size, scratch_size, forward, backward},
     .params = params,
 };

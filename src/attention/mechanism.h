@@ -20,8 +20,8 @@ struct parameter_sizes {
 };
 
 /* One learned tensor of a mechanism, (rows, cols) per head, and its initialisation (base/start.h). A shape
-   of (0, 0) means that the tensor does not exist with these options. If a shape grows with max_len, `refuse`
-   must refuse a max_len of 0 and longer sequences. */
+   of (0, 0) means that the tensor does not exist with these options. A shape that grows with max_len needs
+   `by_position`. */
 struct parameter_row {
     const char *name;
     void (*shape)(const void *options, const struct parameter_sizes *sizes, size_t *rows, size_t *cols);
@@ -31,11 +31,11 @@ struct parameter_row {
     bool places; /* tells how far a key is from a query: --positions layered gives the head nothing else */
 };
 
-/* ---- facets: functions that belong together; a mechanism has all of a facet or none. They are initialised
-   in this order without designators, so that the compiler reports a missing one. ---- */
+/* ---- facets: functions that belong together; a mechanism has all of a facet (but optional ones) or none.
+   They are initialised in this order without designators, so that the compiler reports a missing one. ---- */
 
 /* Work done once per call for all heads and sequences (YOSO's planes), from the call's random key: bytes of
-   the result, bytes of temporary memory on `workers` threads, and the work itself. */
+   the result, bytes of temporary memory on `workers` threads (NULL: none), and the work itself. */
 struct preparation_facet {
     size_t (*shared_size)(const void *options, size_t head_dim);
     size_t (*scratch_size)(const void *options, size_t head_dim, size_t workers);
@@ -127,6 +127,11 @@ struct mechanism {
        or they cannot be dropped one by one; a model with attention_dropout is refused. */
     bool drops_weights;
     struct number_range range;
+    const char
+        *no_causal; /* (optional) why there is no causal form, a sentence; causal problems are refused */
+    /* true: a learned tensor has a place for each position up to max_len. An unknown max_len and longer
+       sequences are refused. */
+    bool by_position;
 
     /* (optional) Largest allowed norm of a query or kept key; 0: unlimited. The API checks it; longer
        vectors that arrive anyway are treated as having that norm. */
@@ -160,11 +165,17 @@ struct mechanism {
     const struct hashing_facet *hashing;
 };
 
-/* As `refuse` of an implementation; NULL if it refuses nothing. */
-static inline const char *implementation_refuses(const struct implementation *implementation,
-                                                 const void *options, const struct problem_shape *shape)
+/* What the mechanism refuses on the host, as `refuse` of an implementation. */
+static inline const char *mechanism_refuses(const struct mechanism *mechanism, const void *options,
+                                            const struct problem_shape *shape)
 {
-    return implementation->refuse == NULL ? NULL : implementation->refuse(options, shape);
+    if (shape->causal && mechanism->no_causal != NULL)
+        return mechanism->no_causal;
+    if (mechanism->by_position && shape->max_len == 0)
+        return "its tensors have a place per position up to max_len, which is not known";
+    if (mechanism->by_position && shape->num_keys > shape->max_len)
+        return "its tensors have a place per position up to max_len; the sequence is longer";
+    return mechanism->host.refuse == NULL ? NULL : mechanism->host.refuse(options, shape);
 }
 
 /* All mechanisms, ended by NULL (mechanism_table.c). */

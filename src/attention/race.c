@@ -213,14 +213,6 @@ static size_t shared_size(const void *options, size_t head_dim)
     return size_product(planes_count_of(options, head_dim), sizeof(float));
 }
 
-static size_t prepare_scratch(const void *options, size_t head_dim, size_t workers)
-{
-    (void)options;
-    (void)head_dim;
-    (void)workers;
-    return 0;
-}
-
 static void prepare(const struct preparation *p)
 {
     random_normals(random_key(p->call_key, RANDOM_FEATURES, 0), 0, p->shared,
@@ -254,6 +246,6 @@ const struct mechanism mechanism_race = {
     .mixes = true,
     .range = {.bounded = true, .power = 0},
     .host = {NULL, saved_size, scratch_size, forward, backward},
-    .preparation = &(const struct preparation_facet){shared_size, prepare_scratch, prepare},
+    .preparation = &(const struct preparation_facet){shared_size, NULL, prepare},
     .stream = &(const struct stream_facet){state_size, stream_scratch_size, absorb, read, merge},
 };

@@ -365,14 +365,6 @@ static size_t shared_size(const void *options, size_t head_dim)
     return directions_on(options, head_dim, NULL).bytes;
 }
 
-static size_t prepare_scratch(const void *options, size_t head_dim, size_t workers)
-{
-    (void)options;
-    (void)head_dim;
-    (void)workers;
-    return 0;
-}
-
 static void prepare(const struct preparation *p)
 {
     size_t count = num_features(p->options), dim = p->head_dim;
@@ -458,6 +450,6 @@ const struct mechanism mechanism_rfa = {
     .range = {.bounded = true, .power = 2},
     .host = {refuse, saved_size, scratch_size, forward, backward},
     .params = params,
-    .preparation = &(const struct preparation_facet){shared_size, prepare_scratch, prepare},
+    .preparation = &(const struct preparation_facet){shared_size, NULL, prepare},
     .stream = &(const struct stream_facet){state_size, stream_scratch_size, absorb, read, merge},
 };

@@ -349,18 +349,6 @@ static struct tile_attention open(const struct problem *problem, const struct sa
     return attention;
 }
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    if (shape->causal)
-        return "it has no causal form: balanced columns depend on later blocks";
-    if (shape->max_len == 0)
-        return "its sort net has a score per block of the longest length, which is not known";
-    if (shape->num_keys > shape->max_len)
-        return "its sort net was made for shorter sequences";
-    return NULL;
-}
-
 static size_t saved_size(const void *options, const struct problem_shape *shape)
 {
     return saved_on(options, shape, NULL).bytes;
@@ -453,6 +441,8 @@ const struct mechanism mechanism_sinkhorn = {
     .range = {.bounded = true, .power = 3},
     .drops_weights = true,
     .competes = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
+    .no_causal = "it has no causal form: balanced columns depend on later blocks",
+    .by_position = true,
+    .host = {NULL, saved_size, scratch_size, forward, backward},
     .params = params,
 };

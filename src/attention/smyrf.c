@@ -121,8 +121,6 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
-    if (shape->causal)
-        return "it has no causal form: sorting places a token among later ones";
     if (size_product(rounds_of(options), size_max(shape->num_queries, shape->num_keys)) > UINT32_MAX)
         return "rounds is {rounds}; rounds times the length must be below 2^32";
     return NULL;
@@ -262,5 +260,6 @@ const struct mechanism mechanism_smyrf = {
     .mixes = true,
     .drops_weights = true,
     .competes = true,
+    .no_causal = "it has no causal form: sorting places a token among later ones",
     .host = {refuse, saved_size, scratch_size, forward, backward},
 };

@@ -273,10 +273,8 @@ static void rows_backward(const struct problem *problem, const struct scratch *s
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
     (void)options;
-    if (shape->max_len == 0)
-        return "its tensors have a row per position up to max_len, which is not known";
-    if (shape->num_keys > shape->max_len || shape->num_queries > shape->max_len)
-        return "its tensors have a row per position up to max_len; the sequence is longer";
+    if (shape->num_queries > shape->max_len)
+        return "its tensors have a place per position up to max_len; there are more queries";
     return NULL;
 }
 
@@ -365,6 +363,7 @@ const struct mechanism mechanism_synthesizer = {
     .range = {.bounded = true, .power = 2},
     .drops_weights = true,
     .competes = true,
+    .by_position = true,
     .host = {refuse, softmax_rows_size, scratch_size, forward, backward},
     .params = params,
 };

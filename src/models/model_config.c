@@ -154,7 +154,7 @@ static hashattn_status check_mechanism(struct host *host, const struct model_con
                                        const struct mechanism *mechanism, const void *options,
                                        const struct problem_shape *shape, const char *place)
 {
-    const char *why = implementation_refuses(&mechanism->host, options, shape);
+    const char *why = mechanism_refuses(mechanism, options, shape);
     char sentence[200] = "";
     if (why != NULL)
         options_fill(mechanism->options, options, why, sentence, sizeof sentence);

@@ -98,7 +98,7 @@ static bool does_cross(const struct subject *subject)
     struct problem_shape shape = {
         .num_queries = 2, .num_keys = 1, .head_dim = 19, .value_dim = 33, .max_len = LONGEST, .workers = 1};
     return subject->mechanism->mixes &&
-           implementation_refuses(&subject->mechanism->host, subject->options, &shape) == NULL;
+           mechanism_refuses(subject->mechanism, subject->options, &shape) == NULL;
 }
 
 /* Lengths and widths that cross tiles and vectors and leave odd remainders; d and d_v differ. */
@@ -127,7 +127,7 @@ static bool does_causal(const struct subject *subject)
 {
     struct problem_shape shape = {
         .head_dim = 19, .value_dim = 33, .max_len = LONGEST, .causal = true, .workers = 1};
-    return implementation_refuses(&subject->mechanism->host, subject->options, &shape) == NULL;
+    return mechanism_refuses(subject->mechanism, subject->options, &shape) == NULL;
 }
 
 /* As many keys as queries. */

@@ -138,7 +138,7 @@ static void refusals_have_the_numbers(void **state)
         bool causal;
         const char *part;
     } cases[] = {
-        {30, 29, false, "its projection has a column per position up to max_len; the sequence is longer"},
+        {30, 29, false, "its tensors have a place per position up to max_len; the sequence is longer"},
         {30, 29, false, "(sequence 0: 30 queries, 30 keys, head_dim 4, max_len 29)"},
         {30, 0, false, "max_len, which is not known"},
         {30, 30, true, "there is no causal form"},

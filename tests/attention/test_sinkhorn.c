@@ -332,15 +332,15 @@ static void refusals_say_why(void **state)
     struct sinkhorn_options options = {64};
     struct problem_shape shape = {
         .num_queries = 100, .num_keys = 100, .head_dim = 4, .value_dim = 4, .max_len = 100, .workers = 1};
-    assert_null(sinkhorn->host.refuse(&options, &shape));
+    assert_null(mechanism_refuses(sinkhorn, &options, &shape));
     shape.num_keys = 101;
-    assert_string_equal(sinkhorn->host.refuse(&options, &shape),
-                        "its sort net was made for shorter sequences");
+    assert_string_equal(mechanism_refuses(sinkhorn, &options, &shape),
+                        "its tensors have a place per position up to max_len; the sequence is longer");
     shape.max_len = 0;
-    assert_string_equal(sinkhorn->host.refuse(&options, &shape),
-                        "its sort net has a score per block of the longest length, which is not known");
+    assert_string_equal(mechanism_refuses(sinkhorn, &options, &shape),
+                        "its tensors have a place per position up to max_len, which is not known");
     shape.causal = true;
-    assert_string_equal(sinkhorn->host.refuse(&options, &shape),
+    assert_string_equal(mechanism_refuses(sinkhorn, &options, &shape),
                         "it has no causal form: balanced columns depend on later blocks");
 }
 

@@ -195,7 +195,7 @@ static void causal_is_refused(void **state)
     (void)state;
     void *options = group_case_options("smyrf", "");
     const struct problem_shape causal = {.head_dim = 8, .value_dim = 8, .causal = true, .workers = 1};
-    assert_non_null(strstr(attention_find("smyrf")->host.refuse(options, &causal), "no causal form"));
+    assert_non_null(strstr(mechanism_refuses(attention_find("smyrf"), options, &causal), "no causal form"));
     const struct problem_shape longest = {
         .num_queries = (size_t)1 << 31, .num_keys = 1, .head_dim = 8, .value_dim = 8, .workers = 1};
     assert_non_null(strstr(attention_find("smyrf")->host.refuse(options, &longest), "below 2^32"));

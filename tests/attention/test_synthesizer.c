@@ -188,7 +188,7 @@ static void refusals_have_the_numbers(void **state)
         const char *part;
     } cases[] = {
         {20, 30, 29, "(sequence 0: 20 queries, 30 keys, head_dim 4, max_len 29)"},
-        {30, 20, 29, "its tensors have a row per position up to max_len; the sequence is longer"},
+        {30, 20, 29, "its tensors have a place per position up to max_len; there are more queries"},
         {30, 30, 0, "max_len, which is not known"},
         {30, 30, 30, NULL},
     };

@@ -298,7 +298,7 @@ static bool is_causal(const struct mechanism *mechanism, const void *options)
                                         .value_dim = DIM / HEADS,
                                         .causal = true,
                                         .workers = 1};
-    return mechanism->host.refuse == NULL || mechanism->host.refuse(options, &shape) == NULL;
+    return mechanism_refuses(mechanism, options, &shape) == NULL;
 }
 
 /* Tokens after a token change no bit of its loss; the token itself and earlier ones do. */

@@ -96,8 +96,8 @@ static void make_config(struct host *host, const struct task *task, const struct
     check_status(host, head_plan_new(host, mechanism->name, &config->model.plan), HASHATTN_OK, NULL);
     void *options = config->model.plan.used[0].options;
     change_all(host, mechanism->options, options);
-    if (implementation_refuses(&mechanism->host, options,
-                               &(struct problem_shape){.head_dim = 5, .value_dim = 5, .max_len = 77}) != NULL)
+    if (mechanism_refuses(mechanism, options,
+                          &(struct problem_shape){.head_dim = 5, .value_dim = 5, .max_len = 77}) != NULL)
         options_preset(mechanism->options, options); /* changed ones need causal attention */
     options_preset(train_rows, &config->training);
     change_all(host, train_rows, &config->training);

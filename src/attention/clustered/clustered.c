@@ -354,14 +354,6 @@ static void backward(const struct problem *problem, struct view out, struct view
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    if (shape->causal)
-        return "there is no causal form: a cluster's weights are for queries at all positions";
-    return NULL;
-}
-
 static const struct option_row options[] = {
     OPTION_ROW("num_clusters", OPTION_INT, offsetof(struct clustered_options, num_clusters), 100, 1,
                HAMMING_MOST, NULL, "clusters of queries; as many as queries make attention exact"),
@@ -387,5 +379,6 @@ const struct mechanism mechanism_clustered = {
     .mixes = true,
     .range = {.bounded = true, .power = 2},
     .competes = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
+    .no_causal = "there is no causal form: a cluster's weights are for queries at all positions",
+    .host = {NULL, saved_size, scratch_size, forward, backward},
 };

@@ -61,7 +61,7 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
         of.num_keys = kept_count(mask + shape->key_offsets[sequence], of.num_keys).count;
     if (masks_queries)
         of.num_queries = of.num_keys;
-    const char *why = implementation_refuses(&mechanism->host, shape->options, &of);
+    const char *why = mechanism_refuses(mechanism, shape->options, &of);
     if (shape->ranks != NULL)
         TRY(check_ranks(host, shape, sequence));
     if (why == NULL && shape->device != NULL)
@@ -72,8 +72,8 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
         return host_fail(host, HASHATTN_REFUSED, "%s is not computed on a device, only: %s", mechanism->name,
                          list);
     }
-    if (why == NULL && shape_spans_ranks(shape))
-        why = implementation_refuses(mechanism->ranks, shape->options, &of);
+    if (why == NULL && shape_spans_ranks(shape) && mechanism->ranks->refuse != NULL)
+        why = mechanism->ranks->refuse(shape->options, &of);
     if (why == NULL)
         return HASHATTN_OK;
     char longest[40] = "", sentence[200];

@@ -114,7 +114,7 @@ static void lay(struct attention_plan *plan)
     plan->num_spread = work_order_spread(shape);
     work_order_sort(shape, plan->order);
     lay_sequences(plan);
-    if (preparation != NULL) /* its scratch is not needed after the first unit starts */
+    if (preparation != NULL && preparation->scratch_size != NULL) /* not needed after the first unit starts */
         plan->worker_area =
             size_max(plan->worker_area, preparation->scratch_size(shape->options, shape->head_dim,
                                                                   (size_t)pool_threads(shape->pool)));

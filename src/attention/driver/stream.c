@@ -75,7 +75,7 @@ size_t stream_scratch_size(const struct stream *stream)
 {
     const struct mechanism *mechanism = stream->mechanism;
     size_t chunks = chunk_memory(stream, NULL).bytes, opening = 0;
-    if (mechanism->preparation != NULL)
+    if (mechanism->preparation != NULL && mechanism->preparation->scratch_size != NULL)
         opening = mechanism->preparation->scratch_size(stream->options, stream->head_dim,
                                                        (size_t)pool_threads(stream->pool));
     return chunks > opening ? chunks : opening;
@@ -90,7 +90,7 @@ hashattn_status stream_check(struct host *host, const struct stream *stream)
             "head_dim is %zu, value_dim %zu, chunk_rows %zu; each must be at least 1", stream->head_dim,
             stream->value_dim, stream->chunk_rows);
     struct problem_shape shape = shape_of(stream, stream->chunk_rows, stream->chunk_rows);
-    const char *why = implementation_refuses(&mechanism->host, stream->options, &shape);
+    const char *why = mechanism_refuses(mechanism, stream->options, &shape);
     char sentence[200] = "";
     if (why != NULL)
         options_fill(mechanism->options, stream->options, why, sentence, sizeof sentence);

@@ -183,14 +183,6 @@ static void mix(const struct problem *problem, const struct saved *saved, const 
 
 /* ---- the mechanism ------------------------------------------------------------------------------------- */
 
-static const char *refuse(const void *options, const struct problem_shape *shape)
-{
-    (void)options;
-    if (shape->causal)
-        return "there is no causal form: a landmark is a mean of later tokens too";
-    return NULL;
-}
-
 static void forward(const struct problem *problem, struct view out)
 {
     size_t m = landmarks_of(problem->options, &problem->shape);
@@ -291,5 +283,6 @@ const struct mechanism mechanism_nystrom = {
     .mixes = true,
     .range = {.bounded = true, .power = 2},
     .competes = true,
-    .host = {refuse, saved_size, scratch_size, forward, backward},
+    .no_causal = "there is no causal form: a landmark is a mean of later tokens too",
+    .host = {NULL, saved_size, scratch_size, forward, backward},
 };

@@ -87,7 +87,7 @@ static void each_subject(void (*check)(const struct subject *subject))
                 if (!(*row)->drops_weights || (k > 0 && strcmp(further[k - 1].mechanism, (*row)->name) != 0))
                     continue;
                 struct subject subject = subject_of(*row, settings, causal);
-                if (implementation_refuses(&(*row)->host, subject.options, &shape) == NULL)
+                if (mechanism_refuses(*row, subject.options, &shape) == NULL)
                     check(&subject);
                 free(subject.options);
             }

@@ -62,9 +62,9 @@ static void check_longest(const struct mechanism *mechanism, const void *options
                                longer = shape_of(101, 100);
     size_t params = params_at(mechanism, options, 100);
     bool follows = params_at(mechanism, options, 200) != params;
-    assert_null(implementation_refuses(&mechanism->host, options, &longest));
-    assert_true(follows == (implementation_refuses(&mechanism->host, options, &unknown) != NULL));
-    assert_true(follows == (implementation_refuses(&mechanism->host, options, &longer) != NULL));
+    assert_null(mechanism_refuses(mechanism, options, &longest));
+    assert_true(follows == (mechanism_refuses(mechanism, options, &unknown) != NULL));
+    assert_true(follows == (mechanism_refuses(mechanism, options, &longer) != NULL));
     assert_true(params_at(mechanism, options, 0) <= params);
 }
 
@@ -74,7 +74,7 @@ static void check_sizes(const struct mechanism *mechanism, const void *options)
     size_t saved = 0, scratch = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct problem_shape shape = shape_of(rows[i], 65536);
-        const char *why = implementation_refuses(&mechanism->host, options, &shape);
+        const char *why = mechanism_refuses(mechanism, options, &shape);
         if (why != NULL)
             fail_msg("%s refuses its presets at %zu rows: %s", mechanism->name, rows[i], why);
         assert_true(mechanism->host.saved_size(options, &shape) >= saved);
@@ -92,15 +92,14 @@ static void check_sizes(const struct mechanism *mechanism, const void *options)
     }
 }
 
-/* A facet has all its functions or is absent. */
+/* A facet has all its functions but the optional ones, or is absent. */
 static void check_facets(const struct mechanism *mechanism)
 {
     const struct preparation_facet *preparation = mechanism->preparation;
     const struct own_loss_facet *own_loss = mechanism->own_loss;
     const struct inspection_facet *inspection = mechanism->inspection;
     const struct stream_facet *stream = mechanism->stream;
-    assert_true(preparation == NULL || (preparation->shared_size != NULL &&
-                                        preparation->scratch_size != NULL && preparation->prepare != NULL));
+    assert_true(preparation == NULL || (preparation->shared_size != NULL && preparation->prepare != NULL));
     assert_true(own_loss == NULL || (own_loss->compute != NULL && own_loss->share != NULL));
     assert_true(inspection == NULL || (inspection->num_groups != NULL && inspection->scratch_size != NULL &&
                                        inspection->inspect != NULL));

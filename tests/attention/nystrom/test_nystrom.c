@@ -238,9 +238,9 @@ static void causal_attention_is_refused(void **state)
     struct problem_shape shape = {
         .num_queries = 9, .num_keys = 9, .head_dim = 4, .value_dim = 4, .workers = 1};
     const struct mechanism *mechanism = attention_find("nystrom");
-    assert_null(implementation_refuses(&mechanism->host, &options, &shape));
+    assert_null(mechanism_refuses(mechanism, &options, &shape));
     shape.causal = true;
-    assert_non_null(implementation_refuses(&mechanism->host, &options, &shape));
+    assert_non_null(mechanism_refuses(mechanism, &options, &shape));
 }
 
 int main(void)
