@@ -103,7 +103,6 @@ static struct group_sizes sizes_of(const void *options, const struct problem_sha
     return (struct group_sizes){
         .query_places = size_product(rounds, n),
         .key_places = size_product(rounds, keys),
-        .longest_query = chunk_of(options),
         .longest_key = size_min(size_product(2, chunk_of(options)), n),
     };
 }

@@ -64,7 +64,6 @@ static struct group_sizes sizes_of(const void *options, const struct problem_sha
     return (struct group_sizes){
         .query_places = places,
         .key_places = places_of(options, shape, shape->num_keys),
-        .longest_query = places,
         .longest_key = shape->causal ? shape->num_keys : capacity_of(&each, shape->num_keys),
         .norm = true,
     };

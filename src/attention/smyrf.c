@@ -49,7 +49,6 @@ static struct group_sizes sizes_of(const void *options, const struct problem_sha
     return (struct group_sizes){
         .query_places = size_product(rounds, shape->num_queries),
         .key_places = size_product(rounds, shape->num_keys),
-        .longest_query = shape->num_queries,
         .longest_key = size_min(size, shape->num_keys),
     };
 }

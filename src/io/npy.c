@@ -4,7 +4,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -324,27 +323,4 @@ hashattn_status npy_write(struct host *host, const char *path, const struct npy 
     TRY(npy_begin(host, path, array, &writer));
     file_write(&writer, array->data, bytes);
     return file_commit(host, &writer);
-}
-
-hashattn_status npy_check_finite(struct host *host, const struct npy *array)
-{
-    const float *x = array->data;
-    size_t bad = 0;
-    while (bad < array->count && isfinite(x[bad]))
-        bad++;
-    if (bad == array->count)
-        return HASHATTN_OK;
-    /* The index: one step in a dimension is the product of the lengths after it. */
-    char text[120];
-    size_t used = 0, left = bad, step = array->count;
-    text[0] = '\0';
-    for (int i = 0; i < array->rank; i++) {
-        step /= array->shape[i];
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%zu", i > 0 ? ", " : "", left / step);
-        left %= step;
-    }
-    return host_fail(host, HASHATTN_BAD_FILE, "element [%s] is %s", text,
-                     isnan(x[bad]) ? "nan"
-                     : x[bad] > 0  ? "inf"
-                                   : "-inf");
 }

@@ -49,9 +49,6 @@ hashattn_status npy_begin(struct host *host, const char *path, const struct npy 
 /* Replaces a file atomically. data: (shape) in C order; array->count is ignored. */
 hashattn_status npy_write(struct host *host, const char *path, const struct npy *array);
 
-/* BAD_FILE if there is a NaN or infinity, with the index of the first: "element [1, 3] is nan". Only for
-   float32. */
-hashattn_status npy_check_finite(struct host *host, const struct npy *array);
 /* Writes "(2, 3) float32", for messages. */
 void npy_describe(const struct npy *array, char *text, size_t size);
 

@@ -1,8 +1,6 @@
-/* Any bytes as an .npy file: an accepted array fills the file exactly, and all of it can be read.
+/* Any bytes as an .npy file: an accepted array fills the file exactly.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/npy.h"
-
-#include <string.h>
 
 #include "base/memory.h"
 #include "fuzz/fuzz.h"
@@ -23,14 +21,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         count = size_product(count, array.shape[i]);
     FUZZ_CHECK(array.rank <= NPY_RANK && count == array.count);
     FUZZ_CHECK(start <= size && size - start == size_product(count, npy_type_size(array.type)));
-    if (array.type != NPY_FLOAT32 || count == 0)
-        return 0;
-    void *floats;
-    FUZZ_CHECK(memory_new(&host, count, sizeof(float), "floats", &floats) == HASHATTN_OK);
-    memcpy(floats, data + start, size - start);
-    array.data = floats;
-    status = npy_check_finite(&host, &array);
-    FUZZ_CHECK(status == HASHATTN_OK || status == HASHATTN_BAD_FILE);
-    npy_free(&host, &array);
     return 0;
 }

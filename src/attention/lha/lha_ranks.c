@@ -42,13 +42,13 @@ static struct group_sizes sizes_of(const struct grouped *grouped, const struct p
 {
     size_t total = shape->total_rows;
     size_t longest = grouped->by_token ? total : lha_lists_capacity(grouped, total);
-    return (struct group_sizes){query_places, key_places, longest, longest, grouped->norm};
+    return (struct group_sizes){query_places, key_places, longest, grouped->norm};
 }
 
 /* Memory of rows only: no group is computed. */
 static struct group_sizes sizes_of_rows(size_t query_places, size_t key_places, bool norm)
 {
-    return (struct group_sizes){query_places, key_places, 0, 0, norm};
+    return (struct group_sizes){query_places, key_places, 0, norm};
 }
 
 static struct exchange exchange_on(const struct grouped *grouped, const struct problem_shape *shape,

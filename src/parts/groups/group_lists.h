@@ -46,9 +46,9 @@ static inline struct seen group_seen(enum group_sight sight, const struct capaci
 
 /* The memory depends on these and the shape of the problem. */
 struct group_sizes {
-    size_t query_places, key_places;   /* in all groups */
-    size_t longest_query, longest_key; /* places in one group */
-    bool norm;                         /* queries and keys are normed by plain_norm.h */
+    size_t query_places, key_places; /* in all groups */
+    size_t longest_key;              /* places in one group */
+    bool norm;                       /* queries and keys are normed by plain_norm.h */
 };
 
 /* A pair has a draw of the problem's dropout in each group that it shares, by its places in the lists. */

@@ -20,7 +20,6 @@ static struct group_sizes sizes_of(const struct problem_shape *shape, const stru
     return (struct group_sizes){
         .query_places = grouped_places(b, shape->num_queries),
         .key_places = grouped_places(b, shape->num_keys),
-        .longest_query = longest_of(b, shape->num_queries),
         .longest_key = longest_of(b, shape->num_keys),
         .norm = b->norm,
     };

@@ -13,7 +13,6 @@ struct grid_report {
     size_t repeated, moved; /* rows that shared a period with another; that were inside a period */
     size_t reversed;        /* series that ran backwards */
     enum date_format format;
-    bool guessed; /* the format is not that of the first choice */
 };
 
 /* Fills calendar, values and pieces of *series, whose names of columns and of pieces are there. Failures are

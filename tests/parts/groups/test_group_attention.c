@@ -161,7 +161,6 @@ static void check(const struct kernels *kernels, struct pool *pool, enum precisi
     const struct group_lists a = {
         .sizes = {.query_places = queries.start[GROUPS],
                   .key_places = keys.start[GROUPS],
-                  .longest_query = queries.longest,
                   .longest_key = keys.longest},
         .sight = sight,
         .window = window,
