@@ -1,11 +1,11 @@
 #!/bin/sh
 # The include rule (CONTRIBUTING.md). A file includes only its own floor and the floors listed for it. In parts/ the rule
 # applies to rooms. In attention/, objectives/, tasks/ and cli/ siblings do not include each other, only the headers
-# that all of them share. Modules do not include each other in a cycle, outside of attention/, nn/ and models/; NAME_more.h
-# belongs to module NAME. Modules of the Python package do not import each other in a cycle, late imports included.
+# that all of them share. Modules do not include each other in a cycle; NAME_more.h belongs to module NAME. Modules of the
+# Python package do not import each other in a cycle, late imports included.
 # A folder of src/ or cli/ has at most 30 files, except src/kernels/.
 bad=0
-circle=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' | grep -vE '^src/(attention|nn|models)/' | xargs awk '
+circle=$(git ls-files -co --exclude-standard 'src/*.[ch]' 'cli/*.[ch]' | xargs awk '
 /^#include "/ {
     from = FILENAME; sub(/.*\//, "", from); sub(/\..*/, "", from)
     to = $2; sub(/.*\//, "", to); sub(/\..*/, "", to)

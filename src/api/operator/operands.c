@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "attention/driver/call_shape.h"
 #include "parts/rows/elements.h"
 #include "parts/rows/overlap.h"
 #include "parts/rows/row_squares.h"

@@ -10,8 +10,6 @@
 #include <assert.h>
 #include <string.h>
 
-#include "attention/driver/call_memory.h"
-#include "attention/driver/call_shape.h"
 #include "attention/driver/kept.h"
 #include "attention/driver/row_range.h"
 #include "base/random.h"

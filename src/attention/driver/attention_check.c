@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-#include "attention/driver/call_shape.h"
+#include "attention/driver/attention.h"
 #include "attention/driver/device_batch.h"
 #include "attention/driver/kept.h"
 

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 
-#include "attention/driver/call_shape.h"
 #include "base/memory.h"
 
 struct device_batch attention_device_batch(const struct attention_shape *shape)

@@ -4,7 +4,7 @@
 #ifndef ATTENTION_DEVICE_BATCH_H
 #define ATTENTION_DEVICE_BATCH_H
 
-#include "attention/driver/attention.h"
+#include "attention/driver/attention_call.h"
 #include "parts/problem/device_call.h"
 
 /* What the implementation needs of a shape that has a device. */

@@ -7,7 +7,10 @@
 #ifndef ATTENTION_KEPT_H
 #define ATTENTION_KEPT_H
 
-#include "attention/driver/attention.h"
+#include <stdbool.h>
+
+#include "kernels/kernels.h"
+#include "parts/rows/view.h"
 
 struct kept {
     size_t count; /* number of keys that take part */

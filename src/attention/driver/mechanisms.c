@@ -1,9 +1,10 @@
 /* Lookups in the table of mechanisms.
    SPDX-License-Identifier: Apache-2.0 */
+#include "attention/driver/mechanisms.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/driver/attention.h"
 #include "base/memory.h"
 
 const struct mechanism *const *attention_mechanisms(void)

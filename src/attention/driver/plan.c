@@ -3,8 +3,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "attention/driver/plan.h"
 
-#include "attention/driver/call_memory.h"
-#include "attention/driver/call_shape.h"
 #include "attention/driver/device_batch.h"
 #include "attention/driver/work_order.h"
 #include "base/memory.h"

@@ -8,52 +8,7 @@
 #ifndef ATTENTION_PLAN_H
 #define ATTENTION_PLAN_H
 
-#include "attention/mechanism.h"
-#include "base/pool.h"
-
-/* What a plan is made from. */
-struct attention_shape {
-    const struct kernels *kernels;
-    struct pool *pool;
-    const struct mechanism *mechanism;
-    const void *options;
-    size_t num_sequences, num_heads, head_dim, value_dim;
-    size_t max_len;    /* longest sequence that learned tensors are sized for; 0: unknown */
-    size_t first_head; /* number of the first head, part of the heads' keys; 0 unless mechanisms are mixed */
-    const size_t *query_offsets,
-        *key_offsets; /* (num_sequences + 1) rising, first 0; the same array for self-attention */
-    /* Element type of every array of a call. Most mechanisms take only floats: bfloat16 rows are widened into
-       a worker's memory, and results are rounded to nearest (gradients once, after all were added). See
-       struct hashing_facet. */
-    enum dtype dtype;
-    enum precision precision; /* see struct problem_shape */
-    bool masked;              /* a call has a key_mask */
-    bool causal;
-    bool inspects; /* attention_inspect will be called: scratch includes it */
-    /* NULL, or the ranks that share every sequence (comm/row_ranks.h). The rows of a call are then this
-       rank's spans, totals (num_sequences) the rows of the whole sequences. Self-attention of floats, without
-       mask, out_of_range, inspects and large. A call is collective. */
-    struct row_ranks *ranks;
-    const size_t *totals;
-    /* NULL, or the device that computes the call, through the mechanism's device implementation
-       (driver/device_batch.h). Then neither ranks nor inspects, and the pool is not used. */
-    struct device *device;
-    bool alike; /* with a device: calls have no sample_ids */
-};
-
-struct attention_plan {
-    struct attention_shape shape;
-    size_t param_count;  /* learned floats of a head */
-    size_t shared_bytes; /* of what all units share, at the start of `saved` */
-    size_t *order;       /* (num_sequences) most expensive first */
-    size_t *start;       /* (num_sequences + 1) where the heads of a sequence begin in `saved` */
-    size_t num_spread;   /* the first units of the order, each on all threads */
-    size_t worker_bytes; /* scratch of a unit on one thread */
-    size_t worker_area;  /* of all workers, or of one spread unit */
-    /* Bytes of the two blocks. saved lives from forward to backward; scratch is free in between. */
-    size_t saved_bytes, scratch_bytes;
-    size_t staging_bytes; /* with a device: host memory, see struct device_blocks */
-};
+#include "attention/driver/attention_shape.h"
 
 /* Bytes of a plan's own arrays. */
 size_t attention_plan_bytes(size_t num_sequences);
@@ -70,5 +25,30 @@ hashattn_status attention_plan_make(struct host *host, const struct attention_sh
    a pass over it. */
 hashattn_status attention_check_shapes(struct host *host, const struct attention_shape *shape,
                                        const uint8_t *key_mask);
+
+/* ---- how the scratch of a call is laid out ------------------------------------------------------------- */
+
+struct call_memory {
+    double *losses;         /* (sequences, heads); NULL: the mechanism has no own loss */
+    float *slices;          /* (sequences, heads, parameters) gradients */
+    unsigned char *workers; /* (threads, worker_bytes), or one spread unit */
+    size_t bytes;
+};
+
+/* scratch: NULL counts bytes. */
+struct call_memory call_memory(const struct attention_plan *plan, void *scratch);
+
+/* One unit, on of->workers threads: copies of rows that cannot be read in place, because they are bfloat16 or
+   between masked rows; then the mechanism's own scratch. */
+struct worker_memory {
+    size_t *visible;
+    float *query, *key, *value, *out, *dout, *dquery, *dkey, *dvalue; /* NULL: the caller's rows are used */
+    void *mechanism;
+    size_t bytes;
+};
+
+/* block: NULL counts bytes. */
+struct worker_memory worker_memory(const struct attention_shape *shape, const struct problem_shape *of,
+                                   void *block);
 
 #endif

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "attention/driver/call_shape.h"
 #include "base/memory.h"
 #include "base/pool.h"
 #include "parts/rows/row_squares.h"

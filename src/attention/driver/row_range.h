@@ -11,7 +11,7 @@
 #ifndef ATTENTION_ROW_RANGE_H
 #define ATTENTION_ROW_RANGE_H
 
-#include "attention/driver/attention.h"
+#include "attention/driver/attention_call.h"
 
 #define REACH_LIMIT 0x1p120
 

@@ -9,7 +9,6 @@
 
 #include <stdbool.h>
 
-#include "attention/driver/call_shape.h"
 #include "base/memory.h"
 
 /* Below these costs of a unit, waking threads does not pay: at n 2,048 yoso's backward wakes them 40 times

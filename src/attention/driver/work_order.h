@@ -4,7 +4,7 @@
 #ifndef ATTENTION_WORK_ORDER_H
 #define ATTENTION_WORK_ORDER_H
 
-#include "attention/driver/plan.h"
+#include "attention/driver/attention_shape.h"
 
 /* Number of units, from the front of the order, that use all threads one after another. */
 size_t work_order_spread(const struct attention_shape *shape);
