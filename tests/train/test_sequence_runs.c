@@ -45,7 +45,8 @@ static void one_step(struct comm *comm, void *argument)
     size_t bytes = stepper.params->total * sizeof(float);
     steps->gradients[rank] = malloc(bytes);
     memcpy(steps->gradients[rank], stepper.gradients, bytes);
-    steps->total = stepper.params->total;
+    if (rank == 0)
+        steps->total = stepper.params->total;
     steps->loss[rank] = outcome.loss;
     steps->tokens[rank] = outcome.tokens;
     stepper_close(&stepper);
