@@ -73,7 +73,16 @@ static void norm_tile(const struct kernels *kernels, const struct work *work, fl
     }
 }
 
-/* dx (dim) = the gradient of row x. */
+/* false for a row with numbers beyond +-DOUBLE_MOST, or NaN. */
+static bool fits(const float *x, size_t dim)
+{
+    bool all = true;
+    for (size_t c = 0; c < dim; c++)
+        all &= fabsf(x[c]) <= DOUBLE_MOST;
+    return all;
+}
+
+/* dx (dim) = the gradient of row x, limited to +-DOUBLE_MOST. */
 static void row_backward(const struct work *work, float *dx, const float *x, const float *dout, size_t dim)
 {
     double sigma = plain_norm_row(work->wide, x, dim), mean = 0, along = 0;
@@ -134,7 +143,7 @@ static void backward_tile(void *argument, size_t tile, int worker)
     norm->kernels->layers.norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
                                         work.rows, work.statistics, work.gain, rows, dim);
     for (size_t i = 0; i < rows; i++)
-        if (is_lost(&work, i) || !norm->kernels->rows.all_finite(work.drows + i * dim, dim, 1, dim))
+        if (is_lost(&work, i) || !fits(work.drows + i * dim, dim))
             row_backward(&work, work.drows + i * dim, work.rows + i * dim, pass->dout + (first + i) * dim,
                          dim);
     for (size_t i = 0; i < rows; i++)

@@ -1,7 +1,7 @@
 /* Layer norm without gain and bias of the rows of a head, x^ = (x - mean) / sqrt(var + 1e-6), forward and
    backward. Forward reads rows where they are. Backward copies them to tiles of adjacent rows, which slot
    layers.norm_backward needs. Rows so large that the slots overflow are recomputed in double, and a gradient
-   beyond the range of float32 becomes +-DOUBLE_MOST. Normed rows have length sqrt(d), so dot products over
+   beyond the range of bfloat16 becomes +-DOUBLE_MOST. Normed rows have length sqrt(d), so dot products over
    sqrt(d) lie in [-sqrt(d), sqrt(d)].
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_PLAIN_NORM_H

@@ -1,7 +1,8 @@
 /* The norm of strided rows and its backward pass against double precision, on every table and three
    threads. Bugs planted and caught: rows treated as adjacent; statistics of the first tile for all; rows
    whose squares overflow left unchanged, forward or backward, or with the gradient of another row;
-   the list of the first tile for all; a large row taken by its place in the list.
+   the list of the first tile for all; a large row taken by its place in the list; a finite gradient that
+   bfloat16 rounds to infinity.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/rows/plain_norm.h"
 
@@ -101,6 +102,31 @@ static void large_rows_are_normed_alike(void **state)
     }
 }
 
+/* float32 goes beyond the largest bfloat16, but no gradient does. */
+static void gradients_are_finite_in_bfloat16(void **state)
+{
+    (void)state;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        static float x[N * D], dout[N * D], dx[N * D];
+        size_t floats = plain_norm_size(D) / sizeof(float);
+        float *scratch = guard_floats(floats), most = 0;
+        random_normals(1, 0, x, N * D);
+        random_normals(2, 0, dout, N * D);
+        for (int large = 0; large < 2; large++) {
+            for (size_t i = 0; large && i < N * D; i++)
+                dout[i] *= 0x1.ff4p126f / most * 2;
+            memset(dx, 0, sizeof dx);
+            plain_norm_backward(&(struct plain_norm){*kernels, NULL, view_of(x, N, D), scratch}, dout,
+                                view_of(dx, N, D));
+            most = 0;
+            for (size_t i = 0; i < N * D; i++)
+                most = fmaxf(most, fabsf(dx[i]));
+        }
+        assert_true(most == DOUBLE_MOST);
+        guard_free(scratch, floats);
+    }
+}
+
 /* Listed rows, more than a tile, are those of the whole, to the bit; some are large. */
 static void listed_rows_are_the_same(void **state)
 {
@@ -144,6 +170,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_normed_and_back),
         cmocka_unit_test(large_rows_are_normed_alike),
+        cmocka_unit_test(gradients_are_finite_in_bfloat16),
         cmocka_unit_test(listed_rows_are_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
