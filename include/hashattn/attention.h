@@ -64,6 +64,7 @@ typedef struct hashattn_context_options {
        on the processor. FAILED: no NVIDIA driver, one that is too old, or no GPU. REFUSED: the GPU is too
        old, or the library was built without kernels for GPUs. */
     const char *device;
+    int option_dashes; /* 1: messages name options as on a command line, --seq-len instead of seq_len */
 } hashattn_context_options;
 
 /* Everything 0 or NULL: all processors, the widest instruction set, float32, aligned_alloc. */

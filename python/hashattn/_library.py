@@ -31,7 +31,7 @@ class Sized(ctypes.Structure):
 class ContextOptions(Sized):
     _fields_ = [("struct_size", c_size_t), ("threads", c_int), ("precision", c_char_p), ("isa", c_char_p),
                 ("allocate", c_void_p), ("release", c_void_p), ("user", c_void_p), ("communicator", c_void_p),
-                ("device", c_char_p)]
+                ("device", c_char_p), ("option_dashes", c_int)]
 
 
 class Description(Sized):
@@ -115,6 +115,10 @@ class ModelInfo(Sized):
                 ("num_params", c_size_t), ("num_classes", c_size_t), ("max_len", c_size_t), ("seed", c_uint64),
                 ("predicts", c_int), ("precision", c_char_p), ("has_buckets", c_int), ("forecasts", c_int),
                 ("last_step", c_int64), ("label_sets", c_int), ("positive", c_char_p)]
+
+
+class DataPart(Sized):
+    _fields_ = [("struct_size", c_size_t), ("split", c_char_p)]  # the first fields; no more are read
 
 
 class Evaluation(Sized):
@@ -235,6 +239,7 @@ class Guess(Sized):
 
 EMBEDDING_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Embedding))
 GUESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Guess))
+DATA_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(DataPart))
 PROGRESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Progress))
 EVALUATION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
 GENERATE_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Generated))
@@ -327,6 +332,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "setup_mechanism": (c_int, [_HANDLE, c_char_p]),
     "setup_set": (c_int, [_HANDLE, c_char_p, c_char_p]),
     "setup_size": (c_int, [_HANDLE, c_char_p]),
+    "setup_watch_data": (None, [_HANDLE, DATA_CALLBACK, c_void_p]),
+    "setup_check_export": (c_int, [_HANDLE]),
     "setup_prepare": (c_int, [_HANDLE, POINTER(Sources), c_char_p, POINTER(Prepared)]),
     "setup_generate": (c_int, [_HANDLE, c_char_p, POINTER(c_size_t), c_uint64]),
     "train": (c_int, [_HANDLE, c_char_p, c_char_p, PROGRESS_CALLBACK, c_void_p]),

@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 import threading
 import warnings
 from typing import Any, Callable, NamedTuple, Union
@@ -34,10 +35,12 @@ class Progress(NamedTuple):
     learning_rate: float = 0.0
     saved_bytes: int = 0  #: saved by attention for backward, largest batch so far
     warning: str = ""  #: a problem, such as a save that just failed
-    note: str = ""  #: in the first report: what a table has, and what was taken from a stored model
+    #: In the first report: what a table has, what was taken from a stored model, what will stop an export.
+    note: str = ""
 
 
-#: True: a tqdm bar if tqdm is installed; False: nothing; or a function, which returns True for a clean stop.
+#: True: a tqdm bar if tqdm is installed, and notes on stderr; False: nothing; or a function, which returns True for a
+#: clean stop.
 Watcher = Union[bool, Callable[[Progress], Any]]
 
 
@@ -106,6 +109,8 @@ class Watch:
             raise InvalidTypeError(f"progress is {progress!r}; True, False or a function is needed")
         self._bar = _bar(unit) if progress is True else None
         self._function = progress if callable(progress) else self._bar
+        self._shows = progress is True
+        self._notes: list[str] = []  # for the first report to the function
         self._warned: set[str] = set()
         self._before: Any = None
         self.interrupted = False  # by Ctrl-C
@@ -132,9 +137,26 @@ class Watch:
         self.interrupted = True
         signal.signal(signal.SIGINT, self._before)
 
+    @property
+    def tells(self) -> bool:
+        """True if a person or a function sees notes."""
+        return self._shows or self._function is not None
+
+    def tell(self, note: str) -> None:
+        """Shows a note before the first report, or gives it to the function with that."""
+        if self._shows:
+            print(note, file=sys.stderr)
+        else:
+            self._notes.append(note)
+
     def __call__(self, now: Progress) -> int:
         """The result of a callback: 1 to stop."""
         try:
+            if now.note and self._shows:
+                print(now.note, file=sys.stderr)
+            if self._notes:
+                now = now._replace(note="\n".join(filter(None, [*self._notes, now.note])))
+                self._notes = []
             if now.warning and now.warning not in self._warned:
                 self._warned.add(now.warning)
                 warnings.warn(now.warning, RuntimeWarning, stacklevel=2)

@@ -127,6 +127,18 @@ def _callback(watch: Watch) -> Any:
     return _library.PROGRESS_CALLBACK(lambda user, report: watch(progress_of(report.contents)))
 
 
+def _data_callback(watch: Watch, handle: ObjectHandle) -> Any:
+    """Says what will stop an export, when the data are read."""
+    library = _library.functions()
+
+    def take(user: Any, part: Any) -> int:
+        if part.contents.split == b"valid" and library.setup_check_export(handle.pointer) == _library.REFUSED:
+            watch.tell("export will refuse this run: " + _library.text(library.context_message(handle.origin.pointer)))
+        return 0
+
+    return _library.DATA_CALLBACK(take)
+
+
 def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, preset: str | None = None,
           size: str | None = None, start: Any = None, freeze: Iterable[str] = (), texts: Sequence[Any] | None = None,
           labels: Sequence[Any] | None = None, progress: Watcher = True, context: Context | None = None,
@@ -146,8 +158,8 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
         data/train.jsonl, so that the run can be evaluated and resumed.
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
-    progress: True = a tqdm bar if tqdm is installed; False = nothing; or a function of `Progress`, called after each
-        step, batch of an evaluation and evaluation. It returns True for a clean stop: `train` then returns the run,
+    progress: True = a tqdm bar if tqdm is installed, and notes on stderr, such as what will stop `Pretrained.save` from
+        exporting the run; False = nothing; or a function of `Progress`, called after each step, batch of an evaluation and evaluation. It returns True for a clean stop: `train` then returns the run,
         before the first evaluation with its last parameters and a UserWarning.
 
     Ctrl-C, or an exception of the function, saves the run and is raised after that; Ctrl-C as KeyboardInterrupt.
@@ -170,6 +182,9 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     callback = _callback(watch)
     with _setup(used, task, preset, mechanism, options, begin, size) as handle, watch:
         handle.origin.check(_library.functions().setup_freeze(handle.pointer, frozen))
+        read = _data_callback(watch, handle)
+        if watch.tells:
+            _library.functions().setup_watch_data(handle.pointer, read, None)
         status = _library.functions().train(handle.pointer, *paths, callback, None)
         _finish(watch, handle.origin, status, paths[1])
     return Run(run, context=used)

@@ -368,7 +368,7 @@ static hashattn_status add_remark(struct host *host, hashattn_status status, con
     if (row == NULL || status == HASHATTN_INVALID)
         return status;
     option_text(row, config->task_options, value, sizeof value);
-    snprintf(remark, sizeof remark, "%s is %s (%s is needed)", name, value, needed);
+    snprintf(remark, sizeof remark, "`%s` is %s (%s is needed)", name, value, needed);
     if (status == HASHATTN_OK)
         return host_fail(host, HASHATTN_REFUSED, "%s", remark);
     host_suffix(host, ", ");

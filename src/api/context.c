@@ -59,6 +59,7 @@ static hashattn_status make_context(struct host *host, const hashattn_context_op
     if (given != NULL)
         TRY(version_take(host, &options, sizeof options, given,
                          offsetof(hashattn_context_options, communicator), "context options"));
+    host->option_dashes = options.option_dashes;
     FAIL_IF((options.allocate == NULL) != (options.release == NULL), host, HASHATTN_INVALID,
             "context options: allocate and release are given together or not at all");
     FAIL_IF(options.threads < 0 || options.threads > 1024, host, HASHATTN_INVALID,

@@ -198,7 +198,7 @@ static hashattn_status check_fixed(const struct hashattn_setup *setup, const str
     option_text(row, &setup->config.model, stored, sizeof stored);
     option_text(row, &wanted, given, sizeof given);
     FAIL_IF(strcmp(stored, given) != 0, host, HASHATTN_INVALID,
-            "model: %s is %s in %.200s, where training starts; it cannot be %s", row->name, stored,
+            "model: `%s` is %s in %.200s, where training starts; it cannot be %s", row->name, stored,
             setup->origin->directory, given);
     return HASHATTN_OK;
 }

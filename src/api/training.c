@@ -81,10 +81,11 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
         return HASHATTN_INVALID;
     struct host *host = &setup->context->host;
     FAIL_IF(data == NULL || run == NULL, host, HASHATTN_INVALID, "%s is NULL", data == NULL ? "data" : "run");
-    FAIL_IF(setup->origin == NULL && setup->config.training.extend_positions != EXTEND_REPEAT, host,
-            HASHATTN_INVALID,
-            "training: extend_positions is interpolate, which needs the positions of a stored model to start "
-            "from");
+    FAIL_IF(
+        setup->origin == NULL && setup->config.training.extend_positions != EXTEND_REPEAT, host,
+        HASHATTN_INVALID,
+        "training: `extend_positions` is interpolate, which needs the positions of a stored model to start "
+        "from");
     struct comm *comm = &setup->context->comm;
     hashattn_status status = comm_rank(comm) == 0 ? run_folder_check_new(host, run) : HASHATTN_OK;
     if (status == HASHATTN_OK)

@@ -55,7 +55,7 @@ void host_init(struct host *host)
     host->user = NULL;
     host->unfinished = NULL;
     host->message[0] = host->note[0] = '\0';
-    host->repaired = 0;
+    host->repaired = host->option_dashes = 0;
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
@@ -106,6 +106,47 @@ void hashattn_message_clean(char *text)
     *to = '\0';
 }
 
+/* Writes "name" or "name=value" of `size` bytes as a person types it, and returns the end. */
+static char *write_typed(char *to, const char *name, size_t size)
+{
+    const char *equals = memchr(name, '=', size);
+    size_t length = equals == NULL ? size : (size_t)(equals - name);
+    size_t rest = size - length; /* of "=value" */
+    bool off = rest == 6 && memcmp(equals, "=false", 6) == 0,
+         on = rest == 5 && memcmp(equals, "=true", 5) == 0;
+    const char *dashes = off ? "--no-" : "--";
+    memcpy(to, dashes, strlen(dashes));
+    to += strlen(dashes);
+    for (size_t i = 0; i < length; i++)
+        *to++ = name[i] == '_' ? '-' : name[i];
+    if (rest == 0 || on || off)
+        return to;
+    *to++ = ' ';
+    memcpy(to, equals + 1, rest - 1);
+    return to + rest - 1;
+}
+
+/* Shows the options that a message names in backquotes (host.h). No form is longer than the one before. */
+static void show_options(const struct host *host, char *text)
+{
+    static const char names[] = "abcdefghijklmnopqrstuvwxyz0123456789_.=-";
+    char shown[sizeof host->note], *to = shown;
+    for (const char *at = text; *at != '\0';) {
+        size_t size = *at == '`' ? strspn(at + 1, names) : 0;
+        if (size == 0 || at[1 + size] != '`') {
+            *to++ = *at++;
+            continue;
+        }
+        if (host->option_dashes)
+            to = write_typed(to, at + 1, size);
+        else
+            memcpy(to, at + 1, size), to += size;
+        at += size + 2;
+    }
+    *to = '\0';
+    memcpy(text, shown, (size_t)(to - shown) + 1);
+}
+
 hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
 {
     /* The arguments may point into the old message, so build the new one in a copy. */
@@ -117,6 +158,7 @@ hashattn_status host_fail(struct host *host, hashattn_status status, const char 
     c_locale_end(locale);
     va_end(arguments);
     hashattn_message_clean(text);
+    show_options(host, text);
     memcpy(host->message, text, sizeof text);
     return status;
 }
@@ -130,6 +172,7 @@ void host_note(struct host *host, int repaired, const char *format, ...)
     c_locale_end(locale);
     va_end(arguments);
     hashattn_message_clean(host->note);
+    show_options(host, host->note);
     host->repaired = repaired;
 }
 
@@ -137,6 +180,7 @@ void host_suffix(struct host *host, const char *suffix)
 {
     size_t used = strlen(host->message);
     snprintf(host->message + used, sizeof host->message - used, "%s", suffix);
+    show_options(host, host->message + used);
 }
 
 void host_prefix(struct host *host, const char *prefix)

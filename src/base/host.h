@@ -17,6 +17,7 @@ struct host {
     char message[512];              /* of the last failure; NUL-terminated */
     char note[640];                 /* what the last reader of a table found; NUL-terminated */
     int repaired;                   /* 1: it repaired something, which the note says */
+    int option_dashes;              /* 1: messages name options as on a command line */
 };
 
 /* Makes a host that uses aligned_alloc and free. */
@@ -24,7 +25,11 @@ void host_init(struct host *host);
 
 /* Writes the message and returns `status`, so that a failure is one line:
    return host_fail(h, HASHATTN_INVALID, ...);
-   Every message passes hashattn_message_clean, because files, names of files among them, are quoted in it. */
+   Every message passes hashattn_message_clean, because files, names of files among them, are quoted in it.
+
+   A message names an option in backquotes, as in "set `date_format` to day-first" or "`header=false` reads
+   it". It is shown without them, as C and Python name it, or if option_dashes is set as a person types it:
+   --date-format, --no-header. */
 hashattn_status host_fail(struct host *host, hashattn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

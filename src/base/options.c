@@ -54,7 +54,8 @@ static hashattn_status fail_choice(struct host *host, const struct option_row *r
         size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", *choice);
     }
-    return host_fail(host, HASHATTN_INVALID, "%s: %s is '%.60s', allowed are %s", of, row->name, text, list);
+    return host_fail(host, HASHATTN_INVALID, "%s: `%s` is '%.60s', allowed are %s", of, row->name, text,
+                     list);
 }
 
 hashattn_status option_set(struct host *host, const struct option_row *rows, const char *of, void *values,
@@ -69,10 +70,10 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
     case OPTION_INT: {
         long long value = strtoll(text, &end, 10);
         FAIL_IF(end == text || *end != '\0' || errno != 0, host, HASHATTN_INVALID,
-                "%s: %s is '%.60s', a whole number from %.0f to %.0f is needed", of, name, text, row->minimum,
-                row->maximum);
+                "%s: `%s` is '%.60s', a whole number from %.0f to %.0f is needed", of, name, text,
+                row->minimum, row->maximum);
         FAIL_IF((double)value < row->minimum || (double)value > row->maximum, host, HASHATTN_INVALID,
-                "%s: %s is %lld, allowed are %.0f to %.0f", of, name, value, row->minimum, row->maximum);
+                "%s: `%s` is %lld, allowed are %.0f to %.0f", of, name, value, row->minimum, row->maximum);
         *(int64_t *)field = value;
         break;
     }
@@ -81,10 +82,10 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
         double value = strtod(text, &end);
         c_locale_end(locale);
         FAIL_IF(end == text || *end != '\0' || !isfinite(value), host, HASHATTN_INVALID,
-                "%s: %s is '%.60s', a number from %g to %g is needed", of, name, text, row->minimum,
+                "%s: `%s` is '%.60s', a number from %g to %g is needed", of, name, text, row->minimum,
                 row->maximum);
         FAIL_IF(value < row->minimum || value > row->maximum, host, HASHATTN_INVALID,
-                "%s: %s is %g, allowed are %g to %g", of, name, value, row->minimum, row->maximum);
+                "%s: `%s` is %g, allowed are %g to %g", of, name, value, row->minimum, row->maximum);
         *(double *)field = value;
         break;
     }
@@ -103,13 +104,13 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
         else if (strcmp(text, "false") == 0)
             *(int *)field = 0;
         else
-            return host_fail(host, HASHATTN_INVALID, "%s: %s is '%.60s', allowed are true, false", of, name,
+            return host_fail(host, HASHATTN_INVALID, "%s: `%s` is '%.60s', allowed are true, false", of, name,
                              text);
         break;
     case OPTION_TEXT: {
         size_t size = strlen(text);
         FAIL_IF((double)size < row->minimum || (double)size > row->maximum, host, HASHATTN_INVALID,
-                "%s: %s is '%.60s' of %zu bytes, allowed are %.0f to %.0f bytes", of, name, text, size,
+                "%s: `%s` is '%.60s' of %zu bytes, allowed are %.0f to %.0f bytes", of, name, text, size,
                 row->minimum, row->maximum);
         assert(size < OPTION_TEXT_SIZE);
         memcpy(field, text, size + 1);

@@ -225,12 +225,13 @@ static hashattn_status check_decoder(struct host *host, const struct model_confi
     TRY(check_range(host, "decoded_rows", config->decoded_rows, config->decoder_rows > 0 ? 1 : 0,
                     config->decoder_rows));
     FAIL_IF(config->distil && config->decoder_rows == 0, host, HASHATTN_INVALID,
-            "model: distil is true; it halves the rows of an encoder that a decoder reads (forecast --model "
+            "model: `distil` is true; it halves the rows of an encoder that a decoder reads (forecast with "
+            "`model` "
             "informer)");
-    FAIL_IF(config->distil && (config->layers < 2 || config->layers > MODEL_HALVINGS + 1), host,
-            HASHATTN_INVALID,
-            "model: distil is true and layers is %lld; it halves rows between layers, so 2 to %d are allowed",
-            (long long)config->layers, MODEL_HALVINGS + 1);
+    FAIL_IF(
+        config->distil && (config->layers < 2 || config->layers > MODEL_HALVINGS + 1), host, HASHATTN_INVALID,
+        "model: `distil` is true and `layers` is %lld; it halves rows between layers, so 2 to %d are allowed",
+        (long long)config->layers, MODEL_HALVINGS + 1);
     if (config->decoder_rows == 0)
         return HASHATTN_OK;
     FAIL_IF(config->row_width == 0 || config->pairs || config->num_segments > 0, host, HASHATTN_INVALID,

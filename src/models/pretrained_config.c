@@ -343,13 +343,14 @@ static void add_obstacle(struct obstacles *list, const char *name, const char *v
 static void need_option(struct obstacles *list, const struct option_row *rows, const void *values,
                         const char *name, const char *needed)
 {
-    char text[OPTION_TEXT_SIZE];
+    char text[OPTION_TEXT_SIZE], shown[OPTION_TEXT_SIZE];
     const struct option_row *row = option_find(rows, name);
     if (row == NULL)
         return;
     option_text(row, values, text, sizeof text);
+    snprintf(shown, sizeof shown, "`%s`", name);
     if (strcmp(text, needed) != 0)
-        add_obstacle(list, name, text, needed);
+        add_obstacle(list, shown, text, needed);
 }
 
 static bool has_masked_output(const struct model_config *model)
@@ -384,7 +385,8 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
                                                         : strcmp(used->mechanism->name, "softmax") == 0);
     struct obstacles list = {.used = 0};
     if (!known) {
-        add_obstacle(&list, "attention", plan->text, type == PRETRAINED_YOSO ? "yoso or yoso-e" : "softmax");
+        add_obstacle(&list, "`attention`", plan->text,
+                     type == PRETRAINED_YOSO ? "yoso or yoso-e" : "softmax");
     } else {
         need_option(&list, used->mechanism->options, used->options, "normalize", "l2");
         need_option(&list, used->mechanism->options, used->options, "map", "l2");
@@ -393,7 +395,7 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
     need_option(&list, model_options, model, "positions", "learned");
     need_option(&list, model_options, model, "causal", "false");
     if (model->cutoffs[0] != '\0')
-        add_obstacle(&list, "cutoffs", model->cutoffs, "none");
+        add_obstacle(&list, "`cutoffs`", model->cutoffs, "none");
     need_option(&list, model_options, model, "activation", "gelu");
     need_option(&list, model_options, model, "attention_biases", "true");
     if (has_masked_output(model))

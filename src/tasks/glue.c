@@ -95,11 +95,10 @@ static hashattn_status find_set(struct host *host, const struct glue_options *op
     for (int i = GLUE_AUTO + 1; name == GLUE_AUTO && i <= GLUE_SETS; i++)
         if (same_name(set_names[i], last))
             name = i;
-    FAIL_IF(
-        name == GLUE_AUTO, host, HASHATTN_INVALID,
-        "glue: '%s' is not the name of a set, so the option name is needed: CoLA, SST-2, MRPC, QQP, STS-B, "
-        "MNLI, QNLI or RTE",
-        last);
+    FAIL_IF(name == GLUE_AUTO, host, HASHATTN_INVALID,
+            "glue: '%s' is not the name of a set, so `name` is needed: CoLA, SST-2, MRPC, QQP, STS-B, "
+            "MNLI, QNLI or RTE",
+            last);
     *set = &sets[name - 1];
     return HASHATTN_OK;
 }

@@ -82,7 +82,7 @@ static hashattn_status learn_bpe_of(struct host *host, const struct lm_options *
     const struct token_choice choice = {TOKENS_BPE, (size_t)lm->max_words, given};
     struct word_counts counts = {.bytes = NULL};
     FAIL_IF(given == NULL && lm->max_words < LEARN_LEAST, host, HASHATTN_INVALID,
-            "lm: max_words is %lld, a bpe has at least %d tokens", (long long)lm->max_words, LEARN_LEAST);
+            "lm: `max_words` is %lld, a bpe has at least %d tokens", (long long)lm->max_words, LEARN_LEAST);
     hashattn_status status =
         given == NULL ? word_counts_add_file(host, &counts, path, FILE_FOUND) : HASHATTN_OK;
     if (status == HASHATTN_OK)
@@ -98,8 +98,9 @@ static hashattn_status facts(struct host *host, const void *options, const char 
     const struct split_files *files;
     char path[FILE_PATH];
     *result = (struct task_facts){0};
-    FAIL_IF(given != NULL && lm->vocabulary == VOCABULARY_WORDS, host, HASHATTN_INVALID,
-            "vocabulary is words, but the stored model has a tokenizer of its own, which determines its ids");
+    FAIL_IF(
+        given != NULL && lm->vocabulary == VOCABULARY_WORDS, host, HASHATTN_INVALID,
+        "`vocabulary` is words, but the stored model has a tokenizer of its own, which determines its ids");
     TRY(files_of(host, directory, &files));
     TRY(split_find_train(host, files, directory, path, sizeof path));
     struct task_facts found = {.vocab_size = RUNNING_BYTES_VOCAB, .max_len = (size_t)lm->seq_len};

@@ -18,7 +18,7 @@ hashattn_status pixels_facts(struct host *host, const struct pixel_rules *rules,
     size_t side = rules->shrink;
     *facts = (struct task_facts){0};
     FAIL_IF(like->height % side != 0 || like->width % side != 0, host, HASHATTN_BAD_FILE,
-            "pictures of %zu x %zu pixels are not made of squares of %zu x %zu (shrink)", like->height,
+            "pictures of %zu x %zu pixels are not made of squares of %zu x %zu (`shrink`)", like->height,
             like->width, side, side);
     FAIL_IF(rules->input == PIXELS_RGB && !like->colour, host, HASHATTN_BAD_FILE,
             "the pictures are grey, so their pixels cannot be rgb");

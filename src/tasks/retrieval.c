@@ -55,7 +55,7 @@ static hashattn_status source_of(struct host *host, const struct retrieval_optio
     *source = (struct document_source){
         .rules = {.pairs = true, .texts = {"text1", "text2"}, .label = "label"}, .joined = retrieval->join};
     FAIL_IF(retrieval->join && retrieval->tokens != TOKENS_BPE, host, HASHATTN_INVALID,
-            "retrieval: join needs tokens bpe");
+            "retrieval: `join` needs `tokens` bpe");
     return documents_source(host, &retrieval->files, facts, source);
 }
 

@@ -45,7 +45,7 @@ static hashattn_status source_of(struct host *host, const struct text_options *t
                                  const struct task_facts *facts, struct document_source *source)
 {
     FAIL_IF(text->multi_label && text->label_type == LABELS_NUMBER, host, HASHATTN_INVALID,
-            "text: multi_label needs label_type class");
+            "text: `multi_label` needs `label_type` class");
     *source = (struct document_source){.files = &files,
                                        .labels = text->multi_label ? LABELS_MANY
                                                                    : (enum label_kind)text->label_type,

@@ -20,10 +20,11 @@ size_t tokens_usual_len(const struct token_choice *choice)
 
 hashattn_status tokens_check(struct host *host, const struct token_choice *choice)
 {
-    FAIL_IF(choice->given != NULL && choice->kind != TOKENS_BPE, host, HASHATTN_INVALID,
-            "tokens is %s, but the stored model has a tokenizer of its own, which determines its ids: leave "
-            "the option out",
-            token_kinds[choice->kind]);
+    FAIL_IF(
+        choice->given != NULL && choice->kind != TOKENS_BPE, host, HASHATTN_INVALID,
+        "`tokens` is %s, but the stored model has a tokenizer of its own, which determines its ids: leave "
+        "the option out",
+        token_kinds[choice->kind]);
     return HASHATTN_OK;
 }
 

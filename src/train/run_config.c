@@ -41,9 +41,9 @@ static hashattn_status take_best(struct host *host, struct run_config *config)
         if (strcmp(best + 3, facts->labels[i]) == 0)
             first->positive = i + 1;
     FAIL_IF(of_label && first->positive == 0, host, HASHATTN_INVALID,
-            "best is %s, and the training file has no label '%s'", best, best + 3);
+            "`best` is %s, and the training file has no label '%s'", best, best + 3);
     FAIL_IF(strlen(best) >= sizeof first->selects && !of_label, host, HASHATTN_INVALID,
-            "best: no metric is called '%s'", best);
+            "`best`: no metric is called '%s'", best);
     strcpy(first->selects, of_label ? "f1" : best);
     return HASHATTN_OK;
 }
@@ -455,7 +455,7 @@ hashattn_status run_config_data(struct host *host, const struct run_config *conf
     if (*data != NULL)
         return HASHATTN_OK;
     FAIL_IF(!file_is_standard(config->data) && !file_exists(config->data), host, HASHATTN_BAD_FILE,
-            "%.300s: the data of the run is not there; move it back, or give its new place with --data",
+            "%.300s: the data of the run is not there; move it back, or give its new place with `data`",
             config->data);
     *data = config->data;
     return file_check_recorded(host, *data);

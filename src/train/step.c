@@ -162,7 +162,7 @@ static hashattn_status reserve(struct stepper *s)
 static hashattn_status check_warmup(struct host *host, const struct train_options *options)
 {
     FAIL_IF(options->warmup > options->steps, host, HASHATTN_INVALID,
-            "training: warmup is %lld, at most the %lld steps are allowed", (long long)options->warmup,
+            "training: `warmup` is %lld, at most the %lld steps are allowed", (long long)options->warmup,
             (long long)options->steps);
     return HASHATTN_OK;
 }

@@ -106,7 +106,7 @@ hashattn_status train_options_set(struct host *host, struct train_options *optio
     wanted.warmup_given |= strcmp(name, "warmup") == 0;
     wanted.eval_given |= strcmp(name, "eval_every") == 0;
     FAIL_IF(wanted.steps_given && wanted.epochs > 0, host, HASHATTN_INVALID,
-            "training: steps is %lld and epochs %g; one of them determines the other",
+            "training: `steps` is %lld and `epochs` %g; one of them determines the other",
             (long long)wanted.steps, wanted.epochs);
     if (strcmp(name, "steps") == 0 && !wanted.warmup_given)
         wanted.warmup = schedule_scaled_warmup(options->steps, options->warmup, wanted.steps);

@@ -3,7 +3,8 @@
    status outside the list read past the table; allocator without alignment; huge pages requested for small
    blocks, for no block, from a small page on, for one page less; numbers in a message with the decimal point
    of the caller's locale; escape sequences, line feeds, C1 controls, marks of direction or broken UTF-8 in a
-   message; a character cut by a limit, at either end of a prefix, or taken for a broken one.
+   message; a character cut by a limit, at either end of a prefix, or taken for a broken one; an
+   option's underscores among dashes; --header false; a text between backquotes that is no option.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/host.h"
 
@@ -290,6 +291,35 @@ static void released_blocks_come_back(void **state)
     assert_true(WIFEXITED(code) && WEXITSTATUS(code) == 0);
 }
 
+/* A message names options as C and Python do, or as a person types them; other backquotes stay. */
+static void options_are_named_for_the_reader(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *plain, *typed;
+    } rows[] = {
+        {"set `date_format` to day-first", "set date_format to day-first", "set --date-format to day-first"},
+        {"`header=false` reads it", "header=false reads it", "--no-header reads it"},
+        {"`join=true` or `lha.num_buckets=8`", "join=true or lha.num_buckets=8",
+         "--join or --lha.num-buckets 8"},
+        {"`Label` and `a b` and ``", "`Label` and `a b` and ``", "`Label` and `a b` and ``"},
+        {"an open `name", "an open `name", "an open `name"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int typed = 0; typed < 2; typed++) {
+            struct host host;
+            host_init(&host);
+            host.option_dashes = typed;
+            const char *want = typed ? rows[i].typed : rows[i].plain;
+            assert_int_equal(host_fail(&host, HASHATTN_INVALID, "%s", rows[i].text), HASHATTN_INVALID);
+            assert_string_equal(host.message, want);
+            host_note(&host, 0, "%s", rows[i].text);
+            assert_string_equal(host.note, want);
+            host.message[0] = '\0';
+            host_suffix(&host, rows[i].text);
+            assert_string_equal(host.message, want);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -302,6 +332,7 @@ int main(void)
         cmocka_unit_test(the_allocator_aligns_and_refuses),
         cmocka_unit_test(large_blocks_ask_for_huge_pages),
         cmocka_unit_test(released_blocks_come_back),
+        cmocka_unit_test(options_are_named_for_the_reader),
     };
     locales_make();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,9 +35,9 @@ expect not_overwritten 2 "bert: cannot make the directory: File exists" export s
 mkdir half
 : >half/model.safetensors
 expect killed_export_is_told 2 "half exists already and has no config.json: it is not a checkpoint, or one that was killed while it was written; remove it" export soft --out half
-expect other_attention 2 "attention is lha (yoso or yoso-e is needed)" export soft --attention lha --out no
+expect other_attention 2 "--attention is lha (yoso or yoso-e is needed)" export soft --attention lha --out no
 run train mlm --data long --attention softmax --norm pre --conv-window 3 --out pre $small
-expect every_setting_is_named 2 "a file of type bert cannot describe the model: norm is pre (post is needed), conv_window is 3 (0 is needed)" export pre --out no
+expect every_setting_is_named 2 "a file of type bert cannot describe the model: --norm is pre (post is needed), --conv-window is 3 (0 is needed)" export pre --out no
 run data needle --out needles --train 8 --valid 4 --test 4 --seq-len 16 --marks 4
 run train needle --data needles --out letters --norm post --positions learned --steps 1 --batch 2 --layers 1 --dim 16 --heads 2 --ffn 16 --quiet
 expect no_tokens 2 "the ids of this run are no tokens of text" export letters --out no
@@ -46,17 +46,17 @@ expect no_tokens 2 "the ids of this run are no tokens of text" export letters --
 mkdir mail
 for i in $(seq 40); do printf 'spam\tbuy now, offer %d\nham\tsee you at noon, room %d\n' "$i" "$i"; done >mail/train.tsv
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --steps 4 --max-len 32"
-expect told_before_training 0 "export will refuse this run: a file of type yoso cannot describe the model: norm is pre (post is needed), pooling is mean (first is needed), classifier is relu (gelu is needed)" train text --data mail --out filter $tiny
+expect told_before_training 0 "export will refuse this run: a file of type yoso cannot describe the model: --norm is pre (post is needed), --pooling is mean (first is needed), --classifier is relu (gelu is needed)" train text --data mail --out filter $tiny
 [ "$(grep -n 'export will refuse' err | cut -d: -f1)" -lt "$(grep -n '^step ' err | head -n 1 | cut -d: -f1)" ] && passed told_first || failed told_first "$(cat err)"
-expect the_same_after_it 2 "norm is pre (post is needed), pooling is mean (first is needed), classifier is relu (gelu is needed)" export filter --out no
-expect bytes_are_told 0 "export will refuse this run: tokens is bytes (bpe is needed)" train text --data mail --out bytes $tiny --tokens bytes --norm post --pooling first --classifier gelu
+expect the_same_after_it 2 "--norm is pre (post is needed), --pooling is mean (first is needed), --classifier is relu (gelu is needed)" export filter --out no
+expect bytes_are_told 0 "export will refuse this run: --tokens is bytes (bpe is needed)" train text --data mail --out bytes $tiny --tokens bytes --norm post --pooling first --classifier gelu
 run train text --data mail --out first $tiny --norm post --pooling first --classifier gelu
 [ "$code" = 0 ] && ! grep -q 'export' err && passed nothing_to_tell || failed nothing_to_tell "$(cat err)"
 run train needle --data needles --out needle --steps 1 --batch 2 --layers 1 --dim 16 --heads 2 --ffn 16
 [ "$code" = 0 ] && ! grep -q 'export' err && passed no_text_is_not_told || failed no_text_is_not_told "$(cat err)"
 mkdir pairs
 for i in $(seq 40); do printf 'same\tcat %d\tcat on %d\nother\tcat %d\tdog on %d\n' "$i" "$i" "$i" "$i"; done >pairs/train.tsv
-expect pairs_are_told 0 "export will refuse this run: a file of type bert cannot describe the model: an example is two sequences (one is needed), join is false (true is needed)" train retrieval --data pairs --out apart $tiny --attention softmax --norm post --pooling first --classifier tanh
+expect pairs_are_told 0 "export will refuse this run: a file of type bert cannot describe the model: an example is two sequences (one is needed), --join is false (true is needed)" train retrieval --data pairs --out apart $tiny --attention softmax --norm post --pooling first --classifier tanh
 expect pairs_are_refused 2 "an example is two sequences (one is needed)" export apart --out no
 run train retrieval --data pairs --out joined $tiny --attention softmax --norm post --pooling first --classifier tanh --join
 [ "$code" = 0 ] && ! grep -q 'export' err && passed joined_pairs_are_not_told || failed joined_pairs_are_not_told "$(cat err)"

@@ -71,7 +71,7 @@ run data describe text halves $tiny
 printf 'ham\tsee you\nno tab\n' >halves/test.tsv
 expect a_bad_test_set_is_told 3 "halves/test.tsv: line 2: no tab between label and text" data describe text halves $tiny
 printf '{"text": "see you"}\n' >keyless.jsonl
-expect a_line_without_the_key 3 "keyless.jsonl: line 1: has no 'label'" data describe text keyless.jsonl
+expect a_line_without_the_key 3 "keyless.jsonl: line 1: the object has no key 'label' (--label-column); there are: text" data describe text keyless.jsonl
 
 # ---- several labels of a document ----
 
@@ -108,7 +108,7 @@ assert [row["labels"] for row in rows] == [["food"], ["travel"], ["food", "trave
 assert all(set(row["probabilities"]) == {"food", "travel"} for row in rows)
 assert all((label in row["labels"]) == (p > 0.5) for row in rows for label, p in row["probabilities"].items())
 P
-expect numbers_are_no_sets 2 "multi_label needs label_type class" train text --data topics.csv --multi-label --label-type number --out never
+expect numbers_are_no_sets 2 "--multi-label needs --label-type class" train text --data topics.csv --multi-label --label-type number --out never
 
 # ---- predictions ----
 
@@ -208,7 +208,7 @@ holds the_best_model_too cmp whole/model.safetensors parted/model.safetensors
 
 # ---- a classifier for the transformers library ----
 
-expect what_stops_an_export_is_told_before 0 "export will refuse this run: a file of type yoso cannot describe the model: norm is pre (post is needed)" train text --data mail --out untold --steps 2 $tiny --tokens bpe
+expect what_stops_an_export_is_told_before 0 "export will refuse this run: a file of type yoso cannot describe the model: --norm is pre (post is needed)" train text --data mail --out untold --steps 2 $tiny --tokens bpe
 run train text --data mail --out sorter --steps 20 --eval-every 10 --attention softmax --conv-window 0 --norm post --pooling first --classifier tanh $tiny --tokens bpe --quiet
 expect a_classifier_is_exported 0 "sorter-hf: an encoder of type bert, 1 layer of width 16, with a classifier of 2 outputs" export sorter --out sorter-hf
 
@@ -222,7 +222,7 @@ open("power.csv", "w").write("date;load\n" + "".join(f"{d:%d.%m.%Y};" + f"{v:.2f
 open("names.csv", "w").write("".join(f"{d:%d-%b-%y},shop,{v:.2f}\n" for d, v in rows))
 P
 few="--seq-len 16 --horizon 7"
-expect gaps_are_refused 3 "set missing to interpolate or last" train forecast --data power.csv --out never $few
+expect gaps_are_refused 3 "set --missing to interpolate or last" train forecast --data power.csv --out never $few
 expect repairs_are_counted 0 "dates day-first, decimal commas; 5 missing rows interpolated" train forecast --data power.csv --missing interpolate --out power --steps 20 --eval-every 20 --layers 1 --dim 16 --heads 2 --ffn 16 $few --quantiles 0.1,0.5,0.9
 run train forecast --data power.csv --missing interpolate --model seasonal --out season $few --quiet
 run eval power --against season

@@ -70,7 +70,7 @@ run eval sensor --threads 1
 holds eval_tells_repairs grep -q "missing values interpolated" err
 run eval sensor --threads 1 --quiet
 holds quiet_repairs test ! -s err
-expect refused_without_missing 3 "sensor.csv: line 302, row 301: column 'humidity' is '', a finite number is needed; set missing to interpolate or last" \
+expect refused_without_missing 3 "sensor.csv: line 302, row 301: column 'humidity' is '', a finite number is needed; set --missing to interpolate or last" \
     train forecast --data sensor.csv --out no --features S $tiny
 
 # Another file is read as the run's: its format of dates, its gaps, its period.
@@ -87,7 +87,7 @@ open("unclear.csv", "w").write("date,x\n" + "".join(row(d, t) for t, d in enumer
 run train forecast --data clear.csv --seq-len 10 --horizon 3 --model last --out clear --threads 1
 run predict clear unclear.csv --quiet
 holds dates_of_the_run sh -c 'sed -n 2p out | grep -q "^13/1/2020,"'
-expect unclear_dates 3 "'1/1/2020' and all other dates can be read with the day or the month first; set date_format" \
+expect unclear_dates 3 "'1/1/2020' and all other dates can be read with the day or the month first; set --date-format" \
     train forecast --data unclear.csv --seq-len 4 --horizon 1 --model last --out no
 awk 'NR == 1 || NR % 2 == 0' power.csv >coarse.csv
 expect another_period 3 "coarse.csv: the rows are one period of 2h apart, the run was trained on h" predict power coarse.csv
@@ -199,7 +199,7 @@ import datetime
 begin = datetime.datetime(2020, 1, 1)
 open("jitter.csv", "w").write("time,x\n" + "".join(f"{begin + datetime.timedelta(minutes=15 * t, seconds=t * 37 % 800)},{t}\n" for t in range(200)))
 P
-expect irregular_rows 3 "set freq to put rows into periods" train forecast --data jitter.csv --out no $few
+expect irregular_rows 3 "set --freq to put rows into periods" train forecast --data jitter.csv --out no $few
 run train forecast --data jitter.csv --freq 15min --seq-len 10 --horizon 3 --model last --out jitter --threads 1
 holds rows_are_moved grep -qF "200 rows, every 15min, 2020-01-01 00:00:00 to 2020-01-03 01:45:00, 1 column; 199 rows moved to the begin of their period" err
 expect unknown_period 2 "freq is 'fortnight'; a period is needed" train forecast --data jitter.csv --freq fortnight --out no $few
@@ -220,12 +220,12 @@ write("comma.csv", "When,Sales\n", [("\"%s %d, %d\"" % (d.strftime("%b"), d.day,
 write("short.csv", "When,Sales\n", [(f"{d:%d/%m/%y}", t) for t, d in enumerate(days)])
 write("rows.csv", "", [(t * 0.5, t % 7 + 0.25) for t in range(72)])'
 last="--model last --seq-len 12 --horizon 1 --threads 1"
-expect a_row_is_no_header 3 "bare.csv: line 1: '01/01/2019' is no name of a column; if the first line is a row, set header to false (--no-header)" train forecast --data bare.csv --columns 3 --out no $last
+expect a_row_is_no_header 3 "bare.csv: line 1: '01/01/2019' is no name of a column; if the first line is a row, --no-header reads it" train forecast --data bare.csv --columns 3 --out no $last
 expect numbers_are_no_header 3 "rows.csv: line 1: '0.0' is no name of a column" train forecast --data rows.csv --out no $last
 run train forecast --data rows.csv --no-header --out rows $last
 run predict rows rows.csv --quiet
 holds rows_without_dates sh -c '[ "$(tr "\n" " " <out)" = "row,1,2 73,35.5,1.25 " ] || { cat out; exit 1; }'
-expect words_are_no_numbers 3 "bare.csv: line 1, row 1: column '2' is 'shop', a finite number is needed; set columns to read only some, or series_column if it names series" train forecast --data bare.csv --no-header --out no $last
+expect words_are_no_numbers 3 "bare.csv: line 1, row 1: column '2' is 'shop', a finite number is needed; set --columns to read only some, or --series-column if it names series" train forecast --data bare.csv --no-header --out no $last
 run train forecast --data bare.csv --no-header --columns 3,4 --out bare $last
 run predict bare bare.csv --quiet
 cp out bare.out
@@ -247,7 +247,7 @@ python3 -c 'print("ts,x"); [print(f"{1514764800 + 600 * t},{t}") for t in range(
 run train forecast --data stamps.csv --out stamps $last
 holds stamps_are_dates grep -qF "72 rows, every 10min" err
 python3 -c 'print("date,x"); [print(f"2020-01-{1 + t:02},\"1,{t:03}\"") for t in range(31)]' >thousands.csv
-expect thousands_are_told 3 "set decimal to comma, or to point if commas are between thousands" train forecast --data thousands.csv --out no --model last --seq-len 5 --horizon 1
+expect thousands_are_told 3 "set --decimal to comma, or to point if commas are between thousands" train forecast --data thousands.csv --out no --model last --seq-len 5 --horizon 1
 run train forecast --data thousands.csv --decimal point --out thousands --model last --seq-len 5 --horizon 1
 run predict thousands thousands.csv --quiet
 holds thousands_are_read sh -c 'grep -qx "2020-02-01,1030" out'

@@ -27,7 +27,7 @@ holds resumes_without_the_stored_model cmp part/last.safetensors whole/last.safe
 mv moved lm
 cmp -s whole/last.safetensors mailed/last.safetensors && failed freeze_matters "the same bits" || passed freeze_matters
 
-expect another_width 2 "model: dim is 16 in $work/lm, where training starts; it cannot be 32" train text --data mail --from lm --dim 32 --out no
+expect another_width 2 "model: --dim is 16 in $work/lm, where training starts; it cannot be 32" train text --data mail --from lm --dim 32 --out no
 expect other_ids 2 "the sequences of text are words, those of the model in $work/lm bytes" train text --data mail --tokens words --from lm --out no
 expect tokens_are_those_of_the_model 2 "tokens is bytes, but the stored model has a tokenizer of its own, which determines its ids" train text --data mail --tokens bytes --from "$source_dir/tests/models/checkpoints/bert" --out no
 run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --max-len 12 --steps 2 --batch 4 --out tokens
@@ -42,12 +42,12 @@ holds tells_the_extension grep -q "10 positions interpolated to 19" err
 holds steps_instead_of_epochs json longer/config.json '(d["training"]["epochs"], d["training"]["steps"], d["training"]["batch"]) == (0, 3, 16)'
 run train text --data mail --preset lra-small --max-len 12 --from "$source_dir/tests/models/checkpoints/bert" --steps 2 --out preset --quiet
 holds an_explicit_preset_stays json preset/config.json '(d["training"]["batch"], d["training"]["learning_rate"]) == (32, 0.002)'
-expect nothing_to_extend 2 "extend_positions is interpolate, which needs the positions of a stored model" train text --data mail --extend-positions interpolate --out no
+expect nothing_to_extend 2 "--extend-positions is interpolate, which needs the positions of a stored model" train text --data mail --extend-positions interpolate --out no
 expect too_many_layers 2 "train_last is 3, the model has 2 layers" train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --train-last 3 --out no
 expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt" train text --data mail --from "$source_dir/tests/models/checkpoints/yoso" --out no
 expect no_model 3 "$work/mail has no config.json: it is neither a run nor a stored checkpoint" train text --data mail --from mail --out no
 expect no_part 2 "freeze: no parameter is called 'head'; the model has the parts trunk, all-but-own, embeddings, encoder.layer.0, layernorm, classifier" train text --data mail --tokens bytes --from lm --freeze head --out no
-expect steps_and_epochs 2 "training: steps is 5 and epochs 2; one of them determines the other" train text --data mail --steps 5 --epochs 2 --out no
+expect steps_and_epochs 2 "training: --steps is 5 and --epochs 2; one of them determines the other" train text --data mail --steps 5 --epochs 2 --out no
 expect resume_takes_no_start 2 "--resume continues with the options of the run, to --steps N in all if they are given; it takes no task, --data, --out, --preset, --size, --from," train --resume part --from lm
 [ -e no ] && failed nothing_was_made "no is there" || passed nothing_was_made
 finish

@@ -133,7 +133,7 @@ run info --attention lha --json
 cp out plain.json
 holds width_of_64_by_default json plain.json '[t["shape_per_head"] for t in d["tensors"]] == [[64, 16]] * 3'
 expect foreign_option 2 "softmax has no option 'num_hashes'" info --attention softmax --num-hashes 4
-expect option_out_of_range 2 "hash_bits is 40, allowed are 1 to 24" info --attention yoso --hash-bits 40
+expect option_out_of_range 2 "--hash-bits is 40, allowed are 1 to 24" info --attention yoso --hash-bits 40
 expect option_without_mechanism 2 "hash is an option of mechanisms; name one with --attention NAME" info --hash mlp
 says options_are_in_the_help "--hash-width" info --help
 says tensors_of_lha "tensor query (10, 16) per head" info --attention lha --head-dim 10 --max-len 300

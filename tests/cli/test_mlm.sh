@@ -59,7 +59,7 @@ holds splits_of_files json out 'd["test"] > 500 and d["valid"] > 500'
 expect no_text 2 "data mlm needs a file of text" data mlm --tokenizer tokens --out x
 expect no_tokenizer 2 "data mlm needs --tokenizer DIR" data mlm text.txt --out x
 expect no_directory 2 "data needs --out DIR" data mlm text.txt --tokenizer tokens
-expect too_short 2 "seq_len is 4, allowed are 5 to 65536" data mlm text.txt --tokenizer tokens --seq-len 4 --out x
+expect too_short 2 "--seq-len is 4, allowed are 5 to 65536" data mlm text.txt --tokenizer tokens --seq-len 4 --out x
 expect other_ending 3 "text.csv: a name that ends in .txt, .jsonl or .tokens is needed" data mlm text.csv --tokenizer tokens --out x
 expect not_overwritten 2 "d/train.tokens exists already and is not overwritten" data mlm text.txt --tokenizer tokens --out d
 expect order_of_long 2 "order is sop, it must be none" data mlm text.txt --tokenizer tokens --long --order sop --out x

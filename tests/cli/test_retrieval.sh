@@ -40,7 +40,7 @@ holds joined_pairs_are_learned json out 'd["best_accuracy"] > .9'
 grep -q '"pairs": false' joined/config.json && passed joined_pairs_are_recorded || failed joined_pairs_are_recorded "$(cat joined/config.json err)"
 run predict joined new.jsonl
 holds joined_pairs_are_predicted python3 -c 'import json, sys; got = [json.loads(l)["label"] for l in open("out")]; sys.exit(0 if got == ["same", "other", "other", "same"] else str(got))'
-expect joined_bytes 2 "join needs tokens bpe" train retrieval --data pairs --out no --join $small
+expect joined_bytes 2 "--join needs --tokens bpe" train retrieval --data pairs --out no --join $small
 printf 'a\tx\nb\ty\n' >single.tsv
 expect texts_are_no_pairs 3 "2 fields between tabs; a pair has 3 (label, text, text) or 5" predict match single.tsv
 expect plain_text_is_no_pair 3 "a .txt file has no pairs; they are read from .jsonl, .tsv and .csv" predict match nothing.txt

@@ -99,7 +99,7 @@ run predict records new.csv
 holds records_are_predicted python3 -c 'import json; assert [json.loads(l)["label"] for l in open("out")] == ["ham", "späm"], open("out").read()'
 run predict records new.jsonl
 [ "$code" = 3 ] && passed keys_are_the_columns || failed keys_are_the_columns "$code $(cat err)"
-grep -q "'review' is missing" err && passed the_key_is_named || failed the_key_is_named "$(cat err)"
+grep -q "the object has no key 'review' (--text-column)" err && passed the_key_is_named || failed the_key_is_named "$(cat err)"
 run train text --data folders --out folders_run --steps 60 --eval-every 20 $bpe
 holds folders_have_the_same_vocabulary cmp folders_run/tokenizer.json records/tokenizer.json
 run predict folders_run folders/train
@@ -112,8 +112,8 @@ run train text --data tsv --out whole --steps 20 --eval-every 10 --seed 5 $bpe
 run train text --data tsv --out part --steps 20 --eval-every 10 --seed 5 --max-seconds 0.000001 $bpe
 run train --resume part --quiet
 holds a_run_of_tokens_resumes_bit_for_bit cmp whole/last.safetensors part/last.safetensors
-expect small_vocabulary 2 "vocab_size is 260, allowed are 261 to 1048575" train text --data tsv --out never --vocab-size 260
-expect unknown_tokens 2 "tokens is 'letters', allowed are bpe, words, bytes" train text --data tsv --out never --tokens letters
+expect small_vocabulary 2 "--vocab-size is 260, allowed are 261 to 1048575" train text --data tsv --out never --vocab-size 260
+expect unknown_tokens 2 "--tokens is 'letters', allowed are bpe, words, bytes" train text --data tsv --out never --tokens letters
 
 # Memory does not grow with the file. The factor allows for blocks that fill and for other allocators.
 if [ -n "${HASHATTN_SANITIZED:-}" ]; then

@@ -216,7 +216,7 @@ expect unknown_preset 2 "no preset 'lar', there are: lra" train needle --data d 
 expect preset_that_is_not 2 "needle has no preset lra" train needle --data d --out x --preset lra
 expect option_of_another_task 2 "train has no option --max-depth" train needle --data d --out x --max-depth 3
 expect option_of_another_mechanism 2 "needle with softmax has no option 'num_hashes'" train needle --attention softmax --num-hashes 4 --data d --out x
-expect steps_of_nothing 2 "steps is 0, allowed are 1 to" train needle --data d --out x --steps 0
+expect steps_of_nothing 2 "--steps is 0, allowed are 1 to" train needle --data d --out x --steps 0
 expect heads_that_do_not_divide 2 "dim is 30, which is not a multiple of heads, 4" train needle --data d --out x --dim 30 --heads 4
 expect until_without_value 2 "--until is 'accuracy'; it must be METRIC=VALUE" train needle --data d --out x --until accuracy
 expect until_without_number 2 "--until is 'accuracy=much'" train needle --data d --out x --until accuracy=much
@@ -298,8 +298,8 @@ grep -q '"norm": "post"' post/config.json && grep -q '"schedule": "cosine"' post
 run eval post --split test --json
 cp out post.json
 holds post_norm_is_evaluated json post.json '0 <= d["accuracy"] <= 1 and d["loss"] > 0'
-expect unknown_norm 2 "norm is 'mid', allowed are pre, post" train needle --data d --out mid --norm mid
-expect unknown_schedule 2 "schedule is 'saw', allowed are one-cycle, linear, cosine, constant, halving" train needle --data d --out saw --schedule saw
+expect unknown_norm 2 "--norm is 'mid', allowed are pre, post" train needle --data d --out mid --norm mid
+expect unknown_schedule 2 "--schedule is 'saw', allowed are one-cycle, linear, cosine, constant, halving" train needle --data d --out saw --schedule saw
 expect absurd_accumulate 2 "accumulate is 0" train needle --data d --out zero --accumulate 0
 # A config of version 1, without a list of objectives and with the projection outside the options.
 cp -r whole first

@@ -147,7 +147,7 @@ of_mechanisms yoso-e >yoso-e.txt
 holds help_of_yoso_has_its_choices grep -q -- '--gradient NAME gradient of.*lower, true, released (default lower)' yoso.txt
 holds help_of_yoso_e_has_its_choices grep -q -- '--gradient NAME gradient of.*: lower, true (default lower)' yoso-e.txt
 holds help_of_yoso_e_lacks_others sh -c '! grep -q "released\|rare tokens" yoso-e.txt'
-expect other_choices_are_refused 2 "yoso-e: gradient is 'released', allowed are lower, true" bench attention --attention yoso-e --gradient released
+expect other_choices_are_refused 2 "yoso-e: --gradient is 'released', allowed are lower, true" bench attention --attention yoso-e --gradient released
 expect suggested_once 2 "; did you mean --gradient, --gradient-hashes? (" attend --gradien true
 
 # Every help ends with an example that works on a machine with only the tool (and numpy for .npy files).

@@ -1,6 +1,7 @@
 """Texts in lists: training, prediction, and a classifier for scikit-learn. Planted and caught: predictions in another
 order; classes as strings instead of their own type; files of the run cut in a pickle; the best parameters of a set that
-was not asked for; a tenth of the texts left out; an attribute that predict sets; the counts of one label for all.
+was not asked for; a tenth of the texts left out; an attribute that predict sets; the counts of one label for all;
+a note that every report repeats.
 """
 
 import pickle
@@ -52,6 +53,22 @@ def test_several_labels_of_a_text(tmp_path):
         assert of.examples == given and of.precision == hits / taken and of.recall == hits / given
     assert abs(whole.metrics["macro_f1"] - sum(of.f1 for of in whole.per_class.values()) / 2) < 1e-12
     assert whole.confusion == ()
+
+
+def test_what_stops_an_export_is_told_before_training(tmp_path, capsys):
+    """On stderr with progress=True, in the first report to a function, and not with progress=False."""
+    words = dict(texts=TEXTS, labels=["low", "high"] * 40, **TINY)
+    refusal = "export will refuse this run: a file of type yoso cannot describe the model: norm is pre (post is needed)"
+    hashattn.train("text", tmp_path / "a", tmp_path / "one", progress=True, **words).close()
+    shown = capsys.readouterr().err
+    assert refusal in shown and "tokens is bytes (bpe is needed)" in shown
+    notes = []
+    hashattn.train("text", tmp_path / "b", tmp_path / "two", progress=lambda now: notes.append(now.note), **words).close()
+    assert notes[0].startswith(refusal) and not any(notes[1:])
+    hashattn.train("text", tmp_path / "c", tmp_path / "three", progress=False, **words).close()
+    good = {**words, "tokens": "bpe", "norm": "post", "pooling": "first", "classifier": "gelu"}
+    hashattn.train("text", tmp_path / "d", tmp_path / "four", progress=True, **good).close()
+    assert "export" not in capsys.readouterr().err
 
 
 def test_text_classifier():

@@ -179,9 +179,11 @@ static void damaged_training_files_are_refused_by_line(void **state)
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"\\ud800\"}\n", "train.jsonl: line 1: byte"},
         {"train.jsonl", "{\"text\": \"x\\u0000\", \"label\": \"a\"}\n", "train.jsonl: line 1: byte"},
         {"train.jsonl", "[\"x\", 1]\n", "line 1: a list begins here"},
-        {"train.jsonl", "{\"label\": 1}\n", "line 1: 'text' is missing"},
+        {"train.jsonl", "{\"label\": 1}\n",
+         "line 1: the object has no key 'text' (text_column); there are: label"},
         {"train.jsonl", "{\"text\": 3, \"label\": 1}\n", "line 1: 'text' is "},
-        {"train.jsonl", "{\"text\": \"x\"}\n", "line 1: has no 'label'"},
+        {"train.jsonl", "{\"text\": \"x\"}\n",
+         "line 1: the object has no key 'label' (label_column); there are: text"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": null}\n", "line 1: label is neither a string"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": 0.5}\n", "line 1: label is neither a string"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": [1]}\n", "line 1: label is neither a string"},
@@ -309,7 +311,7 @@ static void prediction_needs_no_labels(void **state)
     check_status(&folder->host, PREDICT("in.txt", "ok\n\x80\n", &data), HASHATTN_BAD_FILE,
                  "in.txt: line 2: not UTF-8 at byte 0");
     check_status(&folder->host, PREDICT("in.jsonl", "{\"label\": 1}\n", &data), HASHATTN_BAD_FILE,
-                 "line 1: 'text' is missing");
+                 "line 1: the object has no key 'text' (text_column); there are: label");
     check_status(&folder->host, PREDICT("in.jsonl", "", &data), HASHATTN_BAD_FILE,
                  "in.jsonl has no documents");
     assert_null(data.ids);
@@ -365,9 +367,9 @@ static void records_of_csv_are_documents(void **state)
         {"", "train.csv: the file is empty, a header is needed"},
         {"text,label\n", "train.csv has no examples"},
         {"txt,label\na,b\n",
-         "train.csv: line 1: none of the 2 columns is named 'text' (--text-column); there are: txt, label"},
+         "train.csv: line 1: none of the 2 columns is named 'text' (text_column); there are: txt, label"},
         {"text,lable\na,b\n",
-         "line 1: none of the 2 columns is named 'label' (--label-column); there are: text, lable"},
+         "line 1: none of the 2 columns is named 'label' (label_column); there are: text, lable"},
         {"text,label,text\na,b,c\n", "line 1: 2 of the 3 columns are named 'text'"},
         {"text,label\n\"a\n\",b\na,b,c\n", "train.csv: line 4: 3 fields, the header has 2"},
         {"text,label\na,b\nc\n", "train.csv: line 3: 1 fields, the header has 2"},
@@ -406,9 +408,9 @@ static void columns_and_keys_have_names(void **state)
         dataset_free(&folder->host, &data);
     }
     folder_put_text(folder, "valid.jsonl", "{\"Review\": \"bad\"}\n");
-    check_status(&folder->host,
-                 task->load(&folder->host, &options, &facts, folder->path, SPLIT_VALID, 1, &data),
-                 HASHATTN_BAD_FILE, "valid.jsonl: line 1: has no 'Stars'");
+    check_status(
+        &folder->host, task->load(&folder->host, &options, &facts, folder->path, SPLIT_VALID, 1, &data),
+        HASHATTN_BAD_FILE, "valid.jsonl: line 1: the object has no key 'Stars' (label_column); there are: ");
     task_facts_free(&folder->host, &facts);
 }
 

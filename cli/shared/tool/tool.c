@@ -66,6 +66,7 @@ int tool_open(const struct common *common, hashattn_context **context)
     options.isa = common->isa;
     options.precision = common->precision;
     options.device = common->device;
+    options.option_dashes = 1;
     hashattn_status status = hashattn_context_new(&options, message, sizeof message, context);
     if (status != HASHATTN_OK)
         return tool_fail(hashattn_status_exit_code(status), "%s", message);

@@ -94,7 +94,7 @@ static hashattn_status get_pooling(struct host *host, const struct json *root,
     TRY(list_modes(host, root, text, &used, &mode));
     if (used > 1 || mode->pooling < 0)
         snprintf(settings->refusal, SENTENCE_REFUSAL,
-                 "the pooling is %s; one of mean, cls and max is computed (--pooling chooses another)", text);
+                 "the pooling is %s; one of mean, cls and max is computed (`pooling` chooses another)", text);
     else
         settings->pooling = (enum sentence_pooling)mode->pooling;
     return HASHATTN_OK;
@@ -147,7 +147,7 @@ static hashattn_status read_module(struct host *host, const char *directory, con
         snprintf(
             settings->refusal, SENTENCE_REFUSAL,
             "module %zu of modules.json is %.160s; Transformer, Pooling and Normalize are computed, in this "
-            "order (--pooling replaces what follows the Transformer)",
+            "order (`pooling` replaces what follows the Transformer)",
             place, theirs ? kind : type);
     return HASHATTN_OK;
 }
@@ -160,7 +160,7 @@ static hashattn_status read_modules(struct host *host, const char *directory, co
     for (size_t i = 0; i < json_count(array); i++)
         TRY(read_module(host, directory, json_element(array, i), i, settings));
     if (json_count(array) < 2 && settings->refusal[0] == '\0')
-        snprintf(settings->refusal, SENTENCE_REFUSAL, "modules.json has no Pooling (--pooling chooses one)");
+        snprintf(settings->refusal, SENTENCE_REFUSAL, "modules.json has no Pooling (`pooling` chooses one)");
     return HASHATTN_OK;
 }
 

@@ -127,13 +127,13 @@ hashattn_status document_columns_find(struct host *host, const struct document_r
     for (size_t i = 0; i < texts; i++)
         TRY(rules->no_header
                 ? find_numbered(host, rules->texts[i], i + lone, count, true, &columns->texts[i])
-                : find_named(host, fields, count, rules->texts[i], rules->pairs ? NULL : " (--text-column)",
+                : find_named(host, fields, count, rules->texts[i], rules->pairs ? NULL : " (`text_column`)",
                              true, &columns->texts[i]));
     if (rules->no_header)
         TRY(find_numbered(host, rules->label, lone == 0 ? SIZE_MAX : 0, count, rules->label_needed,
                           &columns->label));
     else
-        TRY(find_named(host, fields, count, rules->label, rules->pairs ? NULL : " (--label-column)",
+        TRY(find_named(host, fields, count, rules->label, rules->pairs ? NULL : " (`label_column`)",
                        rules->label_needed, &columns->label));
     if (!rules->no_header)
         TRY(find_named(host, fields, count, "id", NULL, false, &columns->id));

@@ -108,7 +108,7 @@ hashattn_status document_file_read(struct host *host, const char *path, enum fil
     const struct document_visit of = {rules, visit, context, path};
     enum format format = format_of(path, rules);
     FAIL_IF(format == FORMAT_PLAIN && (rules->pairs || rules->label_needed), host, HASHATTN_BAD_FILE,
-            "%s: a .txt file has %s; they are read from .jsonl, .tsv and .csv, or with a delimiter", path,
+            "%s: a .txt file has %s; they are read from .jsonl, .tsv and .csv, or with a `delimiter`", path,
             rules->pairs ? "no pairs" : "no labels");
     switch (format) {
     case FORMAT_FOLDERS:

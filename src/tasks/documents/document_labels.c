@@ -161,9 +161,9 @@ static hashattn_status check_labels(struct host *host, const struct label_pass *
             host, HASHATTN_BAD_FILE, "%s: %zu of %zu labels occur once, as '%s': %s", path, once, pass->count,
             piece_shown((struct piece){pass->seen[first].name, strlen(pass->seen[first].name)}, shown),
             numbers
-                ? "numbers to predict need --label-type number"
-                : "this is the column of the text, or of something else; --label-column and --text-column "
-                  "name the columns, and with --no-header their numbers");
+                ? "numbers to predict need `label_type` number"
+                : "this is the column of the text, or of something else; `label_column` and `text_column` "
+                  "name the columns, and with `header=false` their numbers");
     return HASHATTN_OK;
 }
 

@@ -63,6 +63,20 @@ static bool is_long(const char *text)
     return digits >= 19 && text[(text[0] == '-') + digits] == '\0';
 }
 
+/* The keys that an object has, in place of the one that is looked for. option: that names it; NULL: none. */
+static hashattn_status fail_key(struct host *host, const struct json *root, const char *name,
+                                const char *option)
+{
+    char list[200] = "", shown[SHOWN_SIZE];
+    size_t used = 0;
+    for (struct json_member m = json_first(root); m.key != NULL && used < sizeof list; m = json_next(m))
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ",
+                                 piece_shown((struct piece){m.key, strlen(m.key)}, shown));
+    return host_fail(host, HASHATTN_BAD_FILE, "the object has no key '%.100s'%s; there are: %s%s", name,
+                     option == NULL ? "" : option, used == 0 ? "none" : list,
+                     used < sizeof list ? "" : "...");
+}
+
 /* number: room for the text of a label that is a number. */
 static hashattn_status read_label(struct host *host, const struct json *root,
                                   const struct document_rules *rules, char number[JSON_MAX_NUMBER],
@@ -77,7 +91,8 @@ static hashattn_status read_label(struct host *host, const struct json *root,
          json_get_int(host, root, name, INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK ||
          json_get_bool(host, root, name, &flag) == HASHATTN_OK))
         label->bytes = text;
-    FAIL_IF(json_find(root, name) == NULL, host, HASHATTN_BAD_FILE, "has no '%.100s'", name);
+    if (json_find(root, name) == NULL)
+        return fail_key(host, root, name, rules->pairs ? NULL : " (`label_column`)");
     FAIL_IF(label->bytes == NULL, host, HASHATTN_BAD_FILE,
             "%s is neither a string, nor a %s, nor true or false", name,
             rules->label_number ? "number" : "whole number");
@@ -106,6 +121,8 @@ static hashattn_status use_json(struct host *host, const struct document_visit *
     const struct json *label = json_find(root, rules->label);
     char number[JSON_MAX_NUMBER], id[JSON_MAX_NUMBER];
     for (size_t i = 0; i < documents_texts(visit); i++) {
+        if (json_find(root, rules->texts[i]) == NULL)
+            return fail_key(host, root, rules->texts[i], rules->pairs ? NULL : " (`text_column`)");
         TRY(json_get_string(host, root, rules->texts[i], &document.texts[i].bytes));
         document.texts[i].size = strlen(document.texts[i].bytes);
     }
@@ -141,7 +158,7 @@ static hashattn_status read_json(struct host *host, const struct document_visit 
     FAIL_IF(line.bytes[first] == '[', host, HASHATTN_BAD_FILE,
             "a list begins here; .jsonl has an object {...} on each line");
     FAIL_IF(line.bytes[first] != '{' && file_is_standard(visit->path), host, HASHATTN_BAD_FILE,
-            "no object {...} of .jsonl; --lines reads plain text");
+            "no object {...} of .jsonl; `lines` reads plain text");
     TRY(json_parse(host, line.bytes, line.size, &root));
     hashattn_status status = use_json(host, visit, root);
     json_free(root);

@@ -34,7 +34,7 @@ hashattn_status document_check_text(struct host *host, const char *bytes, size_t
     FAIL_IF(utf8_is_utf16(bytes, size), host, HASHATTN_BAD_FILE, "the text is UTF-16, UTF-8 is needed");
     hashattn_status status = utf8_check(host, bytes, size);
     if (status != HASHATTN_OK)
-        host_suffix(host, "; other texts need --encoding latin-1 or windows-1252");
+        host_suffix(host, "; other texts need `encoding` latin-1 or windows-1252");
     return status;
 }
 

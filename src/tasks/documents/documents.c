@@ -25,7 +25,7 @@ hashattn_status documents_source(struct host *host, const struct document_option
                                                                               : text[0];
     bool word = rules->delimiter == '\0' || rules->delimiter == '\t';
     FAIL_IF((!word && text[1] != '\0') || strchr("\"\r\n", text[0]) != NULL, host, HASHATTN_INVALID,
-            "delimiter is '%s', a character such as ';', tab or auto is needed", text);
+            "`delimiter` is '%s', a character such as ';', tab or auto is needed", text);
     return HASHATTN_OK;
 }
 

@@ -123,7 +123,7 @@ static hashattn_status find_delimiter(struct host *host, const char *text, char 
     *delimiter = strcmp(text, "auto") == 0 ? '\0' : strcmp(text, "tab") == 0 ? '\t' : text[0];
     FAIL_IF(*delimiter != '\0' && *delimiter != '\t' &&
                 (text[1] != '\0' || strchr("\"\r\n", text[0]) != NULL),
-            host, HASHATTN_INVALID, "delimiter is '%.20s', one character or tab is needed", text);
+            host, HASHATTN_INVALID, "`delimiter` is '%.20s', one character or tab is needed", text);
     return HASHATTN_OK;
 }
 
@@ -211,9 +211,9 @@ static hashattn_status find_season(struct host *host, const struct forecast_opti
 {
     *season = options->season > 0 ? (size_t)options->season : calendar_season(calendar);
     FAIL_IF(*season == 0, host, HASHATTN_BAD_FILE,
-            "the dates tell no season: neither a day nor a year is a whole number of rows; set season");
+            "the dates tell no season: neither a day nor a year is a whole number of rows; set `season`");
     FAIL_IF(options->model != MODEL_SEASONAL && *season > (size_t)options->seq_len, host, HASHATTN_INVALID,
-            "a season has %zu rows, seq_len has %lld; set season or seq_len", *season,
+            "a season has %zu rows, `seq_len` has %lld; set `season` or `seq_len`", *season,
             (long long)options->seq_len);
     return HASHATTN_OK;
 }
@@ -236,12 +236,13 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                                                     : LEVEL_LAST;
     size_t columns = series->columns, outputs = outputs_of(options, columns);
     FAIL_IF(informer && options->label_len > options->seq_len, host, HASHATTN_INVALID,
-            "label_len is %lld, seq_len %lld; the decoder reads rows that the encoder reads",
+            "`label_len` is %lld, `seq_len` %lld; the decoder reads rows that the encoder reads",
             (long long)options->label_len, (long long)options->seq_len);
-    FAIL_IF(patch > length || (length - patch) % stride != 0, host, HASHATTN_INVALID,
-            "patches of %zu rows every %zu rows do not end with the %zu rows of seq_len; change patch_len, "
-            "stride or seq_len",
-            patch, stride, length);
+    FAIL_IF(
+        patch > length || (length - patch) % stride != 0, host, HASHATTN_INVALID,
+        "patches of %zu rows every %zu rows do not end with the %zu rows of `seq_len`; change `patch_len`, "
+        "`stride` or `seq_len`",
+        patch, stride, length);
     FAIL_IF(informer && series->num_pieces > 1, host, HASHATTN_INVALID,
             "model informer reads one series, the data have %zu", series->num_pieces);
     *windows = (struct windows){.columns = columns,
@@ -393,7 +394,7 @@ static hashattn_status take_quantiles(struct host *host, const char *text, struc
         bool good = quantiles->count < MOST_QUANTILES &&
                     decimal_read((struct piece){at, size}, &quantiles->levels[quantiles->count]);
         FAIL_IF(!good, host, HASHATTN_INVALID,
-                "quantiles is '%.60s'; 1 to %d levels are needed, as in 0.1,0.5,0.9", text, MOST_QUANTILES);
+                "`quantiles` is '%.60s'; 1 to %d levels are needed, as in 0.1,0.5,0.9", text, MOST_QUANTILES);
         quantiles->count++;
         at += size + (at[size] == ',');
     }

@@ -51,7 +51,7 @@ static hashattn_status choose_format(const struct making *m, enum date_format *f
     struct piece first = raw_rows_date(m->raw, 0);
     *m->bad = 0;
     FAIL_IF(left.reads[DATES_DAY_FIRST] && left.reads[DATES_MONTH_FIRST], m->host, HASHATTN_BAD_FILE,
-            "'%.*s' and all other dates can be read with the day or the month first; set date_format to "
+            "'%.*s' and all other dates can be read with the day or the month first; set `date_format` to "
             "day-first or month-first",
             first.size > 40 ? 40 : (int)first.size, first.bytes);
     while (!left.reads[*format])
@@ -117,7 +117,7 @@ static hashattn_status fail_repeated(const struct making *m, size_t row)
     date_write(m->series->calendar.style, m->times[row], now);
     *m->bad = row;
     return host_fail(m->host, HASHATTN_BAD_FILE,
-                     "the date %s repeats that of the row before; set duplicates to first, last or mean",
+                     "the date %s repeats that of the row before; set `duplicates` to first, last or mean",
                      now);
 }
 
@@ -237,20 +237,22 @@ static hashattn_status check_place(const struct making *m, size_t index, size_t 
         calendar_date(calendar, next - 1, before);
     *m->bad = index;
     FAIL_IF(moved && !given && first, m->host, HASHATTN_BAD_FILE,
-            "the date %s is between two periods of the other rows; set freq to put rows into periods", now);
-    FAIL_IF(moved && !given, m->host, HASHATTN_BAD_FILE,
-            "the date %s is not one period after %s, where %s is expected; set freq to put rows into periods",
-            now, before, expected);
-    FAIL_IF(row < next && m->choice->repeated == REPEATED_REFUSE, m->host, HASHATTN_BAD_FILE,
-            "the date %s is in the period of the row before, which begins with %s; set duplicates to first, "
-            "last or mean",
-            now, before);
+            "the date %s is between two periods of the other rows; set `freq` to put rows into periods", now);
+    FAIL_IF(
+        moved && !given, m->host, HASHATTN_BAD_FILE,
+        "the date %s is not one period after %s, where %s is expected; set `freq` to put rows into periods",
+        now, before, expected);
+    FAIL_IF(
+        row < next && m->choice->repeated == REPEATED_REFUSE, m->host, HASHATTN_BAD_FILE,
+        "the date %s is in the period of the row before, which begins with %s; set `duplicates` to first, "
+        "last or mean",
+        now, before);
     size_t missing = row > next ? row - next : 0;
     FAIL_IF(missing > 0 && m->choice->missing == MISSING_REFUSE, m->host, HASHATTN_BAD_FILE,
-            "%zu date%s missing before %s: %s comes after %s; set missing to interpolate or last", missing,
+            "%zu date%s missing before %s: %s comes after %s; set `missing` to interpolate or last", missing,
             missing == 1 ? " is" : "s are", now, expected, before);
     FAIL_IF(missing / MOST_EMPTY > m->raw->count, m->host, HASHATTN_BAD_FILE,
-            "%zu dates are missing before %s: is it a date, and freq right?", missing, now);
+            "%zu dates are missing before %s: is it a date, and `freq` right?", missing, now);
     return HASHATTN_OK;
 }
 

@@ -172,7 +172,7 @@ static hashattn_status find_dates(const struct reading *r, uint32_t *field)
         return HASHATTN_OK;
     if (name[0] != '\0')
         return find_given(r, piece_of_text(name),
-                          recorded ? ", which has the dates of the run" : " (--date-column)", field);
+                          recorded ? ", which has the dates of the run" : " (`date_column`)", field);
     for (size_t i = 0; usual[i] != NULL; i++)
         for (uint32_t f = 0; f < r->width; f++)
             if (f != r->by && names_dates(r->header[f], usual[i]) && shows_date(r, f)) {
@@ -195,11 +195,11 @@ static hashattn_status choose_listed(struct reading *r)
     uint32_t target = NO_COLUMN, last = NO_COLUMN, field;
     bool listed = false;
     if (choice->target[0] != '\0')
-        TRY(find_given(r, piece_of_text(choice->target), " (--target)", &target));
+        TRY(find_given(r, piece_of_text(choice->target), " (`target`)", &target));
     for (const char *at = choice->columns; *at != '\0'; at += *at == ',') {
         struct piece name = {at, strcspn(at, ",")};
         at += name.size;
-        TRY(find_given(r, name, " (--columns)", &field));
+        TRY(find_given(r, name, " (`columns`)", &field));
         FAIL_IF(field == r->date, r->host, HASHATTN_BAD_FILE, "'%.*s' of the columns is the column of dates",
                 (int)size_min(name.size, 60), name.bytes);
         listed |= field == target;
@@ -230,7 +230,7 @@ static hashattn_status check_header(const struct reading *r)
     }
     bool row = r->date == NO_COLUMN ? numbers && marks : date_choice_add(&dates, r->header[r->date]);
     FAIL_IF(row, r->host, HASHATTN_BAD_FILE,
-            "'%s' is no name of a column; if the first line is a row, set header to false (--no-header)",
+            "'%s' is no name of a column; if the first line is a row, `header=false` reads it",
             piece_shown(r->header[r->date == NO_COLUMN ? 0 : r->date], shown));
     return HASHATTN_OK;
 }
@@ -243,7 +243,7 @@ static hashattn_status choose_columns(struct reading *r)
     uint32_t target = 0, field;
     r->by = NO_COLUMN;
     if (choice->by[0] != '\0')
-        TRY(find_given(r, piece_of_text(choice->by), " (--series-column)", &r->by));
+        TRY(find_given(r, piece_of_text(choice->by), " (`series_column`)", &r->by));
     TRY(find_dates(r, &r->date));
     TRY(check_header(r));
     bool later = r->file > 0; /* the columns are those of the first file */
@@ -268,7 +268,7 @@ static hashattn_status choose_columns(struct reading *r)
             r->date == NO_COLUMN ? choice->by : choice->date);
     target = last - 1;
     if (choice->target[0] != '\0')
-        TRY(find_given(r, piece_of_text(choice->target), " (--target)", &target));
+        TRY(find_given(r, piece_of_text(choice->target), " (`target`)", &target));
     FAIL_IF(target == r->date, r->host, HASHATTN_BAD_FILE, "the target '%.60s' is the column of dates",
             choice->target);
     for (uint32_t i = 0; i < r->width && !choice->only_target; i++)
@@ -378,14 +378,15 @@ static hashattn_status read_number(struct reading *r, struct piece cell, const c
     }
     FAIL_IF(!good, r->host, HASHATTN_BAD_FILE, "column '%.60s' is '%s', a finite number is needed%s", name,
             piece_shown(cell, shown),
-            missing ? "; set missing to interpolate or last"
+            missing && r->choice->names != NULL ? "; the run was trained with `missing` refuse"
+            : missing                           ? "; set `missing` to interpolate or last"
             : !told && decimal_mark_of(cell) == DECIMAL_COMMA
-                ? "; set decimal to comma, or to point if commas are between thousands"
+                ? "; set `decimal` to comma, or to point if commas are between thousands"
             : r->row == 1 && r->choice->names == NULL
-                ? "; set columns to read only some, or series_column if it names series"
+                ? "; set `columns` to read only some, or `series_column` if it names series"
                 : "");
     FAIL_IF(!told && r->commas && r->points, r->host, HASHATTN_BAD_FILE,
-            "column '%.60s' is '%s': the file has decimal points and decimal commas; set decimal", name,
+            "column '%.60s' is '%s': the file has decimal points and decimal commas; set `decimal`", name,
             piece_shown(cell, shown));
     return HASHATTN_OK;
 }

@@ -27,17 +27,17 @@ static hashattn_status cut_rows(struct host *host, const struct series_cut *cut,
     if (cut->months) {
         size_t month = 30 * calendar_per_day(&series->calendar);
         FAIL_IF(month == 0, host, HASHATTN_BAD_FILE,
-                "split_by months needs rows that divide a day; use shares");
+                "`split_by` months needs rows that divide a day; use shares");
         FAIL_IF(times < 20 * month, host, HASHATTN_BAD_FILE,
-                "%zu rows, the 12, 4 and 4 months of split_by months have %zu", times, 20 * month);
+                "%zu rows, the 12, 4 and 4 months of `split_by` months have %zu", times, 20 * month);
         train = 12 * month;
         valid = test = 4 * month;
     } else {
         train = share_of(times, cut->train_share);
         test = share_of(times, cut->test_share);
         FAIL_IF(train + test >= times, host, HASHATTN_BAD_FILE,
-                "train_share %g and test_share %g leave nothing of %zu rows for validation", cut->train_share,
-                cut->test_share, times);
+                "`train_share` %g and `test_share` %g leave nothing of %zu rows for validation",
+                cut->train_share, cut->test_share, times);
         valid = times - train - test;
     }
     parts[SPLIT_TRAIN] = (struct series_part){0, train};
@@ -50,14 +50,14 @@ static hashattn_status cut_rows(struct host *host, const struct series_cut *cut,
 static hashattn_status check_lengths(struct host *host, size_t length, size_t horizon, size_t times,
                                      const struct series_part parts[SPLIT_COUNT])
 {
-    FAIL_IF(horizon > times, host, HASHATTN_BAD_FILE, "horizon is %zu, the file has %zu rows", horizon,
+    FAIL_IF(horizon > times, host, HASHATTN_BAD_FILE, "`horizon` is %zu, the file has %zu rows", horizon,
             times);
     FAIL_IF(parts[SPLIT_TRAIN].end < length + horizon, host, HASHATTN_BAD_FILE,
-            "a window of seq_len %zu and horizon %zu has %zu rows, the training part has %zu of %zu", length,
-            horizon, length + horizon, parts[SPLIT_TRAIN].end, times);
+            "a window of `seq_len` %zu and `horizon` %zu has %zu rows, the training part has %zu of %zu",
+            length, horizon, length + horizon, parts[SPLIT_TRAIN].end, times);
     for (enum split split = SPLIT_VALID; split <= SPLIT_TEST; split++)
         FAIL_IF(parts[split].end - parts[split].first < horizon, host, HASHATTN_BAD_FILE,
-                "horizon is %zu, the %s part has %zu of %zu rows", horizon,
+                "`horizon` is %zu, the %s part has %zu of %zu rows", horizon,
                 split == SPLIT_VALID ? "validation" : "test", parts[split].end - parts[split].first, times);
     return HASHATTN_OK;
 }

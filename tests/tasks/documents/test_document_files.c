@@ -127,7 +127,7 @@ static void other_delimiters_and_encodings(void **state)
     rules = training;
     check_status(
         &folder->host, read_with(folder, "a.tsv", "x\tcaf\xe9\n", &rules, &seen), HASHATTN_BAD_FILE,
-        "line 1: not UTF-8 at byte 5 of 6 (0xe9); other texts need --encoding latin-1 or windows-1252");
+        "line 1: not UTF-8 at byte 5 of 6 (0xe9); other texts need encoding latin-1 or windows-1252");
     rules.encoding = ENCODING_LATIN1;
     check_read(folder, "a.tsv", "x\tcaf\xe9\n", &rules, "x:caf\xc3\xa9 ");
     rules.encoding = ENCODING_WINDOWS1252;
@@ -199,7 +199,7 @@ static void the_wrong_column_is_refused(void **state)
     check_status(&folder->host, facts_of(folder, "tokens=bytes", words, &options, &facts), HASHATTN_BAD_FILE,
                  "20 of 20 labels occur once, as 't0': this is the column of the text");
     check_status(&folder->host, facts_of(folder, "tokens=bytes", numbers, &options, &facts),
-                 HASHATTN_BAD_FILE, "numbers to predict need --label-type number");
+                 HASHATTN_BAD_FILE, "numbers to predict need label_type number");
 }
 
 static void labels_can_be_numbers(void **state)

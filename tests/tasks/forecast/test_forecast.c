@@ -175,7 +175,7 @@ static void what_does_not_fit_is_refused(void **state)
         {"seq_len=7 horizon=1", HASHATTN_INVALID, "patches of 8 rows"},
         {"level=seasonal patch_len=1 seq_len=23 horizon=1", HASHATTN_INVALID,
          "a season has 24 rows, seq_len has 23"},
-        {"target=w", HASHATTN_BAD_FILE, "line 1: no column 'w' (--target)"},
+        {"target=w", HASHATTN_BAD_FILE, "line 1: no column 'w' (target)"},
     };
     struct loaded l;
     put_table(folder, 100, 60, 0);

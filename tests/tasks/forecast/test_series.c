@@ -103,8 +103,8 @@ static void bad_files_are_refused(void **state)
     check_refused(folder, "", "the file is empty");
     check_refused(folder, "date,a,b\n", "the file has no row, at least 2 rows are needed");
     check_refused(folder, "date,a,b\n2020-01-01,1,2\n", "the file has 1 row, at least 2 rows");
-    check_refused(folder, "day,a,b\n", "line 1: no column 'date' (--date-column); there are: day, a, b");
-    check_refused(folder, "date,a,c\n", "line 1: no column 'b' (--target); there are: date, a, c");
+    check_refused(folder, "day,a,b\n", "line 1: no column 'date' (date_column); there are: day, a, b");
+    check_refused(folder, "date,a,c\n", "line 1: no column 'b' (target); there are: date, a, c");
     check_refused(folder, "date,a,b,b\n", "2 columns are called 'b'");
     check_refused(folder, "date,a,a,b\n", "2 columns are called 'a'");
     check_refused(folder, "date,,b\n", "column 2 has no name");
