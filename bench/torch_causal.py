@@ -10,8 +10,8 @@ earlier token may change, with `softmax` and with `yoso`. A cell is
     own code       no layer of the decoder takes an attention function of others
     refused        hashattn refuses the model, with the reason
     not causal     the library's own model sees the future too
-    fails alone    the library's own model fails in the same call
-    not built      no tiny configuration was found
+    fails          another error
+    not built      no tiny configuration was found, or not in a minute
 """
 
 import copy
@@ -20,10 +20,12 @@ import itertools
 import logging
 import signal
 import sys
+import textwrap
 import warnings
 
 import torch_families
 
+HEADING = "## Decoders and the future"
 MOST_NUMBERS = 300_000_000
 SECONDS = 60  # for a family
 MODELS = ("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES")
@@ -241,4 +243,12 @@ def text(found):
     by = {}
     for family, cell in found.items():
         by.setdefault(cell.split(":")[0], []).append(family)
-    return "\n\n".join(f"{kind}: {len(names)}\n{', '.join(names)}" for kind, names in by.items())
+    return "\n\n".join(f"**{kind}: {len(names)}.** " + ", ".join(names) for kind, names in by.items())
+
+
+def write_page(found, measured):
+    """The section of python/MODELS.md."""
+    page, columns = torch_families.PAGE, __doc__.split("\n\n", 1)[1].strip()
+    lines = [textwrap.fill(each, 118, break_on_hyphens=False) for each in text(found).split("\n\n")]
+    page.write_text("\n\n".join([page.read_text().split(HEADING)[0].rstrip(), HEADING, f"Made by `bench/torch_models.py "
+                                  f"--causal --docs`:\n{measured}.", columns, *lines]) + "\n")

@@ -205,7 +205,7 @@ def table(columns_of):
 
 
 def write_page(made_table, measured):
-    """python/MODELS.md: the table, and what its columns are."""
-    columns = __doc__.split("\n\n", 1)[1].strip()
+    """python/MODELS.md: the table, and what its columns are. Sections behind it stay."""
+    columns, (_, section, rest) = __doc__.split("\n\n", 1)[1].strip(), PAGE.read_text().partition("\n## ")
     PAGE.write_text(f"# Models of the transformers library with hashattn.torch\n\nMade by `bench/torch_models.py --families "
-                    f"--docs`:\n{measured}.\n\n{columns}\n\n{made_table.text()}\n")
+                    f"--docs`:\n{measured}.\n\n{columns}\n\n{made_table.text()}\n{section}{rest}")

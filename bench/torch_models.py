@@ -208,8 +208,14 @@ def families(asked):
     print(table.text())
     if asked.docs:
         kept.publish({"torch families": table}, here["kind"], here["commit"], here["date"])
-        versions = ", ".join(f"{name} {number}" for name, number in here["versions"].items())
-        torch_families.write_page(table, f"{versions}; hashattn commit {here['commit']}, {here['date']}")
+        torch_families.write_page(table, measured_with())
+
+
+def measured_with():
+    """Versions, commit and date of a page, as one line."""
+    here = describe(1)
+    versions = ", ".join(f"{name} {number}" for name, number in here["versions"].items())
+    return f"{versions}; hashattn commit {here['commit']}, {here['date']}"
 
 
 # ---- the tables ------------------------------------------------------------------------------------------------------
@@ -291,6 +297,8 @@ def main():
     if asked.causal:
         found = torch_causal.walk(asked.only)
         print(torch_causal.text(found))
+        if asked.docs:
+            torch_causal.write_page(found, measured_with())
         sys.exit(any(each.startswith(("FUTURE", "fails")) for each in found.values()))
     if asked.docs and asked.quick:
         parser.error("--quick measures nothing to publish")
