@@ -113,6 +113,19 @@ def test_padding_changes_nothing(mechanism, options):
     assert not torch.allclose(out(model), out(made()), atol=1e-2)
 
 
+def test_a_class_that_inherits():
+    class Own(SdpaAttention):
+        def forward(self, *given, **named):
+            return super().forward(*given, **named)
+
+    model, expected = made(), out(made())
+    for number, layer in enumerate(model.attention):
+        layer.__class__ = Own if number else type("Without", (SdpaAttention,), {"__module__": __name__})
+    hashattn.torch.replace_attention(model, "softmax")
+    assert runs(model) == ["hashattn-softmax"] * 2 and torch.allclose(out(model), expected, rtol=0, atol=1e-4)
+    assert not torch.allclose(out(hashattn.torch.replace_attention(model, "none")), expected, atol=1e-2)
+
+
 def test_saved_copied_and_pickled(tmp_path):
     model = hashattn.torch.replace_attention(made(), "yoso", num_hashes=8, seed=3, filter=lambda name, _: name.endswith("1"))
     assert runs(model) == ["sdpa", "hashattn-yoso,num_hashes=8,seed=3,layers=1"]

@@ -40,16 +40,16 @@ def put_into(model: nn.Module, layers: list[Any], mechanism: str, options: dict[
         if isinstance(old, Learned) and not (needed and old.is_of(mechanism, options)):
             del layer.own
         if needed and not isinstance(getattr(layer, "own", None), Learned):
-            heads, width, longest = _sizes(layer)
+            heads, width, longest = _sizes(layer, getattr(model, "config", None))
             layer.own = Learned(mechanism, heads, width, max_len=longest, seed=number, **options)
     if needed and not getattr(model, "_adds_own_losses", False):
         setattr(model, "_adds_own_losses", True)
         model.register_forward_hook(_add_losses, with_kwargs=True)
 
 
-def _sizes(layer: Any) -> tuple[int, int, int]:
-    """(heads, width of a head, longest sequence or 0)."""
-    configuration = getattr(layer, "config", None)
+def _sizes(layer: Any, of_model: Any) -> tuple[int, int, int]:
+    """(heads, width of a head, longest sequence or 0). of_model: the configuration of layers that have none."""
+    configuration = getattr(layer, "config", of_model)
     found = [int(getattr(place, name)) for place in (layer, configuration) for name in _HEADS
              if isinstance(getattr(place, name, None), int)]
     width = next((getattr(place, name) for place in (layer, configuration) for name in ("attention_head_size", "head_dim")

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import InvalidError
 from . import interface
-from .tables import calls_sdpa, held_name
+from .tables import class_that_calls, held_name
 from .versions import AttentionInterface
 
 _extended: set[Any] = set()  # classes whose forward asks what the layer holds
@@ -38,8 +38,9 @@ class Held:
 def put_into(layers: list[Any], name: str) -> None:
     """Makes those of the layers that call the function run on the implementation."""
     for layer in layers:
-        kind: Any = type(layer)
-        if calls_sdpa(kind):
+        own: Any = type(layer)
+        kind = class_that_calls(own)
+        if kind is not None:
             layer._hashattn_held = Held(kind, name)
 
 

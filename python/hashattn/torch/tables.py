@@ -33,13 +33,20 @@ def offer(kind: Any, name: Any) -> None:
 
 
 @functools.lru_cache(maxsize=None)
+def class_that_calls(kind: Any) -> Any | None:
+    """The class of "sdpa" in a table that `kind` is or inherits from, if its code calls the function with a mask that it is
+    given; else None."""
+    for base in kind.__mro__[:-1]:
+        if any(table.get("sdpa") is base is not table["eager"] for table in _beside(base)):
+            forward: Any = inspect.unwrap(base.forward)
+            masked = any(name in inspect.signature(forward).parameters for name in _MASKS)
+            return base if masked and "scaled_dot_product_attention" in forward.__code__.co_names else None
+    return None
+
+
 def calls_sdpa(kind: Any) -> bool:
-    """The class is that of "sdpa" in a table, and its code calls the function with a mask that it is given."""
-    if not any(table.get("sdpa") is kind is not table["eager"] for table in _beside(kind)):
-        return False
-    forward: Any = inspect.unwrap(kind.forward)
-    return ("scaled_dot_product_attention" in forward.__code__.co_names
-            and any(name in inspect.signature(forward).parameters for name in _MASKS))
+    """Layers of the class call the function themselves, in a way that is known."""
+    return class_that_calls(kind) is not None
 
 
 def held_name(layer: Any) -> str | None:
