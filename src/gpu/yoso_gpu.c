@@ -5,8 +5,7 @@
    queries to keys; dQ and dK from pairs, sorted for ORDERED_HASHES hashes at a time. Same bits: codes and
    table sums are integers, and every other number has one owner that adds in a fixed order, so results do
    not depend on the launch, on other work of the GPU or on the rest of the batch. Differences from the host:
-   table sums are rounded as kernels/tables.cuh says, pairs of bfloat16 rows are products of tf32, and only
-   gradient lower is computed.
+   table sums are rounded as kernels/tables.cuh says, and pairs of bfloat16 rows are products of tf32.
    SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/yoso_gpu.h"
 
@@ -38,8 +37,8 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
         return "projection is {projection}; a device computes int16-dp, which auto means there";
     if (options->tables == YOSO_TABLES_INT16)
         return "tables is {tables}; a device adds in 32 bits, auto or f32";
-    if (options->gradient != YOSO_GRADIENT_LOWER)
-        return "gradient is {gradient}; a device computes lower";
+    if (options->max_partners > 0)
+        return "max_partners is {max_partners}; a device uses all partners of a row, max_partners 0";
     return NULL;
 }
 
@@ -325,7 +324,7 @@ static unsigned dense_factor(const struct wave *w)
 static hashattn_status add_pairs(struct wave *w, int own, unsigned hashes, unsigned hash)
 {
     const struct yoso_gpu_sizes *s = &w->layout.sizes;
-    enum { TILE_ROWS = 64, DENSE_TILE = 8 };
+    enum { TILE_ROWS = 64, DENSE_TILE = 8, WEIGHED_ROWS = 8 };
     bool of_queries = own == GPU_QUERIES;
     struct gpu_pairs pairs = {.out = of_queries ? w->dquery : w->dkey,
                               .a = of_queries ? w->dx : w->value,
@@ -336,6 +335,7 @@ static hashattn_status add_pairs(struct wave *w, int own, unsigned hashes, unsig
                               .other_bias = of_queries ? 0 : sums_of(w),
                               .kept = w->kept,
                               .order = {order_of(w, GPU_QUERIES), order_of(w, GPU_KEYS)},
+                              .own_rows = of_queries ? w->query : w->key,
                               .own = (unsigned)own,
                               .longest = (unsigned)s->longest,
                               .ld = (unsigned)s->ld,
@@ -343,10 +343,14 @@ static hashattn_status add_pairs(struct wave *w, int own, unsigned hashes, unsig
                               .hashes = hashes,
                               .hash = hash,
                               .causal = w->call->batch->causal,
-                              .dense = dense_factor(w)};
+                              .dense = dense_factor(w),
+                              .num_hashes = (unsigned)s->hashes,
+                              .released = w->options->gradient == YOSO_GRADIENT_RELEASED};
     /* One product of tf32 is more precise than bfloat16 rows. */
     enum gpu_kernel kernel = w->call->batch->dtype == DTYPE_BFLOAT16 ? KERNEL_PAIRS_TF32 : KERNEL_PAIRS_F32;
     void *arguments[] = {&pairs, &w->units};
+    if (w->options->gradient != YOSO_GRADIENT_LOWER)
+        return run(w, KERNEL_WEIGH, blocks_of(s->longest, WEIGHED_ROWS), 32 * WEIGHED_ROWS, 0, arguments);
     size_t shared = ((s->width + 1) * s->width + 2 * DENSE_TILE * s->width + DENSE_TILE) * sizeof(float);
     TRY(run(w, kernel, blocks_of(s->longest, TILE_ROWS), 128, 0, arguments));
     if (s->longest > pairs.dense) /* a bucket below that cannot be dense */
@@ -362,7 +366,10 @@ static hashattn_status give_unit_gradient(struct wave *w, int side)
     struct gpu_rows rows = rows_of(w, of_queries ? &call->dquery : &call->dkey);
     uint64_t gradient = of_queries ? w->dquery : w->dkey;
     struct gpu_array unit = of_queries ? w->query : w->key;
-    float weight = 0.5f * (float)w->layout.sizes.bits / (float)w->layout.sizes.drawn;
+    int kind = w->options->gradient;
+    float weight = kind == YOSO_GRADIENT_RELEASED ? 1 : 1 / (float)w->layout.sizes.drawn;
+    if (kind == YOSO_GRADIENT_LOWER)
+        weight *= 0.5f * (float)w->layout.sizes.bits;
     unsigned longest = (unsigned)w->layout.sizes.longest;
     if (!of_queries)
         TRY(clear_keys(w, &rows));

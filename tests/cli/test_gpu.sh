@@ -65,5 +65,20 @@ holds kernels_have_times json profile.json 'set("take hash build_32_3 read pairs
 python3 -c 'import json; print(json.dumps({"kind": "yoso", "bench": json.load(open("profile.json"))}))' >rows.jsonl
 python3 "$source_dir/bench/gpu_rates.py" rows.jsonl >rates.jsonl
 holds rates_follow json rates.jsonl 'd["kind"] == "rates" and d["shared_additions_g"] > 0 and d["gathered_gb"] > 0 and d["byte_products_t"] > 0'
+# The first run on a GPU, from what it packs for a bare machine: a line for each result and for what is left out.
+if [ -e "$build/tests/test_gpu_small" ]; then
+    sh "$source_dir/bench/gpu_pack.sh" "$build" pack >/dev/null
+    sh "$source_dir/bench/gpu.sh" "$PWD/pack" "$PWD/gpu.jsonl" 300 >/dev/null 2>&1
+    holds gpu_script python3 - <<'P'
+import json
+rows = [json.loads(line) for line in open("gpu.jsonl")]
+assert [row["kind"] for row in rows] == ["machine", "test", "compute-sanitizer", "sdpa", "yoso", "rates"], rows
+assert rows[0]["device"] == "emulator" and rows[0]["commit"] and rows[1]["result"] == "passed", rows
+assert rows[2]["skipped"] and rows[3]["skipped"] and rows[4]["bench"]["backward_ms"] > 0 and rows[5]["gathered_gb"] > 0, rows
+P
+    "$tool" info --json >info.json
+    (unset LD_LIBRARY_PATH; sh "$source_dir/bench/gpu.sh" "$PWD/pack" "$PWD/none.jsonl" 300 >/dev/null 2>words) && code=0 || code=$?
+    holds gpu_script_without_a_driver sh -c '[ "$1" = 1 ] && grep -q "^no GPU: no NVIDIA driver" words' sh $code
+fi
 expect profile_needs_a_device 2 "--profile needs --device cuda" bench attention --seq-len 8 --profile
 finish

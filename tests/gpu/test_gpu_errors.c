@@ -287,7 +287,7 @@ static void test_refusals(void **state)
         {"map", "neyshabur", "map is neyshabur; a device computes l2"},
         {"projection", "f32", "projection is f32; a device computes int16-dp, which auto means there"},
         {"tables", "int16", "tables is int16; a device adds in 32 bits, auto or f32"},
-        {"gradient", "true", "gradient is true; a device computes lower"},
+        {"max_partners", "3", "max_partners is 3; a device uses all partners of a row, max_partners 0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct call c = call_open(options);

@@ -1,7 +1,6 @@
-/* Gradients of yoso on a device beside those of the processor, from pairs in tiles and in dense buckets, up
-   to 1e-5 of the largest number (bfloat16: the rounding of both).
-   Covers: yoso_gpu.c yoso_gpu_memory.c.
-   SPDX-License-Identifier: Apache-2.0 */
+/* Gradients of yoso on a device beside those of the processor, from pairs in tiles, in dense buckets and
+   weighed one by one, up to 1e-5 of the largest number (bfloat16: the rounding of both). Covers: yoso_gpu.c
+   yoso_gpu_memory.c. SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,6 +31,22 @@ static const struct gpu_case more[] = {
      .options = "num_hashes=2 hash_bits=4 normalize=none"},
     {"sum, recompute", 1, 1, 50, 60, 64, 64,
      .options = "num_hashes=6 hash_bits=4 normalize=sum recompute=true"},
+    {"true", 2, 2, 60, 70, 64, 64, .options = "num_hashes=9 hash_bits=4 gradient=true"},
+    {"true, sum, mask, causal", 2, 1, 60, 60, 33, 20, .causal = true, .mask = GPU_MASK_SOME,
+     .options = "num_hashes=9 hash_bits=3 gradient=true normalize=sum"},
+    {"true, 3 of 9 hashes", 1, 2, 50, 90, 128, 128, .inputs = GPU_INPUTS_CLUSTERED,
+     .options = "num_hashes=9 hash_bits=6 gradient=true gradient_hashes=3"},
+    {"true, equal rows", 1, 1, 90, 80, 32, 32, .inputs = GPU_INPUTS_EQUAL,
+     .options = "num_hashes=4 hash_bits=6 gradient=true normalize=none"},
+    {"true, edges", 1, 1, 33, 40, 64, 64, .inputs = GPU_INPUTS_EDGES,
+     .options = "num_hashes=13 hash_bits=7 gradient=true"},
+    {"true, bfloat16", 2, 1, 50, 60, 64, 64, .half = true, .mask = GPU_MASK_SOME,
+     .options = "num_hashes=6 hash_bits=3 gradient=true"},
+    {"released", 2, 2, 60, 70, 64, 64, .options = "num_hashes=40 hash_bits=4 gradient=released"},
+    {"released, sum, mask, causal", 2, 1, 60, 60, 33, 20, .causal = true, .mask = GPU_MASK_SOME,
+     .options = "num_hashes=9 hash_bits=3 gradient=released normalize=sum recompute=true"},
+    {"released, 1 bit", 4, 2, 0, 0, 32, 32, unequal, fewer,
+     .options = "num_hashes=7 hash_bits=1 gradient=released"},
     {"bfloat16, mask", 2, 1, 50, 60, 64, 64, .half = true, .mask = GPU_MASK_SOME,
      .options = "num_hashes=6 hash_bits=3"},
 };

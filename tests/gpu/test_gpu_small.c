@@ -27,6 +27,10 @@ static const struct gpu_case cases[] = {
      .options = "num_hashes=1 hash_bits=1 normalize=none"},
     {"dense, causal", 1, 1, 270, 270, 20, 20, .causal = true, .inputs = GPU_INPUTS_EQUAL,
      .options = "num_hashes=1 hash_bits=1 normalize=none"},
+    {"true", 1, 1, 40, 50, 40, 33, .mask = GPU_MASK_SOME,
+     .options = "num_hashes=3 hash_bits=3 gradient=true"},
+    {"released, causal", 1, 1, 40, 40, 32, 32, .causal = true,
+     .options = "num_hashes=3 hash_bits=2 gradient=released normalize=sum"},
     {"9 bits", 1, 1, 20, 30, 128, 128, .options = "num_hashes=4 hash_bits=9 normalize=none"},
 };
 

@@ -72,6 +72,7 @@ struct gpu_pairs {
     unsigned long long other_bias; /* the same by j */
     unsigned long long kept;       /* list of kept keys */
     struct gpu_order order[GPU_SIDES];
+    struct gpu_array own_rows; /* of yoso_weigh: those of side `own`, which c has of the other */
     unsigned own;
     unsigned longest, ld, hash_bits;
     unsigned hashes, hash; /* hashes of the orders, and the one to use */
@@ -79,6 +80,8 @@ struct gpu_pairs {
     /* A bucket of a own rows and b others is dense if a b > dense (a + b): yoso_dense sums its d x d matrix,
        and yoso_pairs leaves it out. */
     unsigned dense;
+    /* Of yoso_weigh: all hashes, and 1 for gradient released, 0 for true. */
+    unsigned num_hashes, released;
 };
 
 #endif

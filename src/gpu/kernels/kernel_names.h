@@ -23,7 +23,8 @@
     X(WALK, walk)                                                                                            \
     X(PAIRS_TF32, pairs_tf32)                                                                                \
     X(PAIRS_F32, pairs_f32)                                                                                  \
-    X(DENSE, dense)
+    X(DENSE, dense)                                                                                          \
+    X(WEIGH, weigh)
 #define GPU_KERNELS_OF_ANY_WIDTH(X)                                                                          \
     X(CLEAR_KEYS, clear_keys)                                                                                \
     X(CHECK_SAVED, check_saved)                                                                              \

@@ -7,6 +7,7 @@
 #include "pairs.cuh"
 #include "rows.cuh"
 #include "tables.cuh"
+#include "weighed_pairs.cuh"
 
 #define YOSO_BUILD(D, C, G)                                                                                            \
     GPU_KERNEL(BUILD_WARPS * 32, 1)                                                                                    \
@@ -93,6 +94,10 @@
     {                                                                                                                  \
         GPU_SHARED(shared);                                                                                            \
         dense_gradient<D>(pairs, units, shared);                                                                       \
+    }                                                                                                                  \
+    GPU_KERNEL(WEIGH_WARPS * 32, 1) yoso_weigh_##D(gpu_pairs pairs, const gpu_unit *units)                             \
+    {                                                                                                                  \
+        weigh_pairs<D>(pairs, units);                                                                                  \
     }                                                                                                                  \
     YOSO_BUILD(D, 32, 3)                                                                                               \
     YOSO_BUILD(D, 32, 1)                                                                                               \
