@@ -142,7 +142,8 @@ def points_of(given):
     points = [{"part": "error", "d": d, "hash_bits": bits, "n": n, "num_hashes": m}
               for d in (16, 128) for bits, n, m in
               [(bits, 10**5, m) for bits in (5, 9) for m in (32, 128, 512)] + [(9, n, 128) for n in (10**3, 10**4, 10**6)]]
-    points += [{"part": "time", "d": d, "n": n} for d in (16, 128) for n in (10**4, 10**5, 10**6)]
+    points += [{"part": "time", "d": d, "n": n}  # a tree of 10^7 rows of 128 needs 25 GB
+               for d, n in [(d, n) for d in (16, 128) for n in (10**4, 10**5, 10**6)] + [(16, 10**7)]]
     points += [{"part": "outliers", "set": name, "method": method}
                for name in ("digits", "breast_cancer", "wine", "iris") for method in METHODS]
     return [point for point in points if point["part"] in given.parts and point.get("n", 0) <= given.most_rows]

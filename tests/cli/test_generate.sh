@@ -77,7 +77,7 @@ grep -q "1 words of the prompt are <unk>" err && passed says_unknown_words || fa
 "$tool" generate bytes "B" --max-tokens 10000000 --temperature 0 >out 2>err &
 writer=$!
 tries=0
-while [ "$(wc -c <out)" -lt 2000 ] && [ $tries -lt 600 ]; do sleep 0.05; tries=$((tries + 1)); done
+while [ "$(wc -c <out)" -lt 2000 ] && [ $tries -lt 6000 ]; do sleep 0.05; tries=$((tries + 1)); done
 kill -INT $writer
 wait $writer
 code=$?

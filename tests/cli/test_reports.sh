@@ -164,7 +164,7 @@ holds words_of_suggest sh -c '[ ! -s told ] || { cat told; exit 1; }'
 # Both times are those of the timed length, multiplied: for this length by 156,250, which no measured time reaches.
 run bench suggest --seq-len 10000000 --error 1.2 --hash-bits 1 --heads 64 --head-dim 1024 --json
 cp out suggest.json
-holds times_of_suggest_are_scaled json suggest.json 'd["timed_seq_len"] == 64 and all(1e3 < d[k] < 1e8 and d[k] != 156250 for k in ("forward_ms", "backward_ms"))'
+holds times_of_suggest_are_scaled json suggest.json 'd["timed_seq_len"] == 64 and all(1e3 < d[k] < 1e10 and d[k] != 156250 for k in ("forward_ms", "backward_ms"))'
 run bench suggest --seq-len 64 --error 1.2 --json
 cp out suggest.json
 holds defaults_of_suggest json suggest.json '(d["heads"], d["head_dim"], d["timed_seq_len"]) == (12, 64, 64) and abs(d["mean_cosine"]) < .05 and d["num_hashes"] <= 128'
