@@ -196,8 +196,8 @@ expect grad_dir_is_missing 2 "--grad-out and --grad-dir" attend $arrays --out y.
 expect unknown_mechanism 2 "no mechanism 'yosso'" attend --attention yosso $arrays --out y.npy
 expect foreign_option 2 "softmax has no option 'num_hashes'" attend --attention softmax --num-hashes 4 $arrays --out y.npy
 expect absurd_hash_bits 2 "--hash-bits is 40, allowed are 1 to 24" attend --hash-bits 40 $arrays --out y.npy
-expect absurd_num_hashes 2 "num_hashes is 4000000000" attend --num-hashes 4000000000 $arrays --out y.npy
-expect number_without_end 2 "hash_bits" attend --hash-bits 99999999999999999999999 $arrays --out y.npy
+expect absurd_num_hashes 2 "--num-hashes is 4000000000" attend --num-hashes 4000000000 $arrays --out y.npy
+expect number_without_end 2 "--hash-bits is" attend --hash-bits 99999999999999999999999 $arrays --out y.npy
 expect causal_needs_as_many 2 "5 queries and 7 keys; causal attention needs equal numbers" attend --causal $arrays --out y.npy
 expect none_needs_as_many 2 "5 queries, 7 keys" attend --attention none $arrays --out y.npy
 

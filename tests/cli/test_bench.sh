@@ -206,7 +206,7 @@ expect kinds_take_no_operand 2 "bench attention takes no operand, got 'peak'" be
 says kind_behind_options "float32 products" bench --threads 1 --seconds 0.01 peak
 expect unknown_input 2 "--input is 'odd', allowed are iid, clustered, matched, same" bench attention --input odd
 expect unknown_mechanism 2 "no mechanism 'soft'" bench attention --attention soft
-expect absurd_option 2 "hash_bits is 99" bench attention --hash-bits 99
+expect absurd_option 2 "--hash-bits is 99" bench attention --hash-bits 99
 expect absurd_repeats 2 "--repeats is '0'" bench attention --repeats 0
 expect too_large 2 "is too large" bench attention --seq-len 1000000000000 --heads 1000000 --head-dim 1000000
 expect absurd_seconds 2 "--seconds is '99'" bench peak --seconds 99

@@ -118,9 +118,9 @@ run train forecast --data table.csv $again --out again --quiet --threads 1
 holds stacks_of_a_stored_model json again/config.json 'd["model"]["distil"] is True and d["model"]["decoder_layers"] == 2'
 expect distilling_is_stored 2 "deep, where training starts; it cannot be false" train forecast --data table.csv $again --no-distil --out no
 expect decoder_layers_are_stored 2 "deep, where training starts; it cannot be 1" train forecast --data table.csv $again --decoder-layers 1 --out no
-expect distil_one_layer 2 "distil is true and layers is 1; it halves rows between layers, so 2 to 16 are allowed" train forecast --data table.csv --out no --distil --layers 1 $half
+expect distil_one_layer 2 "--distil is true and --layers is 1; it halves rows between layers, so 2 to 16 are allowed" train forecast --data table.csv --out no --distil --layers 1 $half
 expect distil_too_often 2 "distil: a sequence of 48 rows has 2 left before halving 6 of 6, at least 3 are needed" train forecast --data table.csv --out no --distil --layers 7 $half
-expect distil_of_an_encoder 2 "it halves the rows of an encoder that a decoder reads (forecast --model informer)" train forecast --data table.csv --out no --distil --norm post
+expect distil_of_an_encoder 2 "it halves the rows of an encoder that a decoder reads (forecast with --model informer)" train forecast --data table.csv --out no --distil --norm post
 # 431 windows in steps of 32: the 20th step begins in the second pass, the 30th and 40th in the third, the 50th in the fourth.
 run train forecast --data table.csv --attention softmax --schedule halving --warmup 0 --steps 50 --eval-every 50 --learning-rate 0.008 --out halving $tiny --input joint
 holds rate_halves_after_each_pass sh -c 'python3 -c "
@@ -128,7 +128,7 @@ import json
 rates = {d[\"step\"]: d[\"learning_rate\"] for d in map(json.loads, open(\"halving/log.jsonl\")) if \"learning_rate\" in d}
 assert [rates[s] for s in (10, 20, 30, 40, 50)] == [.008, .004, .002, .002, .001], rates"'
 holds preset_halves json preset/config.json 'd["training"]["schedule"] == "halving"'
-expect label_too_long 2 "label_len is 24, seq_len 12; the decoder reads rows that the encoder reads" train forecast --data table.csv --out no --model informer --seq-len 12 --label-len 24 --norm post
+expect label_too_long 2 "--label-len is 24, --seq-len 12; the decoder reads rows that the encoder reads" train forecast --data table.csv --out no --model informer --seq-len 12 --label-len 24 --norm post
 expect decoder_is_post 2 "norm is pre, blocks of a decoder have post" train forecast --data table.csv --out no --model informer
 expect causal_half 2 "sinkhorn cannot do max_len 96 with heads of 16 in the decoder's self-attention, which is causal" train forecast --data table.csv --out no --model informer --norm post --attention sinkhorn
 
@@ -272,7 +272,7 @@ holds all_columns_for_one json out 'd["examples"] == 129'
 sed '300d' table.csv >gap.csv
 expect missing_date 3 "line 300, row 299: 1 date is missing before 2020-01-13 11:00:00" \
     train forecast --data gap.csv --steps 2 --out bad $tiny
-expect long_horizon 3 "table.csv: horizon is 701, the file has 700 rows" \
+expect long_horizon 3 "table.csv: --horizon is 701, the file has 700 rows" \
     train forecast --data table.csv --horizon 701 --seq-len 48 --patch-len 12 --out bad --quiet
 expect no_such_target 3 "no column 'OT' (--target); there are: date, load, heat, fixed" \
     train forecast --data table.csv --target OT --features S --out bad $tiny

@@ -47,7 +47,7 @@ holds scores_of_training json scored.json 'd["steps"] == 6 and "valid_spearman" 
 run eval scored --split valid --json
 holds rank_correlation json out '-1 <= d["spearman"] <= 1 and d["spearman"] != 0 and d["loss"] > 0 and "accuracy" not in d'
 expect labels_of_the_test 3 "has no test.tsv" eval scored --split test
-expect other_set 2 "'sets' is not the name of a set, so the option name is needed" train glue --data sets --out no
+expect other_set 2 "'sets' is not the name of a set, so --name is needed" train glue --data sets --out no
 printf 'index\tsentence1\tsentence2\n0\tthe cat\ta dog sat\n1\ta mat\ta mat\n' >sets/RTE/test.tsv
 run predict tuned sets/RTE/test.tsv
 cp out test.jsonl

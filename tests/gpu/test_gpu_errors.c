@@ -291,6 +291,7 @@ static void test_refusals(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct call c = call_open(options);
+        assert_int_equal(hashattn_attention_set(c.attention, "gradient", "true"), HASHATTN_OK);
         assert_int_equal(hashattn_attention_set(c.attention, rows[i][0], rows[i][1]), HASHATTN_OK);
         assert_int_equal(forward(&c), HASHATTN_REFUSED);
         assert_non_null(strstr(hashattn_context_message(c.context), rows[i][2]));

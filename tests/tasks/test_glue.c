@@ -205,7 +205,7 @@ static void a_given_tokenizer_is_used(void **state)
     check_status(&host, tokenizer_load(&host, folder->path, &given), HASHATTN_OK, NULL);
     options.name = 0;
     check_status(&host, facts_of(&host, &options, folder->path, given, &facts), HASHATTN_INVALID,
-                 "is not the name of a set, so the option name is needed");
+                 "is not the name of a set, so name is needed");
     options.name = MRPC;
     options.max_len = 9;
     check_status(&host, facts_of(&host, &options, "/nowhere", given, &facts), HASHATTN_BAD_FILE,
