@@ -247,7 +247,7 @@ expect resume_of_nothing 3 "nowhere" train --resume nowhere
 expect eval_of_nothing 3 "nowhere/config.json" eval nowhere
 expect eval_needs_a_run 2 "eval needs one operand" eval
 expect unknown_split 2 "split is 'tset', allowed are train, valid, test" eval whole --split tset
-expect absurd_hashes_in_eval 2 "num_hashes is 0" eval whole --num-hashes 0
+expect absurd_hashes_in_eval 2 "--num-hashes is 0" eval whole --num-hashes 0
 [ -e x ] && failed no_run_was_begun "x is there" || passed no_run_was_begun
 
 cp -r whole shortened
