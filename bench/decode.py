@@ -28,6 +28,7 @@ import runs
 
 MECHANISMS = ("hashed", "top", "top-uniform", "lsh", "hamming", "window")
 HEADS, KV_HEADS = 32, 8
+CHUNK = 2048  # tokens of a prompt at a time
 FACT, QUESTION = " The secret number of the house is {}. ", " The secret number of the house is"
 
 
@@ -126,18 +127,21 @@ def tokens_of(tokenizer, path, given):
 
 
 def read_prompt(model, ids):
-    """PyTorch's cache of a prompt, and the scores of the token after it."""
+    """PyTorch's cache of a prompt, which is read in chunks, and the scores of the token after it."""
     import torch
     import transformers
 
     cache = transformers.DynamicCache(config=model.config)
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
-        return cache, model(ids, past_key_values=cache, logits_to_keep=1).logits[:, -1]
+        for chunk in ids.split(CHUNK, 1):
+            scores = model(chunk, past_key_values=cache, logits_to_keep=1).logits[:, -1]
+    return cache, scores
 
 
-def cache_of(model, prompt, mechanism, budget):
-    """Our cache with the rows of a prompt."""
+def cache_of(model, prompt, length, mechanism, budget):
+    """Our cache with the rows of a prompt. PyTorch's layers with a window hold the last rows only, so zeros come first."""
+    import torch
     import hashattn.torch.transformers as ours
     from hashattn.torch.cached import Runs
 
@@ -145,13 +149,14 @@ def cache_of(model, prompt, mechanism, budget):
     cache = ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget}))
     for layer, read in zip(cache.layers, prompt.layers):
         heads, d = model.config.num_attention_heads, read.keys.shape[-1]
-        layer.update(read.keys, read.values)
+        layer.update(*(torch.nn.functional.pad(each, (0, 0, length - each.shape[2], 0)) for each in (read.keys, read.values)))
         layer.attend(model, read.keys.new_zeros(1, heads, 1, d), None, d ** -0.5, {}, Runs("softmax", {}, 0, None))
     return cache
 
 
 def rows_read(cache):
-    read = [layer.cache.rows_read for layer in cache.layers]
+    """Of the layers without a window."""
+    read = [layer.cache.rows_read for layer in cache.layers if layer.window is None]
     return round(sum(read) / len(read), 1)
 
 
@@ -170,7 +175,7 @@ def perplexity(given, save, have):
         ids = tokens_of(tokenizer, path, given)
         prompt, first = read_prompt(model, ids[:, : -given.last])
         for point in points:
-            cache = cache_of(model, prompt, point["mechanism"], point["budget"])
+            cache = cache_of(model, prompt, given.length - given.last, point["mechanism"], point["budget"])
             with torch.inference_mode():
                 scores = model(ids[:, -given.last:-1], past_key_values=cache).logits[0]
             scores = torch.log_softmax(torch.cat([first, scores]), -1)
@@ -194,9 +199,10 @@ def needles(given, save, have):
             continue
         number, at = 10000 + 7919 * depth, given.length * depth // 10
         fact = tokenizer(FACT.format(number), add_special_tokens=False, return_tensors="pt").input_ids
-        prompt, _ = read_prompt(model, torch.cat([ids[:, :at], fact, ids[:, at:]], 1))
+        hiding = torch.cat([ids[:, :at], fact, ids[:, at:]], 1)
+        prompt, _ = read_prompt(model, hiding)
         for point in points:
-            cache, told = cache_of(model, prompt, point["mechanism"], point["budget"]), []
+            cache, told = cache_of(model, prompt, hiding.shape[1], point["mechanism"], point["budget"]), []
             with torch.inference_mode():
                 scores = model(question, past_key_values=cache).logits[:, -1]
                 for _ in range(8):
