@@ -17,6 +17,13 @@ size_t size_sum(size_t a, size_t b)
     return __builtin_add_overflow(a, b, &sum) ? SIZE_MAX : sum;
 }
 
+size_t size_aligned(size_t bytes)
+{
+    if (bytes > SIZE_MAX - (MEMORY_ALIGNMENT - 1))
+        return SIZE_MAX;
+    return (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
+}
+
 hashattn_status memory_new(struct host *host, size_t count, size_t size, const char *what, void **block)
 {
     *block = NULL;
@@ -77,9 +84,6 @@ void *arena_take(struct arena *arena, size_t count, size_t size)
 {
     size_t bytes = size_product(count, size);
     size_t start = arena->used;
-    size_t padded = bytes > SIZE_MAX - (MEMORY_ALIGNMENT - 1)
-                        ? SIZE_MAX
-                        : (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
-    arena->used = size_sum(start, padded);
+    arena->used = size_sum(start, size_aligned(bytes));
     return arena->block == NULL ? NULL : arena->block + start;
 }

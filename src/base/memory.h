@@ -26,6 +26,8 @@ hashattn_status memory_grow(struct host *host, void *array, size_t *capacity, si
 /* a * b and a + b, or SIZE_MAX on overflow. SIZE_MAX stays SIZE_MAX, and allocating it always fails. */
 size_t size_product(size_t a, size_t b);
 size_t size_sum(size_t a, size_t b);
+/* bytes, rounded up to a multiple of MEMORY_ALIGNMENT. SIZE_MAX stays SIZE_MAX. */
+size_t size_aligned(size_t bytes);
 
 static inline size_t size_min(size_t a, size_t b)
 {

@@ -1,35 +1,29 @@
 /* Softmax attention that reads few rows of the cache exactly: the first, the last, and a choice of the others
-   by estimated scores (kv_codes.h, kv_choice.h). The query heads of a key-value head share the choice, so
+   by importance (kv_choice.h). The query heads of a key-value head share the choice, so
    that a row is read from memory once for all of them. Mechanisms differ in how they choose:
-   - hashed: a sample by importance, weighted by the inverse of its probabilities, so that the numerator and
-     the denominator of softmax are unbiased. The importance of a row is the sum over the heads of
-     exp(t score), as a share of the head's sum over all rows. That sum is estimated from a pilot, every
-     eighth page: any positive importance leaves the sample unbiased;
+   - hashed: a sample by importance (kv_importance.h), weighted by the inverse of its probabilities, so that
+     the numerator and the denominator of softmax are unbiased;
    - top: the most important rows without weights; top-uniform: half of them, half uniform (vAttention);
    - hamming: as top, by equal signs of key and query (HATA, without its learned planes);
    - lsh: rows of which a byte of the code equals the query's, weighted by the inverse of the probability of
      that for the angle of key and query (MagicPIG, with one table for each byte); every head has its own;
    - window: none.
    A query that sees few rows reads all.
-   Cost for n rows seen and m read, in operations on 16 lanes: codes of 128 bits take 27 for 16 rows of a
-   head, importance 7, and the choice 30 for 16 rows of all heads; rows read 50 each for four heads, d 64.
-   Memory: bits / 8 + 4 bytes and 1 / 16 of d for each row seen, of which the next page's are fetched while a
-   page is scored; 4 bytes of importance, which stay in the second-level cache; 2 d elements for each row
-   read, from random places. With everything in cache the scores are half of the time; from memory, the bytes
-   are. Heads are units of work if there are enough of them; otherwise the pages and parts of one head are.
+   Cost beside that of importance, in operations on 16 lanes: the choice takes 30 for 16 rows of all heads,
+   and a row that is read 50 for four heads, d 64. Memory: 2 d elements for each row read, from random places.
+   With everything in cache the scores are half of the time; from memory, the bytes are. Heads are units of
+   work if there are enough of them; otherwise the pages and parts of one head are.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "base/random.h"
 #include "decoding/kv_cache_mechanism.h"
 #include "decoding/kv_choice.h"
-#include "decoding/kv_codes.h"
+#include "decoding/kv_importance.h"
 #include "decoding/kv_read.h"
-#include "parts/rows/elements.h"
 
-enum { FIRST_SAMPLE = 64, LEAST_SAMPLE = 16, MOST_ROUNDS = 5, PILOT_PAGES = 4, PILOT_STEP = 8 };
+enum { FIRST_SAMPLE = 64, LEAST_SAMPLE = 16, MOST_ROUNDS = 5 };
 
 /* What a mechanism of this kind has. */
 struct choosing {
@@ -37,103 +31,7 @@ struct choosing {
     void (*choose)(const struct kv_candidates *candidates, size_t wanted, struct kv_choice *choice);
 };
 
-/* ---- pages --------------------------------------------------------------------------------------------- */
-
-/* Where the arrays of a key-value head lie in its bytes of a page. */
-struct places {
-    size_t codes, scale, mean, rows, bytes; /* rows: (KV_PAGE_ROWS, 2, head_dim), a key and its value */
-};
-
-static struct places places_of(const struct kv_options *options)
-{
-    struct arena arena = arena_on(NULL);
-    struct places at;
-    size_t d = options->head_dim;
-    at.codes = arena.used;
-    arena_take(&arena, KV_PAGE_ROWS, options->bits / 8);
-    at.scale = arena.used;
-    arena_take(&arena, KV_PAGE_ROWS, sizeof(float));
-    at.mean = arena.used;
-    arena_take(&arena, KV_PAGE_BLOCKS * d, sizeof(float));
-    at.rows = arena.used;
-    arena_take(&arena, 2 * KV_PAGE_ROWS * d, element_bytes(options->dtype));
-    at.bytes = (arena.used + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
-    return at;
-}
-
-static struct kv_codes codes_at(unsigned char *page, const struct places *at)
-{
-    return (struct kv_codes){.codes = page + at->codes,
-                             .scale = (float *)(void *)(page + at->scale),
-                             .mean = (float *)(void *)(page + at->mean)};
-}
-
-static size_t hashed_head_bytes(const struct kv_options *options)
-{
-    return places_of(options).bytes;
-}
-
-struct block_rows {
-    const struct kv_cache *cache;
-    const unsigned char *key;
-};
-
-static const float *row_of_block(const void *rows, size_t r, float *scratch)
-{
-    const struct block_rows *of = rows;
-    size_t d = of->cache->options.head_dim;
-    enum dtype dtype = of->cache->options.dtype;
-    elements_load(of->cache->kernels, scratch, d, of->key + r * 2 * d * element_bytes(dtype), d, dtype, 1, d);
-    return scratch;
-}
-
-static void write_row(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
-                      const float *key, const float *value, bool centred)
-{
-    const struct places at = places_of(&cache->options);
-    size_t d = cache->options.head_dim, size = d * element_bytes(cache->options.dtype);
-    size_t row = position % KV_PAGE_ROWS, block = row / KV_BLOCK;
-    unsigned char *page = kv_head_page(cache, sequence, kv_head, position / KV_PAGE_ROWS);
-    unsigned char *rows = page + at.rows;
-    elements_store(cache->kernels, rows + 2 * row * size, d, cache->options.dtype, key, d, 1, d);
-    elements_store(cache->kernels, rows + (2 * row + 1) * size, d, cache->options.dtype, value, d, 1, d);
-    const struct block_rows of_block = {cache, rows + block * KV_BLOCK * 2 * size};
-    const struct kv_codes codes = codes_at(page, &at);
-    if (row % KV_BLOCK == KV_BLOCK - 1)
-        kv_codes_write(cache, &codes, block, centred, row_of_block, &of_block);
-}
-
-static void write_centred(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
-                          const float *key, const float *value)
-{
-    write_row(cache, sequence, kv_head, position, key, value, true);
-}
-
-static void write_plain(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
-                        const float *key, const float *value)
-{
-    write_row(cache, sequence, kv_head, position, key, value, false);
-}
-
-static void read_row(const struct kv_cache *cache, size_t sequence, size_t kv_head, size_t position,
-                     float *key, float *value)
-{
-    const struct places at = places_of(&cache->options);
-    size_t d = cache->options.head_dim, size = d * element_bytes(cache->options.dtype);
-    const unsigned char *row = kv_head_page(cache, sequence, kv_head, position / KV_PAGE_ROWS) + at.rows +
-                               2 * (position % KV_PAGE_ROWS) * size;
-    elements_load(cache->kernels, key, d, row, d, cache->options.dtype, 1, d);
-    elements_load(cache->kernels, value, d, row + size, d, cache->options.dtype, 1, d);
-}
-
 /* ---- memory of a call ---------------------------------------------------------------------------------- */
-
-/* Of one thread. */
-struct scratch {
-    float *scores; /* (group, KV_PAGE_ROWS) */
-    struct decode_query *known;
-    struct kv_read_scratch reading;
-};
 
 /* Of the query row of a key-value head; n: rows of the longest sequence, rounded up. */
 struct work {
@@ -147,9 +45,10 @@ struct work {
 };
 
 struct layout {
-    struct work *work;         /* (threads) */
-    struct scratch *scratch;   /* (threads) */
-    struct kv_report *reports; /* (sequences, kv_heads) */
+    struct work *work;                     /* (threads) */
+    struct kv_importance_scratch *scoring; /* (threads) */
+    struct kv_read_scratch *reading;       /* (threads) */
+    struct kv_report *reports;             /* (sequences, kv_heads) */
 };
 
 static struct work lay_out_work(struct arena *arena, const struct kv_cache *cache)
@@ -186,19 +85,18 @@ static struct layout lay_out(struct arena *arena, const struct kv_cache *cache)
     size_t threads = (size_t)pool_threads(cache->pool), group = kv_group(&cache->options);
     struct layout l = {
         .work = arena_take(arena, threads, sizeof *l.work),
-        .scratch = arena_take(arena, threads, sizeof *l.scratch),
+        .scoring = arena_take(arena, threads, sizeof *l.scoring),
+        .reading = arena_take(arena, threads, sizeof *l.reading),
         .reports = arena_take(arena, cache->pages.num_sequences * cache->options.kv_heads, sizeof *l.reports),
     };
     for (size_t t = 0; t < threads; t++) {
         struct work work = lay_out_work(arena, cache);
-        const struct scratch scratch = {
-            .scores = arena_take(arena, group * KV_PAGE_ROWS, sizeof(float)),
-            .known = arena_take(arena, group, sizeof(struct decode_query)),
-            .reading = kv_read_scratch_lay_out(arena, group),
-        };
+        const struct kv_importance_scratch scoring = kv_importance_scratch_lay_out(arena, group);
+        const struct kv_read_scratch reading = kv_read_scratch_lay_out(arena, group);
         if (l.work != NULL) {
             l.work[t] = work;
-            l.scratch[t] = scratch;
+            l.scoring[t] = scoring;
+            l.reading[t] = reading;
         }
     }
     return l;
@@ -218,7 +116,7 @@ struct pass {
     const struct kv_attend *call;
     struct layout layout;
     const struct choosing *choosing;
-    struct places at;
+    struct kv_hashed_page at;
 };
 
 /* What a query row sees: rows [begin, end), of which those of blocks [first_block, last_block) are
@@ -261,146 +159,20 @@ static struct seen what_is_seen(const struct pass *pass, size_t sequence, size_t
     return seen;
 }
 
-/* ---- scores of candidates ------------------------------------------------------------------------------ */
+/* ---- a choice and attention over it -------------------------------------------------------------------- */
 
 /* A query row of a key-value head, with its memory, in which the heads [head, head + count) of the group
-   share a choice. Pages are counted from `page`, the first that has candidates. */
+   share a choice. */
 struct row {
     const struct pass *pass;
     struct work *work;
-    struct scratch *scratch; /* (threads) */
-    struct pool *pool;       /* NULL: the pages and parts of the row are computed by one thread */
+    const struct kv_read_scratch *reading; /* (threads) */
+    struct pool *pool;                     /* NULL: one thread computes the row */
     struct seen seen;
-    size_t page, pages, step; /* step: of the pilot */
     size_t head, count;
+    struct kv_importance importance;
     struct kv_read read;
 };
-
-/* 1 for rows of which a byte equals the query's, else 0. */
-static void collide(const struct row *row, const struct kv_codes *codes, size_t block, float *equal)
-{
-    size_t bits = row->pass->call->cache->options.bits;
-    const float *turned = row->work->queries.turned + row->head * bits;
-    memset(equal, 0, KV_BLOCK * sizeof *equal);
-    for (size_t b = 0; b < bits / 8; b++) {
-        unsigned byte = 0;
-        for (size_t k = 0; k < 8; k++)
-            byte |= (unsigned)(turned[8 * b + k] > 0) << k;
-        for (size_t r = 0; r < KV_BLOCK; r++)
-            if (codes->codes[(block * bits / 8 + b) * KV_BLOCK + decode_place(r)] == byte)
-                equal[r] = 1;
-    }
-}
-
-/* Asks for a block's share of what a page has for scores: codes, scales and means lie side by side. They go
-   to the second-level cache, because the first one's misses are soon used up: 0.85 of the time of a row. */
-static void fetch_codes(const struct row *row, size_t page, size_t block)
-{
-    enum { LINE = 64 };
-    const struct seen *seen = &row->seen;
-    size_t share = row->pass->at.rows / KV_PAGE_BLOCKS;
-    if (page >= row->pages)
-        return;
-    const unsigned char *from =
-        kv_head_page(row->pass->call->cache, seen->sequence, seen->kv_head, row->page + page) + block * share;
-    for (size_t c = 0; c < share; c += LINE)
-        __builtin_prefetch(from + c, 0, 2);
-}
-
-/* scores (count, KV_PAGE_ROWS) of the rows of a page; `none` for those that are no candidates. `next`: the
-   page after it, which is fetched meanwhile. */
-static void score_page(const struct row *row, size_t page, size_t next, const struct scratch *scratch,
-                       float *scores, float none)
-{
-    const struct kv_cache *cache = row->pass->call->cache;
-    const struct seen *seen = &row->seen;
-    size_t begin = (row->page + page) * KV_PAGE_ROWS;
-    const struct kv_codes codes =
-        codes_at(kv_head_page(cache, seen->sequence, seen->kv_head, row->page + page), &row->pass->at);
-    struct kv_code_queries queries = row->work->queries;
-    queries.known = scratch->known;
-    memcpy(scratch->known, row->work->queries.known, queries.count * sizeof *scratch->known);
-    for (size_t b = 0; b < KV_PAGE_BLOCKS; b++) {
-        size_t block = begin / KV_BLOCK + b;
-        fetch_codes(row, next, b);
-        if (block < seen->first_block || block >= seen->last_block)
-            continue;
-        if (row->pass->choosing->collides)
-            collide(row, &codes, b, scores + b * KV_BLOCK);
-        else
-            kv_codes_scores(cache, &queries, &codes, b, scores + b * KV_BLOCK, KV_PAGE_ROWS);
-    }
-    size_t first = size_max(begin, seen->first), last = size_min(begin + KV_PAGE_ROWS, seen->last);
-    for (size_t i = 0; i < row->count && last - first < KV_PAGE_ROWS; i++)
-        for (size_t j = 0; j < KV_PAGE_ROWS; j++)
-            if (begin + j < first || begin + j >= last)
-                scores[i * KV_PAGE_ROWS + j] = none;
-}
-
-/* Importance is 2^(exponent score + shift). */
-static float exponent_of(const struct kv_options *options)
-{
-    return (float)(1.4426950408889634 * (double)options->scale * (double)options->sharpness);
-}
-
-/* Unit: a page of the pilot. Its largest scores, and the sums of the importance below them. */
-static void pilot_page(void *argument, size_t unit, int worker)
-{
-    const struct row *row = argument;
-    const struct kv_cache *cache = row->pass->call->cache;
-    const struct scratch *scratch = &row->scratch[worker];
-    float exponent = exponent_of(&cache->options), *most = row->work->most + unit * row->count;
-    score_page(row, unit * row->step, (unit + 1) * row->step, scratch, scratch->scores, -INFINITY);
-    cache->kernels->softmax.largest(most, scratch->scores, KV_PAGE_ROWS, row->count, KV_PAGE_ROWS);
-    for (size_t i = 0; i < row->count; i++) {
-        float *scores = scratch->scores + i * KV_PAGE_ROWS,
-              shift = most[i] > -INFINITY ? -most[i] * exponent : 0;
-        row->work->sum[unit * row->count + i] = (float)cache->kernels->decode.importance(
-            scores, scores, KV_PAGE_ROWS, 1, KV_PAGE_ROWS, exponent, &shift);
-    }
-}
-
-/* shift: minus the logarithm of the pilot's sum. */
-static void run_pilot(struct row *row)
-{
-    size_t pages = (row->pages + row->step - 1) / row->step;
-    float exponent = exponent_of(&row->pass->call->cache->options);
-    pool_run(row->pool, pilot_page, row, pages);
-    for (size_t i = 0; i < row->count; i++) {
-        const float *most = row->work->most + i, *sum = row->work->sum + i;
-        float all = 0, largest = -INFINITY;
-        for (size_t p = 0; p < pages; p++)
-            largest = fmaxf(largest, most[p * row->count]);
-        for (size_t p = 0; p < pages && largest > -INFINITY; p++)
-            all += exp2f(exponent * (most[p * row->count] - largest)) * sum[p * row->count];
-        row->work->shift[i] = largest > -INFINITY ? -exponent * largest - log2f(all) : 0;
-    }
-}
-
-/* Unit: the importance of the rows of a page. */
-static void importance_page(void *argument, size_t page, int worker)
-{
-    const struct row *row = argument;
-    const struct kv_cache *cache = row->pass->call->cache;
-    const struct scratch *scratch = &row->scratch[worker];
-    float *importance = row->work->importance + page * KV_PAGE_ROWS;
-    if (row->pass->choosing->collides) {
-        score_page(row, page, page + 1, scratch, importance, 0);
-        return;
-    }
-    score_page(row, page, page + 1, scratch, scratch->scores, -INFINITY);
-    cache->kernels->decode.importance(importance, scratch->scores, KV_PAGE_ROWS, row->count, KV_PAGE_ROWS,
-                                      exponent_of(&cache->options), row->work->shift);
-}
-
-static void find_importance(struct row *row)
-{
-    if (!row->pass->choosing->collides)
-        run_pilot(row);
-    pool_run(row->pool, importance_page, row, row->pages);
-}
-
-/* ---- a choice and attention over it -------------------------------------------------------------------- */
 
 static void append_rows(struct kv_choice *choice, size_t begin, size_t end)
 {
@@ -421,10 +193,10 @@ static void choose(const struct row *row, size_t wanted, size_t round)
         random_key(random_key(cache->options.seed, RANDOM_HEAD, head), RANDOM_DRAWS, seen->end - 1);
     random_words(key, round, words);
     const struct kv_candidates candidates = {.kernels = cache->kernels,
-                                             .count = row->pages * KV_PAGE_ROWS,
-                                             .importance = row->work->importance,
+                                             .count = row->importance.pages * KV_PAGE_ROWS,
+                                             .importance = row->importance.importance,
                                              .start = words[0],
-                                             .first = (uint32_t)(row->page * KV_PAGE_ROWS)};
+                                             .first = (uint32_t)(row->importance.page * KV_PAGE_ROWS)};
     row->work->choice.count = 0;
     append_rows(&row->work->choice, seen->begin, seen->first);
     append_rows(&row->work->choice, seen->last, seen->end);
@@ -439,13 +211,12 @@ static float collision_probability(const struct kv_read *read, size_t query, siz
     const struct kv_cache *cache = read->cache;
     size_t d = cache->options.head_dim, block = position % KV_PAGE_ROWS / KV_BLOCK;
     const float *q = read->query + query * d;
-    const float *mean =
-        codes_at(kv_head_page(cache, read->sequence, read->kv_head, position / KV_PAGE_ROWS), &row->pass->at)
-            .mean +
-        block * d;
+    const struct kv_codes codes =
+        kv_hashed_codes(cache, &row->pass->at, read->sequence, read->kv_head, position / KV_PAGE_ROWS);
+    const float *mean = codes.mean + block * d;
     float key[KV_WIDEST], value[KV_WIDEST];
     double dot = 0, of_q = 0, of_x = 0;
-    read_row(cache, read->sequence, read->kv_head, position, key, value);
+    kv_hashed_read(cache, read->sequence, read->kv_head, position, key, value);
     for (size_t c = 0; c < d; c++) {
         double x = (double)key[c] - (double)mean[c];
         dot += (double)q[c] * x;
@@ -461,7 +232,7 @@ static float collision_probability(const struct kv_read *read, size_t query, siz
 static void read_part(void *argument, size_t part, int worker)
 {
     const struct row *row = argument;
-    kv_read_part(&row->read, part, &row->scratch[worker].reading, &row->work->sums[part]);
+    kv_read_part(&row->read, part, &row->reading[worker], &row->work->sums[part]);
 }
 
 /* Chooses and attends, again with more rows while the error of a head is above the tolerance. */
@@ -469,10 +240,10 @@ static void attend_choice(struct row *row, size_t query_row, struct kv_report *r
 {
     const struct kv_cache *cache = row->pass->call->cache;
     const struct kv_options *options = &cache->options;
-    size_t wanted = row->seen.wanted, most = row->pages * KV_PAGE_ROWS;
+    size_t wanted = row->seen.wanted, most = row->importance.pages * KV_PAGE_ROWS;
     float out[KV_WIDEST];
     if (wanted > 0)
-        find_importance(row);
+        kv_importance_find(&row->importance);
     for (size_t round = 0; round < MOST_ROUNDS; round++) {
         double errors = 0, largest = 0;
         choose(row, wanted, round);
@@ -503,18 +274,36 @@ static struct row row_of(const struct pass *pass, struct work *work, struct pool
                          const struct seen *seen, size_t head, size_t count)
 {
     const struct kv_options *options = &pass->call->cache->options;
+    size_t thread = pool == NULL ? (size_t)(work - pass->layout.work) : 0;
     struct row row = {.pass = pass,
                       .work = work,
-                      .scratch = pool == NULL ? pass->layout.scratch + (work - pass->layout.work)
-                                              : pass->layout.scratch,
+                      .reading = pass->layout.reading + thread,
                       .pool = pool,
                       .seen = *seen,
-                      .page = seen->first_block / KV_PAGE_BLOCKS,
                       .head = head,
                       .count = count};
+    size_t page = seen->first_block / KV_PAGE_BLOCKS;
     size_t end = (seen->last_block + KV_PAGE_BLOCKS - 1) / KV_PAGE_BLOCKS;
-    row.pages = end > row.page ? end - row.page : 0;
-    row.step = size_max(1, size_min(PILOT_STEP, row.pages / PILOT_PAGES));
+    row.importance = (struct kv_importance){.cache = pass->call->cache,
+                                            .at = &pass->at,
+                                            .sequence = seen->sequence,
+                                            .kv_head = seen->kv_head,
+                                            .first_block = seen->first_block,
+                                            .last_block = seen->last_block,
+                                            .first = seen->first,
+                                            .last = seen->last,
+                                            .page = page,
+                                            .pages = end > page ? end - page : 0,
+                                            .collides = pass->choosing->collides,
+                                            .queries = work->queries,
+                                            .pool = pool,
+                                            .scratch = pass->layout.scoring + thread,
+                                            .importance = work->importance,
+                                            .most = work->most,
+                                            .sum = work->sum,
+                                            .shift = work->shift};
+    row.importance.queries.count = count;
+    row.importance.queries.turned += head * options->bits;
     row.read = (struct kv_read){.cache = pass->call->cache,
                                 .sequence = seen->sequence,
                                 .kv_head = seen->kv_head,
@@ -571,7 +360,7 @@ static void attend(const struct kv_attend *call, const struct choosing *choosing
     struct pass pass = {.call = call,
                         .layout = lay_out(&arena, cache),
                         .choosing = choosing,
-                        .at = places_of(&cache->options)};
+                        .at = kv_hashed_page_of(&cache->options)};
     size_t units = cache->pages.num_sequences * cache->options.kv_heads;
     size_t threads = (size_t)pool_threads(cache->pool);
     double rows = (double)(cache->pages.num_sequences * cache->options.num_heads * call->rows);
@@ -596,16 +385,16 @@ static void attend(const struct kv_attend *call, const struct choosing *choosing
     const struct kv_mechanism kv_mechanism_##symbol = {                                                      \
         .name = name_,                                                                                       \
         .prepare = kv_codes_prepare,                                                                         \
-        .head_bytes = hashed_head_bytes,                                                                     \
+        .head_bytes = kv_hashed_head_bytes,                                                                  \
         .write = write_,                                                                                     \
-        .read = read_row,                                                                                    \
+        .read = kv_hashed_read,                                                                              \
         .scratch_bytes = hashed_scratch_bytes,                                                               \
         .attend = symbol##_attend,                                                                           \
     }
 
-CHOOSING("hashed", hashed, write_centred, .choose = kv_choose_sample);
-CHOOSING("top", top, write_centred, .choose = kv_choose_top);
-CHOOSING("top-uniform", top_uniform, write_centred, .choose = kv_choose_top_uniform);
-CHOOSING("hamming", hamming, write_plain, .signs = true, .choose = kv_choose_top);
-CHOOSING("lsh", lsh, write_centred, .collides = true, .choose = kv_choose_uniform);
-CHOOSING("window", window, write_plain, .choose = NULL);
+CHOOSING("hashed", hashed, kv_hashed_write_centred, .choose = kv_choose_sample);
+CHOOSING("top", top, kv_hashed_write_centred, .choose = kv_choose_top);
+CHOOSING("top-uniform", top_uniform, kv_hashed_write_centred, .choose = kv_choose_top_uniform);
+CHOOSING("hamming", hamming, kv_hashed_write_plain, .signs = true, .choose = kv_choose_top);
+CHOOSING("lsh", lsh, kv_hashed_write_centred, .collides = true, .choose = kv_choose_uniform);
+CHOOSING("window", window, kv_hashed_write_plain, .choose = NULL);

@@ -32,8 +32,7 @@ static size_t pages_for(size_t rows)
 
 static size_t page_size(const struct kv_pages *pages)
 {
-    return (sizeof(struct kv_page) + pages->page_bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT *
-           MEMORY_ALIGNMENT;
+    return size_aligned(sizeof(struct kv_page) + pages->page_bytes);
 }
 
 static size_t slab_size(const struct kv_pages *pages, size_t count)

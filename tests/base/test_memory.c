@@ -22,6 +22,9 @@ static void sizes_stick_at_the_top(void **state)
     assert_true(size_sum(SIZE_MAX, 0) == SIZE_MAX);
     assert_true(size_sum(SIZE_MAX, 1) == SIZE_MAX);
     assert_true(size_sum(SIZE_MAX, SIZE_MAX) == SIZE_MAX);
+    assert_true(size_aligned(0) == 0 && size_aligned(1) == 64 && size_aligned(64) == 64 &&
+                size_aligned(65) == 128);
+    assert_true(size_aligned(SIZE_MAX) == SIZE_MAX && size_aligned(SIZE_MAX - 62) == SIZE_MAX);
     assert_true(size_sum(2, 3) == 5);
 }
 

@@ -3,8 +3,7 @@
    makes; rows read once; budgets and tolerances; a smaller error than each control at equal rows; truncated
    and reordered caches, several rows in one call, and threads, bit for bit.
    Planted and caught: last rows that are candidates too; first rows likewise; certain rows of lsh that
-   count as sampled. A wrong pilot changes the error alone, and a sample without the seed is hidden by planes
-   that have it; neither is caught.
+   count as sampled. A sample without the seed is hidden by planes that have it, and not caught.
    Covers: kv_hashed.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

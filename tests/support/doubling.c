@@ -11,6 +11,8 @@ enum { BEST_OF = 5, TRIES = 6 };
 
 void put(struct work *work, const char *bytes, size_t size)
 {
+    if (size == 0)
+        return;
     if (work->size + size > work->capacity) {
         work->capacity = 2 * (work->size + size);
         work->text = realloc(work->text, work->capacity);

@@ -19,7 +19,6 @@
 #include "kernels/product.h"
 #include "parts/groups/topk.h"
 #include "parts/tiles/tile_attention.h"
-#include "parts/tiles/tile_products.h"
 
 enum {
     CENTRES = 32, /* clusters that are weighed at a time: a unit of work */
@@ -88,7 +87,7 @@ static void take_scratch(struct clustered *c, const struct problem_shape *shape,
     c->assigning = arena_take(&arena, hamming_scratch_size(&hamming), 1);
     c->tiles = arena_take(&arena, tile_attention_size(shape, &exact), 1);
     clustered_thread_take(&thread, shape, clusters > 0 ? c->top : 0);
-    c->per_thread = whole_tiles(thread.used, MEMORY_ALIGNMENT);
+    c->per_thread = thread.used;
     c->threads = arena_take(&arena, size_product(shape->workers, c->per_thread), 1);
     c->bytes = arena.used;
 }

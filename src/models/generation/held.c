@@ -90,9 +90,8 @@ static hashattn_status make_states(struct host *host, struct held *held)
             group->mechanism->name, bytes, memory_of_machine());
     TRY(memory_new(host, units_of(held), held->state_bytes, "the states of heads", &block));
     held->states = block;
-    held->scratch_bytes = size_max(stream_scratch_size(&held->stream), stream_scratch_size(&held->absorbing));
     held->scratch_bytes =
-        size_sum(held->scratch_bytes, MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
+        size_aligned(size_max(stream_scratch_size(&held->stream), stream_scratch_size(&held->absorbing)));
     TRY(memory_new(host, (size_t)pool_threads(shape->pool), held->scratch_bytes, "scratch of heads", &block));
     held->scratch = block;
     return HASHATTN_OK;

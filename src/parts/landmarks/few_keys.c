@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "parts/tiles/tile_products.h"
 
 static const struct tile_attention all_keys = {.block = TILE_ATTENTION_BLOCK};
 
@@ -32,7 +31,7 @@ static struct chunk_memory memory_on(const struct problem_shape *shape, void *bl
     struct problem_shape chunk =
         shape_of_rows(shape, size_min(shape->num_queries, FEW_KEYS_CHUNK), shape->num_keys);
     chunk.workers = 1;
-    m.per_thread = whole_tiles(tile_attention_size(&chunk, &all_keys), MEMORY_ALIGNMENT);
+    m.per_thread = size_aligned(tile_attention_size(&chunk, &all_keys));
     m.sums = arena_take(&arena, size_product(chunks_of(shape), sums_size(shape)), sizeof(float));
     m.threads = arena_take(&arena, size_product(shape->workers, m.per_thread), 1);
     m.bytes = arena.used;
