@@ -246,7 +246,7 @@ def _threads_of_environment() -> int:
 
 def refuse_copies(made: object) -> Any:
     """What stands behind an object of the library cannot be copied."""
-    raise errors.InvalidTypeError(f"a {type(made).__name__} holds memory of the C library and can be neither copied nor "
+    raise errors.InvalidTypeError(f"{type(made).__name__} holds memory of the C library and can be neither copied nor "
                                   "pickled; make another with the same arguments, in each process")
 
 

@@ -41,7 +41,7 @@ def test_decoders(monkeypatch):
     kinds = {family: cell.split(":")[0] for family, cell in found.items()}
     assert kinds == {"llama": "causal", "bart": "causal", "bart (with encoder)": "causal", "bloom": "own code",
                      "gemma2": "refused"}
-    assert "causal: 3\nbart, llama, bart (with encoder)" in torch_causal.text(found)
+    assert "**causal: 3.** bart, llama, bart (with encoder)\n" in torch_causal.text(found)
     from hashattn.torch import interface
 
     made = interface.make

@@ -2,7 +2,7 @@
 
 Planted and caught: tangents dropped, with and without a gradient; saved bytes of another sample; a sample without
 rows first; the loss of the hashes computed without a gradient where reentrant checkpointing runs the forward; a seed drawn
-in evaluation. SPDX-License-Identifier: Apache-2.0
+in evaluation, and where none is used; none drawn for learned tensors. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
@@ -90,6 +90,27 @@ def test_a_layer_for_each_sample(mechanism, options):
         layer.zero_grad()
         loss(dict(layer.named_parameters()), sample).backward()
         assert all(near(found[name][index], each.grad) for name, each in layer.named_parameters())
+
+
+@pytest.mark.parametrize("mechanism", [name for name, each in hashattn.mechanisms().items() if each.exact])
+def test_no_seed_is_drawn_where_none_is_used(mechanism):
+    params = hashattn.torch.Learned(mechanism, 2, 8, max_len=6).joined()
+
+    def attend(q, k, v, **seed):
+        return hashattn.torch.attention(q, k, v, mechanism=mechanism, params=params, max_len=6, **seed)
+
+    state, expected = torch.get_rng_state(), attend(Q, K, V, seed=1)
+    for seed in ({"seed": 2}, {}):
+        assert torch.equal(attend(Q, K, V, **seed), expected)
+    for q, k, v, gradient in zip(Q, K, V, torch.vmap(torch.func.grad(lambda *rows: attend(*rows).sum()))(Q, K, V)):
+        assert near(gradient, torch.func.grad(lambda q: attend(q, k, v).sum())(q))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("mechanism", ["yoso", "linformer"])
+def test_a_seed_is_drawn_for_hashes_and_learned_tensors(mechanism):
+    a, b = (hashattn.torch.attention(Q, K, V, mechanism=mechanism) for _ in range(2))
+    assert not torch.equal(a, b)
 
 
 def test_forward_derivatives_are_refused():

@@ -5,14 +5,16 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from typing import Any, Union
+import functools
+from typing import Any, Mapping, Union
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InvalidError, InvalidTypeError
-from ..options import OptionValue
+from ..errors import Error, InvalidError, InvalidTypeError
+from ..operator import Attention
+from ..options import OptionValue, mechanisms
 from . import operators
 from .calls import DEVICES, check_tensors
 from .sdpa import Taken, take
@@ -56,7 +58,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, 
         `hashattn.Attention.backward_params`, which is 0 for "lha" and "routing": see `attention_and_loss`.
     max_len: the longest sequence that they are made for; None = the longest of this call.
     seed: 0 to 2^64 - 1, or a tensor with one int64; None draws it from torch's generator, so `torch.manual_seed`
-        reproduces a run.
+        reproduces a run. softmax and others that use no seed draw none.
 
     On CUDA it starts work on torch's stream and returns. `hashattn.torch.wait` then tells of NaN. Masks, lengths, offsets and
     a seed are read on the CPU. If they are on CUDA they are copied, which waits for the work before.
@@ -113,6 +115,23 @@ def _pair(name: str, given: Any) -> tuple[Tensor, Tensor | None]:
     return _whole(name, given), None
 
 
+def learns(mechanism: str, options: Mapping[str, Any]) -> bool:
+    """The mechanism has learned tensors with these options. InvalidError: it or an option is unknown."""
+    with Attention(mechanism, **options) as made:
+        return bool(made.tensors(64, 64, 64))
+
+
+@functools.lru_cache(maxsize=None)
+@torch.compiler.assume_constant_result  # type: ignore[misc,untyped-decorator,unused-ignore]
+def _uses_seed(mechanism: str, has_params: bool, texts: tuple[str, ...]) -> bool:
+    """The output depends on the seed, or what the mechanism learns is drawn from it. An unknown name counts as yes: the
+    operators tell."""
+    try:
+        return not mechanisms()[mechanism].exact or (not has_params and learns(mechanism, dict(zip(texts[::2], texts[1::2]))))
+    except (KeyError, Error):
+        return True
+
+
 def _seed(seed: Seed) -> Tensor:
     if seed is None:
         return torch.randint(0, 2**63 - 1, ())
@@ -159,8 +178,10 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
         counts = _pair("offsets", offsets)
     elif lengths is not None:
         counts = _pair("lengths", lengths)
-    texts = []  # name, value, name, value, ...
+    texts: list[str] = []  # name, value, name, value, ...
     for name, value in options.items():
         texts += [name, ("true" if value else "false") if isinstance(value, bool) else str(value)]
+    if seed is None and not _uses_seed(mechanism, params is not None, tuple(texts)):
+        seed = 0
     return taken, (q, k, v, key_mask, *counts, params, max_len, lengths is not None, _seed(seed), taken.causal, mechanism,
                    texts)

@@ -18,7 +18,7 @@ from ..options import OptionValue, mechanisms
 from . import learned, names
 from .cached import CachedRows, Runs
 from .callers import adds_masks, attends_to_itself
-from .functions import Seed, attention, seed_of
+from .functions import Seed, attention, learns, seed_of
 from .layers import LEFT, is_left
 from .mask_functions import asked
 from .masks import Mask, Reading, in_full, lengths_of, make, offsets_of, read
@@ -37,7 +37,7 @@ def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options
     windows and segments. A configuration that is saved holds mechanism and options in place of `name`. InvalidError: an
     unknown mechanism or option.
     """
-    learns = learned.learns(mechanism, options)
+    learned_here = learns(mechanism, options)
 
     def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None,
                scaling: float | None = None, is_causal: bool | None = None, **more: Any) -> tuple[Tensor, None]:
@@ -49,7 +49,7 @@ def register(name: str, mechanism: str = "yoso", *, seed: Seed = None, **options
         if is_left(module):
             return _as_the_library(module, query, key, value, attention_mask, scaling, is_causal, more)
         given = {"seed": seed_of(getattr(module, "training", False), seed), "scale": scaling}
-        layer = _Layer(module, mechanism, options, learns)
+        layer = _Layer(module, mechanism, options, learned_here)
         return _attend(layer, query, key, value, attention_mask, given, is_causal, more), None
 
     AttentionInterface.register(name, attend)

@@ -14,19 +14,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..errors import InvalidError
-from ..operator import Attention
-from .functions import attention
+from .functions import attention, learns
 from .modules import Learned, attention_with
 
 _SHARE = 0.05
 _HEADS = ("num_attention_heads", "num_heads", "n_heads", "n_head", "encoder_attention_heads")
 _WIDTHS = ("hidden_size", "d_model", "n_embd", "dim", "embed_dim")
-
-
-def learns(mechanism: str, options: dict[str, Any]) -> bool:
-    """The mechanism has learned tensors with these options. InvalidError: it or an option is unknown."""
-    with Attention(mechanism, **options) as made:
-        return bool(made.tensors(64, 64, 64))
 
 
 def put_into(model: nn.Module, layers: list[Any], mechanism: str, options: dict[str, Any]) -> None:

@@ -14,8 +14,8 @@ from transformers.models.yoso.modeling_yoso import (  # type: ignore[import-not-
     YosoSelfAttention)
 
 from ..options import OptionValue, mechanisms
-from .functions import Seed, seed_of
-from .learned import attend, learns
+from .functions import Seed, learns, seed_of
+from .learned import attend
 from .masks import read
 
 
