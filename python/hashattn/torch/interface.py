@@ -187,10 +187,13 @@ def _mask(batch_size: int, kv_length: int, q_length: int | None = None, q_offset
     if wanted is None:  # in full; a layer that runs on hashattn reads its values, and the model's own code computes with them
         places = {"q_length": q_length, "q_offset": q_offset} if cache_position is None else {"cache_position": cache_position}
         masks: Any = AttentionMaskInterface()  # type: ignore[no-untyped-call,unused-ignore]
-        dense = masks["eager" if adds_masks() else "sdpa"]
+        more["allow_is_causal_skip"] = False
+        if adds_masks():
+            dense = masks["eager"]
+        else:  # before torch 2.5 it sets rows that see nothing, in place, which fails without padding, where there are none
+            dense, more["allow_torch_fix"] = masks["sdpa"], attention_mask is not None
         return cast(Tensor, dense(batch_size=batch_size, kv_length=kv_length, kv_offset=kv_offset, dtype=dtype,
-                                  mask_function=mask_function, attention_mask=attention_mask, **places,
-                                  **{**more, "allow_is_causal_skip": False}))
+                                  mask_function=mask_function, attention_mask=attention_mask, **places, **more))
     key_mask = None
     if attention_mask is not None:
         key_mask = on_host(attention_mask).to(torch.bool)
