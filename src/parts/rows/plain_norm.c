@@ -73,13 +73,11 @@ static void norm_tile(const struct kernels *kernels, const struct work *work, fl
     }
 }
 
-/* false for a row with numbers beyond +-DOUBLE_MOST, or NaN. */
-static bool fits(const float *x, size_t dim)
+/* false for rows with numbers beyond +-DOUBLE_MOST, or NaN. */
+static bool fit(const struct kernels *kernels, const float *x, size_t rows, size_t dim)
 {
-    bool all = true;
-    for (size_t c = 0; c < dim; c++)
-        all &= fabsf(x[c]) <= DOUBLE_MOST;
-    return all;
+    return kernels->rows.all_finite(x, dim, rows, dim) &&
+           kernels->rows.largest_size(x, dim, rows, dim) <= DOUBLE_MOST;
 }
 
 /* dx (dim) = the gradient of row x, limited to +-DOUBLE_MOST. */
@@ -142,8 +140,9 @@ static void backward_tile(void *argument, size_t tile, int worker)
     memset(work.drows, 0, rows * dim * sizeof(float));
     norm->kernels->layers.norm_backward(work.drows, work.dgain, work.dbias, pass->dout + first * dim,
                                         work.rows, work.statistics, work.gain, rows, dim);
+    bool all_fit = fit(norm->kernels, work.drows, rows, dim);
     for (size_t i = 0; i < rows; i++)
-        if (is_lost(&work, i) || !fits(work.drows + i * dim, dim))
+        if (is_lost(&work, i) || !(all_fit || fit(norm->kernels, work.drows + i * dim, 1, dim)))
             row_backward(&work, work.drows + i * dim, work.rows + i * dim, pass->dout + (first + i) * dim,
                          dim);
     for (size_t i = 0; i < rows; i++)
