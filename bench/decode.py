@@ -8,6 +8,7 @@ quality with a real model.
     bench/decode.py errors BUILD MODEL TEXT --out FILE            errors of attention outputs at equal rows read
     bench/decode.py perplexity BUILD MODEL TEXT... --out FILE     perplexity of the last tokens of each text
     bench/decode.py needles BUILD MODEL TEXT --out FILE           sentences hidden at nine depths
+    bench/decode.py token BUILD MODEL TEXT --out FILE             the time of a whole token, and of its attention
     bench/decode.py show FILE                                     prints the lines; FILE: docs/results/decode.jsonl
     bench/decode.py figure FILE > docs/guide/decode.svg           the picture of guide page 11: errors by rows read
 
@@ -110,6 +111,7 @@ def load(given, attention):
     import transformers
 
     torch.set_num_threads(given.threads)
+    os.environ["HASHATTN_THREADS"] = str(given.threads)
     more = {"gguf_file": given.gguf} if given.gguf else {}
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.model, **more)
     model = transformers.AutoModelForCausalLM.from_pretrained(given.model, dtype=torch.float32,
@@ -211,6 +213,48 @@ def needles(given, save, have):
             save(point | {"found": str(number) in tokenizer.decode(told), "told": tokenizer.decode(told)})
 
 
+def token(given, save, have):
+    """The last tokens one by one, in turn with PyTorch's cache under SDPA and with each of ours; medians of processor time."""
+    import torch
+    from transformers import AttentionInterface
+
+    point = {"part": "token", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
+             "length": given.length, "last": given.last}
+    if have(point):
+        return
+    tokenizer, model = load(given, "sdpa")
+    ids = tokens_of(tokenizer, given.texts[0], given)
+    prompt, _ = read_prompt(model, ids[:, : -given.last])
+    contenders = {"sdpa": ("sdpa", prompt)}
+    for mechanism, budget in settings(given):
+        cache = cache_of(model, prompt, given.length - given.last, mechanism, budget)
+        contenders[mechanism + (f" {budget:g}" if budget else "")] = "hashattn-softmax", cache
+    spent = 0
+
+    def timed(attention):
+        def attend(*words, **more):
+            nonlocal spent
+            begun = time.thread_time()
+            out = attention(*words, **more)
+            spent += time.thread_time() - begun
+            return out
+        return attend
+
+    for name in ("sdpa", "hashattn-softmax"):
+        AttentionInterface.register(name, timed(AttentionInterface()[name]))
+    times = {name: ([], []) for name in contenders}
+    with torch.inference_mode():
+        for one in ids[:, -given.last:].split(1, 1):
+            for name, (attention, cache) in contenders.items():
+                model.set_attn_implementation(attention)
+                spent, begun = 0, time.thread_time()
+                model(one, past_key_values=cache)
+                times[name][0].append(1e3 * (time.thread_time() - begun))
+                times[name][1].append(1e3 * spent)
+    save(point | {"token_ms": {name: round(statistics.median(each[0]), 3) for name, each in times.items()},
+                  "attention_ms": {name: round(statistics.median(each[1]), 3) for name, each in times.items()}})
+
+
 def errors(given, save, have):
     """|out - exact| / |exact| of the last query of each layer and head, by position; the same rows for all mechanisms."""
     import numpy as np
@@ -266,7 +310,7 @@ def lines(path):
 
 
 def show(given):
-    for part in ("speed", "errors", "perplexity", "needles"):
+    for part in ("speed", "errors", "perplexity", "needles", "token"):
         for line in (line for line in lines(given.file) if line["part"] == part):
             print("  ".join(f"{name} {value}" for name, value in line.items() if name not in ("commit", "machine")))
 
@@ -307,7 +351,8 @@ def figure(given):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="part", required=True)
-    for name, run in (("speed", speed), ("errors", errors), ("perplexity", perplexity), ("needles", needles)):
+    for name, run in (("speed", speed), ("errors", errors), ("perplexity", perplexity), ("needles", needles),
+                      ("token", token)):
         part = parts.add_parser(name)
         part.set_defaults(run=run)
         part.add_argument("build")

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """GLUE dev scores by the grid of the YOSO paper: batch sizes 8, 16 and 32, learning rates 2e-5 to 5e-5, four epochs.
 
-  bench/glue.py BUILD --data GLUE --out DIR --from MODEL [--from NAME=MODEL:MECHANISM] [--sets RTE,MRPC] [--seeds 5]
+  bench/glue.py BUILD --data GLUE --out DIR --from MODEL [--from "NAME=MODEL:MECHANISM --OPTION X"] [--sets RTE,MRPC] [--seeds 5]
   bench/glue.py BUILD --data GLUE --out DIR --small
 
 GLUE: a directory with RTE, MRPC, ... in the official layout (train.tsv, dev.tsv). MODEL: a run or a checkpoint that each
 training starts from; MECHANISM replaces its attention, as in YOSO-x-E rows (pretrained with samples, fine-tuned with
-yoso-e). --small: models from scratch, or small pretrained ones, with larger learning rates. A score is that of the best
+yoso-e). --before: a row of each further model before fine-tuning: its mechanism in the first model's fine-tuned runs.
+--small: models from scratch, or small pretrained ones, with larger learning rates. A score is that of the best
 epoch on dev. As in the paper, the best of the grid is reported: every point of it runs with the first seed, and the best
 point with all seeds. The table has mean and standard deviation over seeds, and the chosen point. Its first row,
 "majority", always answers the most frequent label of train; a correlation with a constant is written as 0.
@@ -20,7 +21,7 @@ import sys
 from collections import Counter
 
 from runs import once
-from trainings import tool, train
+from trainings import replaced, tool, train
 
 SETS = {"CoLA": ["matthews"], "SST-2": ["accuracy"], "MRPC": ["f1", "accuracy"], "QQP": ["f1", "accuracy"],
         "STS-B": ["pearson", "spearman"], "MNLI": ["accuracy"], "QNLI": ["accuracy"], "RTE": ["accuracy"]}
@@ -41,14 +42,20 @@ class Model:
         self.directory, _, self.mechanism = rest.partition(":")
         self.name = name or "-".join(filter(None, [os.path.basename(self.directory.rstrip("/")), self.mechanism]))
 
+    def attention(self):
+        return ["--attention", *self.mechanism.split()] if self.mechanism else []
+
     def options(self):
-        start = [] if self.directory == "scratch" else ["--from", self.directory]
-        return start + (["--attention", self.mechanism] if self.mechanism else [])
+        return ([] if self.directory == "scratch" else ["--from", self.directory]) + self.attention()
+
+
+def place_of(arguments, model, which, batch, rate, seed):
+    return os.path.join(arguments.out, model.name, which, f"batch{batch}-rate{rate:g}-seed{seed}")
 
 
 def run(arguments, model, which, batch, rate, seed):
     """Trains one point, unless it is done, and returns the scores of its best model on dev."""
-    place = os.path.join(arguments.out, model.name, which, f"batch{batch}-rate{rate:g}-seed{seed}")
+    place = place_of(arguments, model, which, batch, rate, seed)
     directory = os.path.join(place, "run")
 
     def compute():
@@ -63,6 +70,20 @@ def run(arguments, model, which, batch, rate, seed):
         if os.path.exists(path) and not arguments.keep:
             os.remove(path)
     return scores
+
+
+def before(arguments, model, which, batch, rate, seed):
+    """The scores of the first model's run with this model's mechanism, not fine-tuned with it."""
+    start = os.path.join(place_of(arguments, arguments.models[0], which, batch, rate, seed), "run")
+    place = place_of(arguments, model, which, batch, rate, seed)
+
+    def compute():
+        directory = os.path.join(place, "before")
+        replaced(arguments, directory, "glue", "--data", os.path.join(arguments.data, which), "--name", which, "--from", start,
+                 *model.attention(), *arguments.train)
+        found = tool(arguments, "eval", directory, "--split", "valid")
+        return {name: found[name] for name in SETS[which]}
+    return once(os.path.join(place, "before.json"), compute)
 
 
 def score_of(scores):
@@ -108,9 +129,9 @@ def table(arguments, found):
     heads = [f"{which} ({', '.join(SETS[which])})" for which in arguments.sets]
     lines = ["| model | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
     lines.append("| majority | " + " | ".join(cell([majority(arguments, which)]) for which in arguments.sets) + " |")
-    for model in arguments.models:
-        cells = [cell(found[model.name, which][1]) if (model.name, which) in found else "-" for which in arguments.sets]
-        lines.append(f"| {model.name} | " + " | ".join(cells) + " |")
+    for name in dict.fromkeys(name for name, _ in found):
+        cells = [cell(found[name, which][1]) if (name, which) in found else "-" for which in arguments.sets]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
     lines += ["", f"Dev scores in per cent, best of {arguments.epochs} epochs; mean and standard deviation of "
                   f"{arguments.seeds} seeds. Points of the grid (batch, learning rate) chosen by the first seed:", ""]
     for (name, which), (point, _) in sorted(found.items()):
@@ -129,6 +150,7 @@ def read_arguments():
     parser.add_argument("--out", required=True, help="directory of the trainings and the table")
     parser.add_argument("--from", dest="models", action="append", type=Model, metavar="[NAME=]DIR[:MECHANISM]",
                         help="a model to start from; may be repeated (default: scratch)")
+    parser.add_argument("--before", choices=("also", "only"), help="rows before fine-tuning, with those after it or without")
     parser.add_argument("--sets", type=numbers(str), help="names between commas (default: those with train.tsv)")
     parser.add_argument("--small", action="store_true", help="the grid of small models, with larger rates")
     parser.add_argument("--batches", type=numbers(int))
@@ -155,17 +177,27 @@ def read_arguments():
     return arguments
 
 
+def rows(arguments, model, which, found):
+    """The point and the scores of each row of a model."""
+    first = arguments.models[0]
+    if arguments.before and model is not first:
+        point, _ = found[first.name, which]
+        seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+        yield f"{model.name}, before fine-tuning", (point, [before(arguments, model, which, *point, seed) for seed in seeds])
+    if arguments.before != "only" or model is first:
+        yield model.name, measure(arguments, model, which)
+
+
 def main():
-    arguments = read_arguments()
-    found = {}
+    arguments, found = read_arguments(), {}
     for model in arguments.models:
         for which in arguments.sets:
-            found[model.name, which] = measure(arguments, model, which)
-            point, results = found[model.name, which]
-            print(f"{model.name}, {which}: {cell(results)} at batch {point[0]}, rate {point[1]:g}", file=sys.stderr)
-            text = table(arguments, found)
-            with open(os.path.join(arguments.out, "table.md"), "w") as file:
-                file.write(text)
+            for row, (point, results) in rows(arguments, model, which, found):
+                found[row, which] = point, results
+                print(f"{row}, {which}: {cell(results)} at batch {point[0]}, rate {point[1]:g}", file=sys.stderr)
+                text = table(arguments, found)
+                with open(os.path.join(arguments.out, "table.md"), "w") as file:
+                    file.write(text)
     print(text, end="")
 
 

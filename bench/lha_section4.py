@@ -80,7 +80,7 @@ class Masked:
         run = os.path.join(self.place(way, buckets, seed), "run")
         attention = [*self.attention(mechanism, buckets), "--seed", seed]
         if stage == "replaced":
-            return replaced(given, given.data, given.start, run, *attention)
+            return scores(replaced(given, run, "mlm", "--data", given.data, "--from", given.start, *attention), "valid_")
         steps, rate, start, freeze = given.steps, given.rate, given.start, []
         if stage == "hashes":
             steps, rate, freeze = given.hash_steps, given.hash_rate, ["--freeze", "all-but-own"]

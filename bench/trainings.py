@@ -27,8 +27,8 @@ def scores(found, prefix=""):
     return {key: found[prefix + name] for key, name in names.items()}
 
 
-def replaced(given, data, start, run, *attention):
-    """Scores of a run of masked tokens with another mechanism: of a training from it that changes nothing, because `eval`
-    keeps the mechanism."""
-    return scores(train(given, run, "mlm", "--data", data, "--from", start, *attention, "--steps", 1, "--warmup", 0,
-                        "--learning-rate", 0, "--eval-every", 1, "--batch", 1), "valid_")
+def replaced(given, run, task, *words):
+    """A run with another mechanism: a training that changes nothing, because `eval` keeps the mechanism. WORDS: with --from,
+    --attention and --data."""
+    return train(given, run, task, *words, "--epochs", 0, "--steps", 1, "--warmup", 0, "--learning-rate", 0,
+                 "--eval-every", 1, "--batch", 1)

@@ -39,7 +39,8 @@ def evaluate(given, name, seed):
         return scores(tool(given, "eval", run, "--split", "valid", *options))
 
     def with_other(label, *attention):
-        return replaced(given, given.data, run, os.path.join(place, "with-" + label), *attention)
+        return scores(replaced(given, os.path.join(place, "with-" + label), "mlm", "--data", given.data, "--from", run,
+                               *attention), "valid_")
 
     ways = {"softmax": itself} if name == "softmax" else {"E": itself} if name == "yoso-e" else {
         "E": lambda: with_other("E", "--attention", "yoso-e")}

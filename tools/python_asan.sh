@@ -14,7 +14,7 @@ runtime="$(readlink -f "$(cc -print-file-name=libasan.so)") $(readlink -f "$(cc 
 log=$build/Testing/python.txt
 mkdir -p $build/Testing
 code=0
-LD_PRELOAD=$runtime PYTHONPATH=$build/python PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1 \
+LD_PRELOAD=$runtime PYTHONPATH=$PWD/$build/python PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1 \
     ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
     "$python" -m pytest -q -p no:cacheprovider --capture=sys -rs tests/python \
     -k 'not types_agree and not takes and not objects_are_freed' >$log 2>&1 || code=$?
