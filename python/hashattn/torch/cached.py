@@ -231,6 +231,9 @@ class StateLayer(CacheLayer):
         raise InvalidError(f"a cache of {self.mechanism} holds sums of rows, from which none can be removed")
 
 
+_OF_ROWS = ("softmax", "lsh")  # names of attention that are those of a key-value cache, too
+
+
 class Cache(_Caches):  # type: ignore[misc,unused-ignore]
     """Keys and values of a decoder of the transformers library, or their sums, for `past_key_values`.
 
@@ -250,7 +253,7 @@ class Cache(_Caches):  # type: ignore[misc,unused-ignore]
         if getattr(config, "is_encoder_decoder", False):
             raise InvalidError(f"{config.model_type} has an encoder; a hashattn cache serves decoders alone")
         text = config.get_text_config(decoder=True)
-        summed = mechanism in mechanisms() and mechanism != "softmax"
+        summed = mechanism in mechanisms() and mechanism not in _OF_ROWS
         if summed and options:
             raise InvalidError(f"{', '.join(options)}: a cache of {mechanism} has the options of the model's attention, "
                                f"such as attn_implementation=\"{PREFIX}{mechanism},num_hashes=64\"")
