@@ -40,17 +40,18 @@ class Cache(ContextObject):
 
     For mechanisms other than "softmax":
     budget: the rows that a query reads, a share of those that it sees if below 1, else their number. tolerance, for
-    "hashed": the relative error to aim at, in place of a budget. bits: of a key's code, a multiple of 16 up to 256.
-    first_rows, last_rows: always read. sharpness: a row is taken with a probability that grows as exp(sharpness * score).
+    "hashed": the relative error to aim at, in place of a budget. bits: of a key's code, a multiple of 16 up to 256;
+    None: head_dim, at least 128. first_rows, last_rows: always read. sharpness: a row is taken with a probability that grows
+    as exp(sharpness * score); None: what suits bits and head_dim.
     seed: of codes and samples.
 
     The first `append` sets the number of sequences. A cache made before a fork continues in the child on one thread.
     """
 
     def __init__(self, heads: int, kv_heads: int | None = None, head_dim: int = 0, *, mechanism: str = "softmax",
-                 budget: float = 0.02, tolerance: float | None = None, bits: int = 128, dtype: str = "float32",
+                 budget: float = 0.02, tolerance: float | None = None, bits: int | None = None, dtype: str = "float32",
                  scale: float | None = None, window: int | None = None, first_rows: int = 4, last_rows: int = 32,
-                 sharpness: float = 0.8, seed: int = 0, context: Context | None = None) -> None:
+                 sharpness: float | None = None, seed: int = 0, context: Context | None = None) -> None:
         super().__init__(context)
         self.heads = whole_number("heads", heads, _MOST)
         self.kv_heads = self.heads if kv_heads is None else whole_number("kv_heads", kv_heads, _MOST)
@@ -71,10 +72,10 @@ class Cache(ContextObject):
         given.window = 0 if window is None else whole_number("window", window, _MOST)
         given.budget = budget
         given.tolerance = 0.0 if tolerance is None else tolerance
-        given.bits = whole_number("bits", bits, _MOST)
+        given.bits = 0 if bits is None else whole_number("bits", bits, _MOST)
         given.first_rows = whole_number("first_rows", first_rows, _MOST)
         given.last_rows = whole_number("last_rows", last_rows, _MOST)
-        given.sharpness = sharpness
+        given.sharpness = 0.0 if sharpness is None else sharpness
         given.seed = seed_of(seed)
         made = ctypes.c_void_p()
         with self._context._use() as handle:

@@ -10,6 +10,7 @@
 #include "api/versions/versions.h"
 #include "base/memory.h"
 #include "decoding/kv_cache_mechanism.h"
+#include "decoding/kv_codes.h"
 #include "decoding/kv_file.h"
 #include "hashattn/cache.h"
 #include "parts/rows/elements.h"
@@ -32,10 +33,8 @@ void hashattn_cache_options_default_sized(hashattn_cache_options *options, size_
                                         .kv_heads = 1,
                                         .window_step = 1,
                                         .budget = 0.02,
-                                        .bits = 128,
                                         .first_rows = 4,
-                                        .last_rows = 32,
-                                        .sharpness = 0.8};
+                                        .last_rows = 32};
     version_fill_options(options, struct_size, &own, sizeof own);
 }
 
@@ -69,18 +68,22 @@ static hashattn_status check_choice(struct host *host, const hashattn_cache_opti
             "tolerance is %g, allowed are 0 (none) to 1", given->tolerance);
     FAIL_IF(given->tolerance > 0 && strcmp(given->mechanism, "hashed") != 0, host, HASHATTN_INVALID,
             "%s knows no error of its own, so it has no tolerance", given->mechanism);
-    FAIL_IF(given->bits < 16 || given->bits > 256 || given->bits % 16 != 0, host, HASHATTN_INVALID,
-            "bits is %zu; a multiple of 16 from 16 to 256 is needed", given->bits);
+    FAIL_IF(given->bits > KV_MOST_BITS || given->bits % 16 != 0, host, HASHATTN_INVALID,
+            "bits is %zu; a multiple of 16 from 16 to %d is needed, or 0 for the default", given->bits,
+            KV_MOST_BITS);
     FAIL_IF(given->first_rows > operand_most || given->last_rows > operand_most, host, HASHATTN_INVALID,
             "first_rows is %zu and last_rows %zu, which is too large", given->first_rows, given->last_rows);
-    FAIL_IF(!(given->sharpness >= 0.05 && given->sharpness <= 2), host, HASHATTN_INVALID,
-            "sharpness is %g, allowed are 0.05 to 2", given->sharpness);
+    FAIL_IF(given->sharpness != 0 && !(given->sharpness >= 0.05 && given->sharpness <= 2), host,
+            HASHATTN_INVALID, "sharpness is %g, allowed are 0.05 to 2, and 0 for the default",
+            given->sharpness);
     return HASHATTN_OK;
 }
 
 static struct kv_options options_of(const hashattn_cache_options *given)
 {
     double scale = given->scale > 0 ? given->scale : 1 / sqrt((double)given->head_dim);
+    size_t bits = given->bits > 0 ? given->bits : kv_codes_bits(given->head_dim);
+    double sharpness = given->sharpness > 0 ? given->sharpness : kv_codes_sharpness(bits, given->head_dim);
     return (struct kv_options){
         .num_sequences = given->num_sequences,
         .num_heads = given->num_heads,
@@ -90,12 +93,12 @@ static struct kv_options options_of(const hashattn_cache_options *given)
         .scale = (float)scale,
         .window = given->window,
         .window_step = given->window_step,
-        .bits = given->bits,
+        .bits = bits,
         .budget = given->budget,
         .tolerance = given->tolerance,
         .first_rows = given->first_rows,
         .last_rows = given->last_rows,
-        .sharpness = (float)given->sharpness,
+        .sharpness = (float)sharpness,
         .seed = given->seed,
     };
 }

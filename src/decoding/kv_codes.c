@@ -20,6 +20,19 @@ static struct planes_form form_of(const struct kv_options *options)
                                 .dense = true};
 }
 
+size_t kv_codes_bits(size_t head_dim)
+{
+    enum { FEWEST = 128 };
+    return size_min(KV_MOST_BITS, size_max(FEWEST, (head_dim + HASH_LANES - 1) / HASH_LANES * HASH_LANES));
+}
+
+double kv_codes_sharpness(size_t bits, size_t head_dim)
+{
+    const double half_pi = acos(-1) / 2, ratio = (double)head_dim / (double)bits;
+    double error = ratio >= 1 ? half_pi * ratio - 1 : (half_pi - 1) * ratio;
+    return 1 / (1 + error);
+}
+
 hashattn_status kv_codes_prepare(struct kv_cache *cache)
 {
     const struct planes_form form = form_of(&cache->options);

@@ -1,7 +1,8 @@
 /* Scores from codes against the estimate by its definition in double precision, for every instruction set
    and number of bits; the estimate is right for a query in the key's direction and close for others; Hamming
-   codes count equal signs.
-   Planted and caught: the first query's product with the mean for all queries.
+   codes count equal signs; the default sharpness is what the measured error of scores asks for.
+   Planted and caught: the first query's product with the mean for all queries; the error of few bits for
+   many.
    Covers: kv_codes.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -29,14 +30,15 @@ static const float *row_of(const void *rows, size_t r, float *room)
 }
 
 /* Codes normal keys with a large mean as block 1, and scores queries; the first one is along key 5. */
-static void code(struct coded *t, const char *isa, size_t bits, bool centred)
+static void code(struct coded *t, const char *isa, size_t bits, bool centred, uint64_t seed)
 {
     struct kv_options options = cache_case_options();
     options.head_dim = D;
     options.bits = bits;
+    options.seed = seed;
     cache_case_new(&t->c, isa, 1, "hashed", &options);
-    random_normals(random_key(1, RANDOM_BENCH, 0), 0, t->key, KV_BLOCK * D);
-    random_normals(random_key(1, RANDOM_BENCH, 1), 0, t->query, QUERIES * D);
+    random_normals(random_key(seed, RANDOM_BENCH, 0), 0, t->key, KV_BLOCK * D);
+    random_normals(random_key(seed, RANDOM_BENCH, 1), 0, t->query, QUERIES * D);
     for (size_t i = 0; i < KV_BLOCK * D; i++)
         t->key[i] += centred ? (float)(i % D) / 4 : 0;
     const struct kv_codes codes = {t->codes, t->scale, t->mean};
@@ -66,7 +68,7 @@ static void scores_are_the_estimate(void **state)
         for (size_t n = 0; n < 4; n++) {
             size_t bits = all_bits[n];
             double wrong = 0, size = 0;
-            code(&t, (*table)->name, bits, true);
+            code(&t, (*table)->name, bits, true, 1);
             for (size_t i = 0; i < QUERIES; i++)
                 for (size_t r = 0; r < KV_BLOCK; r++) {
                     double x[D], q[D], length = 0, sum = 0, signs = 0, base = 0, exact = 0, widest = 0;
@@ -101,11 +103,42 @@ static void scores_are_the_estimate(void **state)
         }
 }
 
+/* 1 / (1 + e), for the error e of scores in random directions, as a share of their variance. */
+static void sharpness_suits_the_error(void **state)
+{
+    (void)state;
+    static const size_t all_bits[] = {16, 48, 96, 192};
+    static struct coded t;
+    for (size_t n = 0; n < 4; n++) {
+        double wrong = 0, size = 0;
+        for (uint64_t seed = 1; seed <= 60; seed++) {
+            code(&t, "auto", all_bits[n], true, seed);
+            for (size_t i = 1; i < QUERIES; i++)
+                for (size_t r = 0; r < KV_BLOCK; r++) {
+                    double base = 0, exact = 0;
+                    for (size_t k = 0; k < D; k++) {
+                        base += (double)t.query[i * D + k] * (double)t.mean[D + k];
+                        exact += (double)t.query[i * D + k] * (double)t.key[r * D + k];
+                    }
+                    double error = (double)t.scores[i * KV_BLOCK + r] - exact;
+                    wrong += error * error;
+                    size += (exact - base) * (exact - base);
+                }
+            cache_case_free(&t.c);
+        }
+        double sharpness = 1 / (1 + wrong / size);
+        check_near(kv_codes_sharpness(all_bits[n], D), sharpness, 0.08 * sharpness, "sharpness");
+    }
+    assert_true(fabs(kv_codes_sharpness(128, 64) - 0.778) < 1e-3);
+    assert_true(kv_codes_bits(1) == 128 && kv_codes_bits(64) == 128 && kv_codes_bits(130) == 144 &&
+                kv_codes_bits(256) == 256);
+}
+
 static void hamming_codes_count_equal_signs(void **state)
 {
     (void)state;
     static struct coded t;
-    code(&t, "auto", 128, false);
+    code(&t, "auto", 128, false, 1);
     for (size_t i = 0; i < QUERIES; i++)
         for (size_t r = 0; r < KV_BLOCK; r++) {
             double x[D], q[D];
@@ -126,7 +159,7 @@ static void equal_keys(void **state)
 {
     (void)state;
     static struct coded t;
-    code(&t, "auto", 64, true);
+    code(&t, "auto", 64, true, 1);
     const struct kv_codes codes = {t.codes, t.scale, t.mean};
     const struct kv_code_queries queries = {QUERIES, t.query, t.turned, t.tables, t.known};
     for (size_t i = 0; i < KV_BLOCK * D; i++)
@@ -145,6 +178,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_the_estimate),
+        cmocka_unit_test(sharpness_suits_the_error),
         cmocka_unit_test(hamming_codes_count_equal_signs),
         cmocka_unit_test(equal_keys),
     };
