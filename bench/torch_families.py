@@ -14,8 +14,8 @@ result is compared with the model's own, because exact attention must not change
 softcap": the model changes its scores in a way that hashattn does not have. "own code": no layer asks the library for
 an attention function, so hashattn cannot change it (hashattn.torch.transformers.layers tells).
 YosoModel is compared by `yoso-e`; its own code ignores padding.
-The library's own tests of models are in its repository only, not in what PyPI has of it, the wheel or the source
-distribution. This table, and tests/python/test_transformers*.py on caches, masks and windows, stand for them.
+The library's source distribution has its common tests of models, and neither those of the families nor those of
+generation. This table, and tests/python/test_transformers*.py on caches, masks and windows, stand for them.
 """
 
 import copy

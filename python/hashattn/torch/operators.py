@@ -26,7 +26,7 @@ _PROBLEM = ("Tensor q, Tensor k, Tensor v, Tensor? key_mask, Tensor? query_count
 _NUM_PROBLEM = 13
 _PARAMS = 6  # place of the learned tensors
 
-_library: Any = torch.library.Library("hashattn", "DEF")  # type: ignore[no-untyped-call]
+_library: Any = torch.library.Library("hashattn", "DEF")  # type: ignore[no-untyped-call,unused-ignore]
 # Because the strides of results follow those of inputs. torch has this tag from 2.7 on; before, inductor kept strides.
 _EXACT = tuple(getattr(torch.Tag, name) for name in ("needs_exact_strides",) if hasattr(torch.Tag, name))
 _library.define(f"attention({_PROBLEM}, bool save) -> (Tensor, Tensor)", tags=_EXACT)
@@ -135,7 +135,7 @@ class _ReverseOnly(torch.autograd.Function):
         rows = []
         for sample in range(info.batch_size):
             given = [each.select(dim, sample) if isinstance(dim, int) else each for each, dim in zip(arguments, in_dims)]
-            rows.append(cls.apply(*given))  # type: ignore[no-untyped-call]
+            rows.append(cls.apply(*given))  # type: ignore[no-untyped-call,unused-ignore]
         results = tuple(_stacked(column) for column in zip(*rows))
         return results, (0,) * len(results)
 
@@ -183,7 +183,7 @@ class _Differentiable(_ReverseOnly):
 
 def _backward_of(arguments: tuple[Any, ...]) -> Any:
     if torch._C._are_functorch_transforms_active():
-        return _DifferentiatedOnce.apply(*arguments)  # type: ignore[no-untyped-call]
+        return _DifferentiatedOnce.apply(*arguments)  # type: ignore[no-untyped-call,unused-ignore]
     return attention_backward(*arguments) if torch.is_grad_enabled() else _below(attention_backward, arguments)
 
 
@@ -235,7 +235,7 @@ def _below(operator: Any, arguments: tuple[Any, ...]) -> Any:
 def _has_tangent(arguments: tuple[Any, ...]) -> bool:
     """Inside forward_ad.dual_level: one of the tensors has a tangent."""
     return forward_ad._current_level >= 0 and any(
-        forward_ad.unpack_dual(each).tangent is not None for each in arguments  # type: ignore[no-untyped-call]
+        forward_ad.unpack_dual(each).tangent is not None for each in arguments  # type: ignore[no-untyped-call,unused-ignore]
         if isinstance(each, Tensor) and each.is_floating_point())
 
 
@@ -249,7 +249,7 @@ def attend(arguments: tuple[Any, ...], save: bool) -> tuple[Tensor, Tensor]:
     if torch.compiler.is_compiling():
         found = attention(*arguments, save)
     elif torch._C._are_functorch_transforms_active():  # which do not tell whether a gradient is needed
-        found = _Differentiable.apply(*arguments, True)  # type: ignore[no-untyped-call]
+        found = _Differentiable.apply(*arguments, True)  # type: ignore[no-untyped-call,unused-ignore]
     elif save or _has_tangent(arguments):
         found = _apply(*arguments, True)
     else:
