@@ -33,6 +33,9 @@ mkdir library
 cc -shared -fPIC nothing.c -o library/libnothing.so.1 -Wl,-rpath,.
 chmod -x library/libnothing.so.1
 sh "$source_dir/tools/check_rpaths.sh" library >/dev/null && failed reads_libraries "no finding" || passed reads_libraries
+mkdir -p environment/lib/python3/site-packages
+mv library environment/lib/python3/site-packages
+holds leaves_out_packages_of_others sh "$source_dir/tools/check_rpaths.sh" environment
 
 # Every library that the tool and ours need, as one that leaves a mark. A tool that loads it may also fail before that, because
 # functions are missing.
