@@ -149,6 +149,18 @@ class Forecast(Sized):
                 ("series", c_char_p)]
 
 
+class Prediction(Sized):
+    _fields_ = [("struct_size", c_size_t), ("document", c_size_t), ("best_class", c_size_t),
+                ("probabilities", POINTER(c_float)), ("file", c_char_p), ("id", c_char_p), ("id_is_number", c_int)]
+
+
+SKIP_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p)
+
+
+class PredictOptions(Sized):
+    _fields_ = [("struct_size", c_size_t), ("seed", c_uint64), ("lines", c_int), ("skip", SKIP_CALLBACK)]
+
+
 class TaskInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("name", c_char_p), ("summary", c_char_p), ("generates", c_int),
                 ("predicts", c_int), ("has_lra", c_int), ("attention", c_char_p),
@@ -244,7 +256,7 @@ PROGRESS_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Progress))
 EVALUATION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t)
 GENERATE_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Generated))
 FORECAST_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Forecast))
-PREDICTION_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_size_t, POINTER(c_float))
+PREDICTED_CALLBACK = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Prediction))
 
 DATE_TEXT = 40  # HASHATTN_DATE_TEXT
 
@@ -348,7 +360,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "model_watch": (None, [_HANDLE, EVALUATION_CALLBACK, c_void_p]),
     "model_evaluate": (c_int, [_HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Evaluation)]),
     "model_compare": (c_int, [_HANDLE, _HANDLE, c_char_p, c_char_p, c_uint64, POINTER(Comparison)]),
-    "model_predict_file": (c_int, [_HANDLE, c_char_p, c_uint64, PREDICTION_CALLBACK, c_void_p, POINTER(c_size_t)]),
+    "model_predict": (c_int, [_HANDLE, POINTER(c_char_p), c_size_t, POINTER(PredictOptions), PREDICTED_CALLBACK,
+                              c_void_p, c_void_p]),
     "model_forecast": (c_int, [_HANDLE, c_char_p, c_char_p, c_uint64, FORECAST_CALLBACK, c_void_p]),
     "model_generate": (c_int, [_HANDLE, c_char_p, c_size_t, POINTER(GenerateOptions), GENERATE_CALLBACK, c_void_p]),
     "forecast_date": (c_int, [POINTER(Forecast), c_size_t, c_char_p]),

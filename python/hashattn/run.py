@@ -106,6 +106,8 @@ class Prediction(NamedTuple):
     score: float | None = None  #: of a model that predicts scores
     #: Of a model of several labels per document, those with a probability above a half; otherwise the label.
     labels: tuple[str, ...] = ()
+    id: str | int | float | None = None  #: "id" of its line or row
+    file: str | None = None  #: that holds it; None: standard input, or a list of texts
 
 
 class Forecast(NamedTuple):
@@ -240,29 +242,50 @@ class Run(ContextObject):
         self._watched(progress, call)
         return Comparison(metrics, found.examples)
 
-    def predict(self, path: Any, *, seed: int | None = None, progress: Watcher = True) -> list[Prediction]:
-        """Predicts every document of a file in the format of the run's task; labels in it are ignored.
+    def predict(self, path: Any, *more: Any, lines: bool = False, skip_bad: bool = False, seed: int | None = None,
+                progress: Watcher = True) -> list[Prediction]:
+        """Predicts every document of files and folders, read as in training, in order; labels in them are ignored.
 
-        path: a file, or a list of texts, for task retrieval of pairs of texts. A string is a path.
-        Arguments as of `evaluate`. RefusedError: the task has no such files.
+        path, more: .jsonl, .tsv, .csv or .txt files, or folders of .txt files; "-" is standard input. Or one list of
+            texts, for task retrieval of pairs of texts. A string is a path.
+        lines: each line of a .txt file, or of standard input, is a document; False = the file is one. skip_bad: bad
+            lines are left out, and a UserWarning counts them; False = a bad line is a BadFileError.
+        Other arguments as of `evaluate`. RefusedError: the task has no such files.
         """
-        if isinstance(path, (list, tuple)):
+        if isinstance(path, (list, tuple)) and not more:
             return self._predict_texts(path, seed, progress)
-        encoded, number = path_of("path", path), self.seed if seed is None else seed_of(seed)
+        paths = [path_of("path", one) for one in (path, *more)]
         found: list[Prediction] = []
+        bad: list[str] = []
 
-        def take(user: Any, document: int, best: int, probabilities: Any) -> int:
+        def take(user: Any, prediction: Any) -> int:
+            of = prediction.contents
+            number = None if of.id is None else _library.text(of.id)
+            name = json.loads(number) if number is not None and of.id_is_number else number
+            file = None if of.file is None else os.fsdecode(of.file)
             if not self.labels:
-                found.append(Prediction(None, {}, probabilities[0]))
+                found.append(Prediction(None, {}, of.probabilities[0], (), name, file))
                 return 0
-            chances = dict(zip(self.labels, probabilities[:len(self.labels)]))
-            has = tuple(label for label, chance in chances.items() if chance > 0.5)
-            found.append(Prediction(self.labels[best], chances, None, has if self.label_sets else (self.labels[best],)))
+            best = self.labels[of.best_class]
+            chances = dict(zip(self.labels, of.probabilities[:len(self.labels)]))
+            has = tuple(label for label, chance in chances.items() if chance > 0.5) if self.label_sets else (best,)
+            found.append(Prediction(best, chances, None, has, name, file))
             return 0
 
-        callback = _library.PREDICTION_CALLBACK(take)
-        function = _library.functions().model_predict_file
-        self._watched(progress, lambda pointer: function(pointer, encoded, number, callback, None, None))
+        def skip(user: Any, message: bytes) -> int:
+            bad.append(_library.text(message))
+            return 0
+
+        options = _library.PredictOptions(seed=self.seed if seed is None else seed_of(seed), lines=bool(lines),
+                                          skip=_library.SKIP_CALLBACK(skip) if skip_bad else _library.SKIP_CALLBACK())
+        callback = _library.PREDICTED_CALLBACK(take)
+        function = _library.functions().model_predict
+        listed = (ctypes.c_char_p * len(paths))(*paths)
+        self._watched(progress, lambda pointer: function(pointer, listed, len(paths), byref(options), callback, None,
+                                                         None))
+        if bad:
+            warnings.warn(f"{len(bad)} bad line{'' if len(bad) == 1 else 's'} left out, the first one: {bad[0]}",
+                          stacklevel=2)
         return found
 
     def generate(self, prompt: str | bytes = "", *, max_tokens: int | None = None, temperature: float = 1.0,
@@ -334,7 +357,7 @@ class Run(ContextObject):
             path = os.path.join(folder, "texts.jsonl")
             write_texts(path, texts, text_column=options.get("text_column", "text"))
             with named(path, "texts"):
-                return self.predict(path, seed=seed, progress=progress)
+                return [one._replace(file=None) for one in self.predict(path, seed=seed, progress=progress)]
 
     def forecast(self, path: Any = None, *, seed: int | None = None, progress: Watcher = True) -> Forecast:
         """Forecasts the rows after the end of a table, a CSV file with the columns of the training.
@@ -401,8 +424,8 @@ def evaluate(run: Any, split: str = "test", *, data: Any = None, seed: int | Non
         return loaded.evaluate(split, data=data, seed=seed, progress=progress)
 
 
-def predict(run: Any, path: Any, *, seed: int | None = None, progress: Watcher = True, context: Context | None = None,
-            **options: OptionValue) -> list[Prediction]:
-    """Predicts every document of the file `path` with the run in the directory `run`; see `Run` and `Run.predict`."""
+def predict(run: Any, path: Any, *more: Any, lines: bool = False, skip_bad: bool = False, seed: int | None = None,
+            progress: Watcher = True, context: Context | None = None, **options: OptionValue) -> list[Prediction]:
+    """Predicts every document of files and folders with the run in the directory `run`; see `Run` and `Run.predict`."""
     with Run(run, context=context, **options) as loaded:
-        return loaded.predict(path, seed=seed, progress=progress)
+        return loaded.predict(path, *more, lines=lines, skip_bad=skip_bad, seed=seed, progress=progress)

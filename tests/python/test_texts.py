@@ -1,7 +1,7 @@
 """Texts in lists: training, prediction, and a classifier for scikit-learn. Planted and caught: predictions in another
 order; classes as strings instead of their own type; files of the run cut in a pickle; the best parameters of a set that
 was not asked for; a tenth of the texts left out; an attribute that predict sets; the counts of one label for all;
-a note that every report repeats.
+a note that every report repeats; the id of the document before; the name of a temporary file.
 """
 
 import pickle
@@ -35,6 +35,29 @@ def test_texts_are_trained_on_and_predicted(tmp_path):
     run.close()
     run = hashattn.resume(tmp_path / "run", steps=80, progress=False)
     assert [line["step"] for line in run.log][-1] == 80
+
+
+def test_predictions_have_the_names_of_their_files(tmp_path):
+    run = hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=TEXTS, labels=["low", "high"] * 40,
+                         progress=False, **TINY)
+    lines, table, folder = tmp_path / "new.jsonl", tmp_path / "new.csv", tmp_path / "inbox"
+    lines.write_text('{"text": "zzzz", "id": 17}\nbroken\n{"text": "aaaa", "id": "b, \\"c\\""}\n{"text": "zz", "id": 0.5}\n')
+    table.write_text('id,Text\nx7,"zzzz, zzzz"\n')
+    folder.mkdir()
+    (folder / "1.txt").write_text("aaaa\naaaa")
+    (folder / "2.txt").write_text("zzzz")
+    with pytest.raises(hashattn.BadFileError, match="new.jsonl: line 2: "):
+        run.predict(lines, table, folder, progress=False)
+    with pytest.warns(UserWarning, match="1 bad line left out, the first one: .*new.jsonl: line 2: "):
+        found = run.predict(lines, table, folder, skip_bad=True, progress=False)
+    names = [(17, lines), ('b, "c"', lines), (0.5, lines), ("x7", table), (None, folder / "1.txt"), (None, folder / "2.txt")]
+    assert [(one.id, one.file) for one in found] == [(name, str(file)) for name, file in names]
+    assert type(found[0].id) is int and [one.label for one in found] == ["high", "low", "high", "high", "low", "high"]
+    assert [one.label for one in run.predict(folder / "1.txt", lines=True, progress=False)] == ["low", "low"]
+    alone = run.predict(["zzzz"], progress=False)[0]
+    assert (alone.id, alone.file) == (None, None) and alone.probabilities == found[5].probabilities
+    run.close()
+    assert hashattn.predict(tmp_path / "run", table, folder, progress=False) == found[3:]
 
 
 def test_several_labels_of_a_text(tmp_path):
