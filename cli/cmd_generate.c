@@ -113,7 +113,8 @@ static void say_prompt(const struct generating *g)
         fprintf(stderr, "%s keeps nothing of earlier tokens: every token is a pass over the whole text\n",
                 prompt->recomputes);
     if (prompt->prompt_unknown > 0)
-        fprintf(stderr, "%zu words of the prompt are <unk>\n", prompt->prompt_unknown);
+        fprintf(stderr, "%zu word%s of the prompt %s <unk>\n", prompt->prompt_unknown,
+                prompt->prompt_unknown == 1 ? "" : "s", prompt->prompt_unknown == 1 ? "is" : "are");
 }
 
 static int take(void *user, const hashattn_generated *generated)
@@ -153,8 +154,9 @@ static void say_rate(const struct generating *g)
     for (size_t i = 0; i < g->num; i++)
         tokens += g->texts[i].tokens;
     if (!g->options->common.quiet && !g->options->common.json && g->prompt.prompt_tokens > 0)
-        fprintf(stderr, "%zu tokens of prompt in %.3g s; %zu tokens, %.3g tokens/s for each text\n",
-                g->prompt.prompt_tokens, g->prompt.prompt_seconds, tokens, g->texts[0].tokens_per_second);
+        fprintf(stderr, "%zu token%s of prompt in %.3g s; %zu token%s, %.3g tokens/s for each text\n",
+                g->prompt.prompt_tokens, g->prompt.prompt_tokens == 1 ? "" : "s", g->prompt.prompt_seconds,
+                tokens, tokens == 1 ? "" : "s", g->texts[0].tokens_per_second);
 }
 
 /* ---- the command -------------------------------------------------------------------------------------- */

@@ -63,13 +63,13 @@ static hashattn_status check_sizes(struct host *host, const hashattn_cache_optio
 static hashattn_status check_choice(struct host *host, const hashattn_cache_options *given)
 {
     FAIL_IF(!(given->budget > 0 && given->budget <= 1e12), host, HASHATTN_INVALID,
-            "budget is %g; a share below 1 or a number of rows is needed", given->budget);
+            "`budget` is %g; a share below 1 or a number of rows is needed", given->budget);
     FAIL_IF(!(given->tolerance >= 0 && given->tolerance < 1), host, HASHATTN_INVALID,
-            "tolerance is %g, allowed are 0 (none) to 1", given->tolerance);
+            "`tolerance` is %g, allowed are 0 (none) to 1", given->tolerance);
     FAIL_IF(given->tolerance > 0 && strcmp(given->mechanism, "hashed") != 0, host, HASHATTN_INVALID,
-            "%s knows no error of its own, so it has no tolerance", given->mechanism);
+            "%s knows no error of its own, so it has no `tolerance`", given->mechanism);
     FAIL_IF(given->bits > KV_MOST_BITS || given->bits % 16 != 0, host, HASHATTN_INVALID,
-            "bits is %zu; a multiple of 16 from 16 to %d is needed, or 0 for the default", given->bits,
+            "`bits` is %zu; a multiple of 16 from 16 to %d is needed, or 0 for the default", given->bits,
             KV_MOST_BITS);
     FAIL_IF(given->first_rows > operand_most || given->last_rows > operand_most, host, HASHATTN_INVALID,
             "first_rows is %zu and last_rows %zu, which is too large", given->first_rows, given->last_rows);

@@ -63,7 +63,7 @@ static hashattn_status make_context(struct host *host, const hashattn_context_op
     FAIL_IF((options.allocate == NULL) != (options.release == NULL), host, HASHATTN_INVALID,
             "context options: allocate and release are given together or not at all");
     FAIL_IF(options.threads < 0 || options.threads > 1024, host, HASHATTN_INVALID,
-            "threads is %d, allowed are 0 to 1024 (0: all processors)", options.threads);
+            "`threads` is %d, allowed are 0 to 1024 (0: all processors)", options.threads);
     const char *why = NULL;
     const struct kernels *kernels = kernels_named(options.isa, &why);
     FAIL_IF(kernels == NULL, host, HASHATTN_INVALID, "isa '%.40s': %s",

@@ -67,8 +67,8 @@ hashattn_status hashattn_measure_layer(hashattn_setup *setup, size_t seq_len, in
     struct host *host = &setup->context->host;
     FAIL_IF(cost == NULL, host, HASHATTN_INVALID, "cost is NULL");
     FAIL_IF(seq_len < 1 || seq_len > (size_t)1 << 31, host, HASHATTN_INVALID,
-            "seq_len is %zu, allowed are 1 to 2147483648", seq_len);
-    FAIL_IF(repeats > 1000000, host, HASHATTN_INVALID, "repeats is %zu, allowed are 0 to 1000000", repeats);
+            "`seq_len` is %zu, allowed are 1 to 2147483648", seq_len);
+    FAIL_IF(repeats > 1000000, host, HASHATTN_INVALID, "`repeats` is %zu, allowed are 0 to 1000000", repeats);
     const struct train_setup down = setup_down(setup);
     struct layer_cost found;
     TRY(layer_cost(host, &down, &setup->config.model, seq_len, (uint64_t)setup->config.training.seed,
@@ -96,7 +96,7 @@ hashattn_status hashattn_measure_step(hashattn_setup *setup, const char *data, s
     FAIL_IF(data == NULL || cost == NULL, host, HASHATTN_INVALID, "%s is NULL",
             data == NULL ? "data" : "cost");
     FAIL_IF(steps < 1 || steps > (size_t)options->steps, host, HASHATTN_INVALID,
-            "steps is %zu, allowed are 1 to the %lld of the training", steps, (long long)options->steps);
+            "`steps` is %zu, allowed are 1 to the %lld of the training", steps, (long long)options->steps);
     TRY(setup_take_data(setup, data));
     const struct train_setup down = setup_down(setup);
     struct step_cost found;
@@ -128,8 +128,8 @@ hashattn_status hashattn_measure_exchange(hashattn_setup *setup, size_t seq_len,
     FAIL_IF(bytes == NULL || exchanges == NULL, host, HASHATTN_INVALID, "%s is NULL",
             bytes == NULL ? "bytes" : "exchanges");
     FAIL_IF(seq_len < 1 || seq_len > (size_t)1 << 31, host, HASHATTN_INVALID,
-            "seq_len is %zu, allowed are 1 to 2147483648", seq_len);
-    FAIL_IF(ranks < 2 || ranks > 65536, host, HASHATTN_INVALID, "ranks is %zu, allowed are 2 to 65536",
+            "`seq_len` is %zu, allowed are 1 to 2147483648", seq_len);
+    FAIL_IF(ranks < 2 || ranks > 65536, host, HASHATTN_INVALID, "`ranks` is %zu, allowed are 2 to 65536",
             ranks);
     FAIL_IF(model->dim % model->heads != 0, host, HASHATTN_INVALID, "dim is %lld, no multiple of %lld heads",
             (long long)model->dim, (long long)model->heads);
@@ -156,7 +156,7 @@ hashattn_status hashattn_measure_peak(hashattn_context *context, double seconds,
     struct host *host = &context->host;
     FAIL_IF(peak == NULL, host, HASHATTN_INVALID, "peak is NULL");
     FAIL_IF(!(seconds >= 0.01 && seconds <= 60), host, HASHATTN_INVALID,
-            "seconds is %g, allowed are 0.01 to 60", seconds);
+            "`seconds` is %g, allowed are 0.01 to 60", seconds);
     struct peak found;
     TRY(peak_measure(host, context->kernels, context->pool, seconds, &found));
     const hashattn_peak own = {.float32_gflops = found.float32_gflops,

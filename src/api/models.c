@@ -199,7 +199,7 @@ hashattn_status model_split(struct host *host, const char *name, enum split *spl
     for (*split = SPLIT_TRAIN; *split < SPLIT_COUNT; (*split)++)
         if (strcmp(split_name(*split), name) == 0)
             return HASHATTN_OK;
-    return host_fail(host, HASHATTN_INVALID, "split is '%.60s', allowed are train, valid, test", name);
+    return host_fail(host, HASHATTN_INVALID, "`split` is '%.60s', allowed are train, valid, test", name);
 }
 
 /* A file is a data set of its own, which is not split, unless it is the one of the training. */

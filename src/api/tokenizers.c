@@ -177,9 +177,9 @@ hashattn_status hashattn_tokenizer_learn(hashattn_context *context, const char *
     if (options != NULL)
         TRY(version_take(host, &own, sizeof own, options, first_sizes.learn_options, "learn options"));
     FAIL_IF(own.vocab_size < LEARN_LEAST || own.vocab_size > VOCABULARY_MOST_IDS, host, HASHATTN_INVALID,
-            "vocab_size is %zu, allowed are %d (%d special tokens and 256 bytes) to %d", own.vocab_size,
+            "`vocab_size` is %zu, allowed are %d (%d special tokens and 256 bytes) to %d", own.vocab_size,
             LEARN_LEAST, LEARN_SPECIAL, VOCABULARY_MOST_IDS);
-    FAIL_IF(own.min_frequency < 1, host, HASHATTN_INVALID, "min_frequency is 0, at least 1 is needed");
+    FAIL_IF(own.min_frequency < 1, host, HASHATTN_INVALID, "`min_frequency` is 0, at least 1 is needed");
     for (size_t i = 0; i < num_files; i++)
         FAIL_IF(files[i] == NULL, host, HASHATTN_INVALID, "file %zu is NULL", i);
     TRY(learn(host, files, num_files, &own, &made));

@@ -346,11 +346,11 @@ static struct tiled open_shared(const struct problem *problem, struct scratch *s
 static const char *refuse_shared(const void *options, const struct problem_shape *shape)
 {
     if (wraps(options))
-        return "wrap must be off if ranks share a sequence";
+        return "`wrap` must be off if ranks share a sequence";
     if (shape->total_rows / shape->ranks < neighbour_rows(options, shape))
-        return "block_size is {block_size}; each rank needs at least 2 x block_size - 1 rows of a sequence "
-               "that ranks "
-               "share (causal: 3 x block_size - 1)";
+        return "`block_size` is {block_size}; each rank needs at least 2 x {block_size} - 1 rows of a "
+               "sequence "
+               "that ranks share (causal: 3 x {block_size} - 1)";
     return NULL;
 }
 
@@ -359,7 +359,7 @@ static const char *refuse_shared(const void *options, const struct problem_shape
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
     if (on_ring(options, shape) && shape->num_queries != shape->num_keys)
-        return "wrap needs as many queries as keys";
+        return "`wrap` needs as many queries as keys";
     return NULL;
 }
 

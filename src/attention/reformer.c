@@ -202,7 +202,7 @@ static const char *refuse(const void *options, const struct problem_shape *shape
     if (shape->num_queries != shape->num_keys)
         return "queries and keys are the same vectors, so there must be as many queries as keys";
     if (n > UINT32_MAX || size_product(rounds_of(options), 6 * n) > UINT32_MAX)
-        return "rounds is {rounds}; rounds times the length must be below 2^32 / 6";
+        return "`rounds` is {rounds}; `rounds` times the length must be below 2^32 / 6";
     return NULL;
 }
 

@@ -304,7 +304,7 @@ static struct problem unit_problem(const struct problem *problem, const struct m
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
     if (gated(options) && !shape->causal)
-        return "gate lets keys decay in token order, so it needs causal attention";
+        return "`gate` lets keys decay in token order, so it needs causal attention";
     return NULL;
 }
 

@@ -189,7 +189,7 @@ static const char *refuse(const void *options, const struct problem_shape *shape
 {
     size_t n = size_max(shape->num_queries, shape->num_keys), groups = capacity(options).num_groups;
     if (n > UINT32_MAX || size_product(groups, n / groups + 1) > UINT32_MAX)
-        return "it takes sequences of less than 2^32 - num_clusters tokens";
+        return "it takes sequences of less than 2^32 - {num_clusters} tokens";
     return NULL;
 }
 

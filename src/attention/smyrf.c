@@ -121,7 +121,7 @@ static size_t scratch_size(const void *options, const struct problem_shape *shap
 static const char *refuse(const void *options, const struct problem_shape *shape)
 {
     if (size_product(rounds_of(options), size_max(shape->num_queries, shape->num_keys)) > UINT32_MAX)
-        return "rounds is {rounds}; rounds times the length must be below 2^32";
+        return "`rounds` is {rounds}; `rounds` times the length must be below 2^32";
     return NULL;
 }
 

@@ -113,7 +113,7 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
 {
     const struct yoso_options *options = of;
     if (!unit_map_is_l2(options) && options->max_norm <= 0 && (shape->causal || shape->streamed))
-        return "map neyshabur needs max_norm if later rows are unknown: causal and in chunks";
+        return "`map` neyshabur needs `max_norm` if later rows are unknown: causal and in chunks";
     if (scratch_size(options, shape) > (size_t)1 << 40)
         return "yoso-e would need more than 1099511627776 bytes for one head";
     return NULL;

@@ -122,7 +122,7 @@ static void *worker_main(void *argument)
 hashattn_status pool_new(struct host *host, int threads, struct pool **out)
 {
     *out = NULL;
-    FAIL_IF(threads < 1 || threads > 1024, host, HASHATTN_INVALID, "threads is %d, allowed are 1 to 1024",
+    FAIL_IF(threads < 1 || threads > 1024, host, HASHATTN_INVALID, "`threads` is %d, allowed are 1 to 1024",
             threads);
     struct pool *pool;
     void *block;

@@ -255,9 +255,9 @@ hashattn_status sketch_check_alike(struct host *host, const struct sketch *a, co
         const char *name;
         uint64_t a, b;
     } numbers[] = {{"the number of columns is", a->dim, b->dim},
-                   {"num_hashes is", a->options.num_hashes, b->options.num_hashes},
-                   {"hash_bits is", a->options.hash_bits, b->options.hash_bits},
-                   {"seed is", a->options.seed, b->options.seed}};
+                   {"`num_hashes` is", a->options.num_hashes, b->options.num_hashes},
+                   {"`hash_bits` is", a->options.hash_bits, b->options.hash_bits},
+                   {"`seed` is", a->options.seed, b->options.seed}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         FAIL_IF(numbers[i].a != numbers[i].b, host, HASHATTN_INVALID,
                 "the sketches differ: %s %" PRIu64 " in one and %" PRIu64 " in the other", numbers[i].name,
@@ -271,7 +271,7 @@ hashattn_status sketch_check_alike(struct host *host, const struct sketch *a, co
     FAIL_IF(a->mapped != b->mapped || memcmp(a->centre, b->centre, bytes) != 0 ||
                 memcmp(a->scale, b->scale, bytes) != 0,
             host, HASHATTN_INVALID,
-            "the sketches differ in the centre and scale of their Euclidean maps: make one like the other");
+            "the sketches differ in the centre and scale of their Euclidean maps: make one `like` the other");
     return HASHATTN_OK;
 }
 

@@ -196,7 +196,7 @@ static hashattn_status index_of(struct host *host, const char *name, int *index)
         good = digits[1] >= '0' && digits[1] <= '9' && *end == '\0' && number < 1024;
         *index = (int)number;
     }
-    FAIL_IF(!good, host, HASHATTN_INVALID, "device is '%.40s', allowed are cpu, cuda and cuda:N", name);
+    FAIL_IF(!good, host, HASHATTN_INVALID, "`device` is '%.40s', allowed are cpu, cuda and cuda:N", name);
     return HASHATTN_OK;
 }
 
@@ -265,7 +265,7 @@ static hashattn_status open_device(struct host *host, const char *name, struct d
     int count = count_of(driver);
     FAIL_IF(count == 0, host, HASHATTN_FAILED, "the NVIDIA driver finds no GPU");
     FAIL_IF(index >= count, host, HASHATTN_INVALID,
-            "device is '%.40s', the NVIDIA driver finds %d, cuda:0 to %d", name, count, count - 1);
+            "`device` is '%.40s', the NVIDIA driver finds %d, cuda:0 to %d", name, count, count - 1);
     TRY(describe(host, driver, index, &facts));
     FAIL_IF(facts.major < OLDEST_MAJOR, host, HASHATTN_REFUSED,
             "%s has compute capability %d.%d, at least %d.0 is needed", facts.name, facts.major, facts.minor,

@@ -24,21 +24,22 @@ static const char *refuse(const void *of, const struct problem_shape *shape)
     if (shape->head_dim < LEAST_WIDTH || shape->head_dim > MOST_WIDTH || shape->value_dim > MOST_WIDTH)
         return "a device computes a head_dim of 16 to 128 and a value_dim of 1 to 128";
     if (options->num_hashes > MOST_HASHES)
-        return "num_hashes is {num_hashes}; a device computes 1 to 256";
+        return "`num_hashes` is {num_hashes}; a device computes 1 to 256";
     if (options->hash_bits > MOST_BITS)
-        return "hash_bits is {hash_bits}; a device computes 1 to 12";
+        return "`hash_bits` is {hash_bits}; a device computes 1 to 12";
     if (options->planes != PLANES_ORTHOGONAL && options->planes != PLANES_GAUSSIAN)
-        return "planes is {planes}; a device computes orthogonal and gaussian";
+        return "`planes` is {planes}; a device computes orthogonal and gaussian";
     if (options->plane_pool > 0 && options->plane_pool < options->num_hashes)
-        return "plane_pool is {plane_pool}; a device computes hashes with planes of their own, plane_pool 0";
+        return "`plane_pool` is {plane_pool}; a device computes hashes with planes of their own, "
+               "`plane_pool` 0";
     if (options->map != YOSO_MAP_L2)
-        return "map is {map}; a device computes l2";
+        return "`map` is {map}; a device computes l2";
     if (options->projection != HASH_AUTO && options->projection != HASH_INT16_DP)
-        return "projection is {projection}; a device computes int16-dp, which auto means there";
+        return "`projection` is {projection}; a device computes int16-dp, which auto means there";
     if (options->tables == YOSO_TABLES_INT16)
-        return "tables is {tables}; a device adds in 32 bits, auto or f32";
+        return "`tables` is {tables}; a device adds in 32 bits, auto or f32";
     if (options->max_partners > 0)
-        return "max_partners is {max_partners}; a device uses all partners of a row, max_partners 0";
+        return "`max_partners` is {max_partners}; a device uses all partners of a row, `max_partners` 0";
     return NULL;
 }
 

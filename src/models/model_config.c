@@ -155,13 +155,13 @@ static hashattn_status check_mechanism(struct host *host, const struct model_con
                                        const struct problem_shape *shape, const char *place)
 {
     const char *why = mechanism_refuses(mechanism, options, shape);
-    char sentence[200] = "";
+    char sentence[300] = "";
     if (why != NULL)
         options_fill(mechanism->options, options, why, sentence, sizeof sentence);
     FAIL_IF(config->attention_dropout > 0 && !mechanism->drops_weights, host, HASHATTN_REFUSED,
-            "%s has no attention weights to drop one by one: attention_dropout is %g, it must be 0",
+            "%s has no attention weights to drop one by one: `attention_dropout` is %g, it must be 0",
             mechanism->name, config->attention_dropout);
-    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do max_len %zu with heads of %zu%s: %s",
+    FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s cannot do sequences of %zu rows with heads of %zu%s: %s",
             mechanism->name, shape->max_len, shape->head_dim, place, sentence);
     return HASHATTN_OK;
 }
@@ -237,12 +237,12 @@ static hashattn_status check_decoder(struct host *host, const struct model_confi
     FAIL_IF(config->row_width == 0 || config->pairs || config->num_segments > 0, host, HASHATTN_INVALID,
             "model: a decoder reads rows of floats, without pairs and segments");
     FAIL_IF(config->norm != BLOCK_POST_NORM, host, HASHATTN_INVALID,
-            "model: norm is %s, blocks of a decoder have post", block_norms[config->norm]);
+            "model: `norm` is %s, blocks of a decoder have post", block_norms[config->norm]);
     FAIL_IF(config->causal || config->conv_window > 0, host, HASHATTN_INVALID,
-            "model: causal is %s and conv_window %lld; the encoder of a model with a decoder has neither",
+            "model: `causal` is %s and `conv_window` %lld; the encoder of a model with a decoder has neither",
             config->causal ? "true" : "false", (long long)config->conv_window);
     FAIL_IF(config->positions == POSITIONS_LAYERED, host, HASHATTN_INVALID,
-            "model: positions are layered, a decoder has none in its layers");
+            "model: `positions` is layered, a decoder has none in its layers");
     return HASHATTN_OK;
 }
 
@@ -253,14 +253,15 @@ hashattn_status model_config_check(struct host *host, const struct model_config 
     TRY(check_options(host, config));
     TRY(check_decoder(host, config));
     FAIL_IF(config->dim % config->heads != 0, host, HASHATTN_INVALID,
-            "model: dim is %lld, which is not a multiple of heads, %lld", (long long)config->dim,
+            "model: `dim` is %lld, which is not a multiple of `heads`, %lld", (long long)config->dim,
             (long long)config->heads);
     FAIL_IF(config->conv_window != 0 && config->conv_window % 2 == 0, host, HASHATTN_INVALID,
-            "model: conv_window is %lld, allowed are 0 and odd numbers to 1023",
+            "model: `conv_window` is %lld, allowed are 0 and odd numbers to 1023",
             (long long)config->conv_window);
-    FAIL_IF(config->conv_window != 0 && config->causal, host, HASHATTN_INVALID,
-            "model: conv_window is %lld, and half of its taps would see the tokens after each, which causal "
-            "hides",
-            (long long)config->conv_window);
+    FAIL_IF(
+        config->conv_window != 0 && config->causal, host, HASHATTN_INVALID,
+        "model: `conv_window` is %lld, and half of its taps would see the tokens after each, which `causal` "
+        "hides",
+        (long long)config->conv_window);
     return check_mechanisms(host, config);
 }

@@ -87,7 +87,7 @@ static hashattn_status check_cut(struct host *host, const struct model *model,
     for (size_t i = 0; i < model->num_terms && batch->cut != NULL; i++)
         FAIL_IF(
             model->terms[i].objective->whole, host, HASHATTN_REFUSED,
-            "the objective %s reads the rows of a sequence together: sequence_parallel must be 1, not %zu",
+            "the objective %s reads the rows of a sequence together: `sequence_parallel` must be 1, not %zu",
             model->terms[i].objective->name, row_ranks_count(batch->cut->ranks));
     return HASHATTN_OK;
 }

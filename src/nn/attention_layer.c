@@ -268,10 +268,11 @@ static hashattn_status check_convolution(struct host *host, const struct attenti
 {
     size_t ranks = row_ranks_count(rows_ranks(rows)), half = attention->convolution.taps / 2;
     for (size_t s = 0; rows->cut != NULL && s < rows->num_sequences; s++)
-        FAIL_IF(rows->cut->totals[s] / ranks < half, host, HASHATTN_REFUSED,
-                "sequence %zu has %zu rows, too few for conv_window %zu and sequence_parallel %zu: each rank "
-                "needs at least %zu",
-                s, rows->cut->totals[s], attention->convolution.taps, ranks, half);
+        FAIL_IF(
+            rows->cut->totals[s] / ranks < half, host, HASHATTN_REFUSED,
+            "sequence %zu has %zu rows, too few for `conv_window` %zu and `sequence_parallel` %zu: each rank "
+            "needs at least %zu",
+            s, rows->cut->totals[s], attention->convolution.taps, ranks, half);
     return HASHATTN_OK;
 }
 

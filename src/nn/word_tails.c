@@ -33,14 +33,14 @@ static hashattn_status read_cutoffs(struct host *host, const char *cutoffs, size
         size_t number;
         at += tails->count > 0; /* the comma */
         FAIL_IF(!read_number(&at, &number), host, HASHATTN_INVALID,
-                "model: cutoffs is '%s', it must be numbers of ids such as 20000,60000", cutoffs);
+                "model: `cutoffs` is '%s', it must be numbers of ids such as 20000,60000", cutoffs);
         FAIL_IF(tails->count == WORD_TAILS, host, HASHATTN_INVALID,
-                "model: cutoffs is '%s', at most %d numbers are allowed", cutoffs, WORD_TAILS);
-        FAIL_IF(number <= before, host, HASHATTN_INVALID, "model: cutoffs is '%s', and %zu is not above %zu",
-                cutoffs, number, before);
+                "model: `cutoffs` is '%s', at most %d numbers are allowed", cutoffs, WORD_TAILS);
+        FAIL_IF(number <= before, host, HASHATTN_INVALID,
+                "model: `cutoffs` is '%s', and %zu is not above %zu", cutoffs, number, before);
         FAIL_IF(number >= vocab_size, host, HASHATTN_INVALID,
-                "model: cutoffs is '%s', and %zu is not below the %zu ids of the vocabulary", cutoffs, number,
-                vocab_size);
+                "model: `cutoffs` is '%s', and %zu is not below the %zu ids of the vocabulary", cutoffs,
+                number, vocab_size);
         before = tails->list[tails->count++].first = number;
     } while (*at == ',');
     return HASHATTN_OK;
@@ -58,7 +58,7 @@ hashattn_status word_tails_read(struct host *host, const char *cutoffs, size_t d
         struct word_tail *tail = &tails->list[i];
         size_t end = i + 1 < tails->count ? tails->list[i + 1].first : vocab_size;
         FAIL_IF(width < div_value, host, HASHATTN_INVALID,
-                "model: cutoffs is '%s' with a div_value of %zu: words of tail %zu would have %zu / %zu = 0 "
+                "model: `cutoffs` is '%s' with `div_value` %zu: words of tail %zu would have %zu / %zu = 0 "
                 "columns",
                 cutoffs, div_value, i + 1, width, div_value);
         width /= div_value;

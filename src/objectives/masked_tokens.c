@@ -24,13 +24,13 @@ struct masked_tokens {
 static const char *refuse(const struct objective_facts *facts)
 {
     if (facts->causal)
-        return "masked tokens are predicted from both sides, and causal hides the later ones";
+        return "masked tokens are predicted from both sides, and `causal` hides the later ones";
     if (facts->pairs)
         return "an example is two sequences; masked tokens are predicted in single sequences only";
     if (facts->embed->vocab_size <= facts->first_output)
         return "the sequences have no ids to predict";
     if (facts->embed->tails.count > 0)
-        return "masked tokens are predicted with one table of words, and the option cutoffs cuts it";
+        return "masked tokens are predicted with one table of words, and `cutoffs` cuts it";
     return NULL;
 }
 

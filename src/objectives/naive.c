@@ -30,7 +30,7 @@ static size_t memory_size(const void *self, const struct rows *rows, bool traini
 
 static const char *refuse(const struct objective_facts *facts)
 {
-    return facts->quantiles.count > 0 ? "it learns nothing, so it has no quantiles" : squares_refuse(facts);
+    return facts->quantiles.count > 0 ? "it learns nothing, so it has no `quantiles`" : squares_refuse(facts);
 }
 
 static double forward(const struct objective_pass *pass)

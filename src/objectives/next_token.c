@@ -16,7 +16,7 @@ struct next_token {
 static const char *refuse(const struct objective_facts *facts)
 {
     if (!facts->causal)
-        return "rows can see the tokens they must predict; the option causal hides them";
+        return "rows can see the tokens they must predict; `causal` hides them";
     if (facts->pairs)
         return "an example is two sequences; next tokens are predicted for single sequences only";
     if (facts->embed->vocab_size <= facts->first_output)

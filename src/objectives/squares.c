@@ -13,7 +13,7 @@ const char *squares_refuse(const struct objective_facts *facts)
     const double *levels = facts->quantiles.levels;
     for (size_t q = 0; q < facts->quantiles.count; q++)
         if (!(levels[q] > (q == 0 ? 0 : levels[q - 1]) && levels[q] < 1))
-            return "quantiles must ascend, from above 0 to below 1";
+            return "`quantiles` must ascend, from above 0 to below 1";
     return facts->pairs              ? "a forecast is made from one sequence, not two"
            : facts->num_outputs == 0 ? "there are no floats to forecast"
                                      : NULL;

@@ -334,7 +334,7 @@ static hashattn_status keep_share(struct host *host, struct dataset_builder *bui
     struct dataset *dataset = &builder->dataset;
     size_t count = dataset->count, cuts = cut_test ? 2 : 1;
     FAIL_IF(count <= cuts, host, HASHATTN_BAD_FILE,
-            "the training file has %zu examples, too few to cut %s out of it", count,
+            "the training file has %zu example%s, too few to cut %s out of it", count, count == 1 ? "" : "s",
             cut_test ? "validation and test" : "validation");
     FAIL_IF(count > UINT32_MAX, host, HASHATTN_BAD_FILE, "%zu examples, at most %u can be split", count,
             UINT32_MAX);

@@ -224,10 +224,10 @@ static hashattn_status read_row(struct host *host, void *context, struct piece l
     if (line.size == 0 || (count < columns->needed && may_lack))
         return HASHATTN_OK;
     FAIL_IF(count < columns->needed && number == 1 && piece_is(fields[0], "index"), host, HASHATTN_BAD_FILE,
-            "the row has %zu fields, %s has %zu; the labels of GLUE's test sets are not public", count,
-            reading->set->name, columns->needed);
-    FAIL_IF(count < columns->needed, host, HASHATTN_BAD_FILE, "the row has %zu fields, %zu are needed", count,
-            columns->needed);
+            "the row has %zu field%s, %s has %zu; the labels of GLUE's test sets are not public", count,
+            count == 1 ? "" : "s", reading->set->name, columns->needed);
+    FAIL_IF(count < columns->needed, host, HASHATTN_BAD_FILE, "the row has %zu field%s, %zu are needed",
+            count, count == 1 ? "" : "s", columns->needed);
     if (reading->facts == NULL)
         row.label = fields[columns->label];
     for (int i = 0; i < 2 && reading->set->texts[i] != NULL; i++)

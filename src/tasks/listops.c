@@ -222,7 +222,7 @@ static hashattn_status write_example(struct host *host, void *context, enum spli
     while (length <= (size_t)options->min_len || !enter(generation, length)) {
         FAIL_IF(draws++ == DRAWS, host, HASHATTN_INVALID,
                 "listops: %d draws gave no new expression for example %zu of %s with %lld < length < %lld at "
-                "max_depth %lld, max_args %lld",
+                "`max_depth` %lld, `max_args` %lld",
                 DRAWS, index, split_name(split), (long long)options->min_len, (long long)options->max_len,
                 (long long)options->max_depth, (long long)options->max_args);
         length = listops_draw(&random, options, generation->symbols);
@@ -240,7 +240,7 @@ static hashattn_status generate(struct host *host, const void *options, const ch
     struct generation generation = {.options = options, .seed = seed, .places = 64};
     size_t max_len = (size_t)generation.options->max_len, count = 0;
     FAIL_IF(generation.options->min_len >= generation.options->max_len - 1, host, HASHATTN_INVALID,
-            "listops: no length is above min_len %lld and below max_len %lld",
+            "listops: no length is above `min_len` %lld and below `max_len` %lld",
             (long long)generation.options->min_len, (long long)generation.options->max_len);
     for (int split = 0; split < SPLIT_COUNT; split++)
         count = size_sum(count, counts[split]);

@@ -194,7 +194,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
     else
         TRY(push_bytes(host, path, &segment));
     FAIL_IF(segment.count < 2 && builder->dataset.count == 0, host, HASHATTN_BAD_FILE,
-            "%s has %zu tokens, at least 2 are needed", path, segment.count);
+            "%s has %zu token%s, at least 2 are needed", path, segment.count, segment.count == 1 ? "" : "s");
     if (segment.count > 1) /* a single token was a target of the segment before */
         dataset_push(builder, segment.count, false);
     return HASHATTN_OK;

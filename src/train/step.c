@@ -198,7 +198,7 @@ static hashattn_status fail_not_finite(const struct stepper *s, const char *what
 {
     return host_fail(
         s->host, HASHATTN_FAILED,
-        "%s is %s in step %lld of %lld: try a lower learning_rate (the last saved state is kept)", what,
+        "%s is %s in step %lld of %lld: try a lower `learning_rate` (the last saved state is kept)", what,
         isnan(value) ? "nan" : "infinite", (long long)step + 1, (long long)s->options->steps);
 }
 

@@ -141,7 +141,7 @@ hashattn_status train_options_settle_shards(struct host *host, struct train_opti
     FAIL_IF(
         options->shards < rows, host, HASHATTN_INVALID,
         "training: a batch has %lld shards, too few for %lld ranks: at most %lld can share it, unless a new "
-        "run has more shards",
+        "run has more `shards`",
         (long long)options->shards, (long long)rows, (long long)options->shards);
     return HASHATTN_OK;
 }

@@ -610,7 +610,7 @@ static void where_nothing_can_go_round(void **state)
         .num_queries = 70, .num_keys = 70, .head_dim = 4, .value_dim = 3, .workers = 1};
     assert_null(local->host.refuse(&options, &shape));
     shape.num_keys = 69;
-    assert_string_equal(local->host.refuse(&options, &shape), "wrap needs as many queries as keys");
+    assert_string_equal(local->host.refuse(&options, &shape), "`wrap` needs as many queries as keys");
     shape.causal = true;
     assert_null(local->host.refuse(&options, &shape));
 }

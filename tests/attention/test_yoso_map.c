@@ -180,7 +180,7 @@ static void later_rows_need_m(void **state)
                                           .causal = !streamed,
                                           .streamed = streamed != 0};
             options.max_norm = 0;
-            assert_non_null(strstr(both[m]->host.refuse(&options, &shape), "needs max_norm"));
+            assert_non_null(strstr(both[m]->host.refuse(&options, &shape), "needs `max_norm`"));
             options.max_norm = 3;
             assert_null(both[m]->host.refuse(&options, &shape));
         }

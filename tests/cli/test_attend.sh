@@ -120,7 +120,7 @@ attend --attention yoso --num-hashes 40 --plane-pool 13 $arrays --mask m.npy --c
 holds chunks_with_shared_planes cmp y.npy chunks.npy
 attend --attention yoso --num-hashes 40 --plane-pool 41 $arrays --mask m.npy --out chunks.npy
 cmp -s y.npy chunks.npy && failed planes_are_shared "the same output" || passed planes_are_shared
-expect pools_of_chunks 2 "yoso: plane_pool is 21; it must be a prime number" attend --plane-pool 21 $arrays --chunk 3 --out new.npy
+expect pools_of_chunks 2 "yoso: --plane-pool is 21; it must be a prime number" attend --plane-pool 21 $arrays --chunk 3 --out new.npy
 attend $arrays --chunk 3 --out y.npy --json
 cp out report.json
 holds report_of_chunks json report.json 'd["scratch_bytes"] > 300000 and d["peak_rss_bytes"] > 1 << 20 and d["forward_ms"] > 0'
@@ -207,10 +207,10 @@ attend --attention yoso-e --map neyshabur $arrays --grad-out g.npy --grad-dir gr
 attend --attention yoso --map neyshabur --max-norm 50 --causal --q q.npy --k q.npy --v g.npy --out y.npy
 attend --attention yoso --map neyshabur --max-norm 50 --causal --q q.npy --k q.npy --v g.npy --chunk 2 --out chunks.npy
 holds map_in_chunks cmp y.npy chunks.npy
-expect row_longer_than_m 3 "; max_norm is 0.001" attend --map neyshabur --max-norm 0.001 $arrays --out new.npy
+expect row_longer_than_m 3 "; --max-norm is 0.001" attend --map neyshabur --max-norm 0.001 $arrays --out new.npy
 expect row_of_a_chunk_longer_than_m 3 "key has length" attend --map neyshabur --max-norm 0.001 --chunk 3 $arrays --out new.npy
-expect causal_map_needs_m 2 "map neyshabur needs max_norm" attend --map neyshabur --causal --q q.npy --k q.npy --v g.npy --out new.npy
-expect chunks_with_map_need_m 2 "map neyshabur needs max_norm" attend --map neyshabur --chunk 3 $arrays --out new.npy
+expect causal_map_needs_m 2 "--map neyshabur needs --max-norm" attend --map neyshabur --causal --q q.npy --k q.npy --v g.npy --out new.npy
+expect chunks_with_map_need_m 2 "--map neyshabur needs --max-norm" attend --map neyshabur --chunk 3 $arrays --out new.npy
 
 # Bad files.
 cp q.npy good.npy

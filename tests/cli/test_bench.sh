@@ -119,7 +119,7 @@ expect stream_takes_no_operand 2 "bench stream takes no operand, got 'x'" bench 
 expect peak_takes_no_operand 2 "bench peak takes no operand, got 'x'" bench peak x
 expect error_takes_no_operand 2 "bench error takes no operand, got 'x'" bench error x
 expect suggest_takes_no_operand 2 "bench suggest takes no operand, got 'x'" bench suggest x
-expect layer_of_odd_heads 2 "dim is 30, which is not a multiple of heads, 4" bench layer --dim 30 --heads 4 --ffn 8 --seq-len 10
+expect layer_of_odd_heads 2 "--dim is 30, which is not a multiple of --heads, 4" bench layer --dim 30 --heads 4 --ffn 8 --seq-len 10
 
 TMPDIR=$work run bench step needle --seq-len 64 --batch 8 --accumulate 2 --repeats 4 --threads 2 --json
 cp out step.json

@@ -28,9 +28,9 @@ for input in iid matched; do
     cp out pool_$input.jsonl
     holds "model_of_shared_planes_$input" lines pool_$input.jsonl 'all(d["plane_pool"] == 11 and 1 / 1.1 < d["predicted_radians"] / d["radians"] < 1.1 for d in rows)'
 done
-expect pool_is_prime 2 "yoso: plane_pool is 12; it must be a prime number, or 0 to share no planes" bench error --seq-len 64 --plane-pool 12
-expect pool_has_room_for_the_bits 2 "yoso: plane_pool is 7; it must be at least hash_bits, which is 9" bench error --seq-len 64 --plane-pool 7
-expect pool_has_room_for_the_hashes 2 "yoso: plane_pool 11 is too small for num_hashes 128" bench error --seq-len 64 --plane-pool 11
+expect pool_is_prime 2 "yoso: --plane-pool is 12; it must be a prime number, or 0 to share no planes" bench error --seq-len 64 --plane-pool 12
+expect pool_has_room_for_the_bits 2 "yoso: --plane-pool is 7; it must be at least --hash-bits, which is 9" bench error --seq-len 64 --plane-pool 7
+expect pool_has_room_for_the_hashes 2 "yoso: --plane-pool 11 is too small for --num-hashes 128" bench error --seq-len 64 --plane-pool 11
 run bench error --seq-len 64,1000 --num-hashes 16 --hash-bits log2 --seeds 1 --heads 1 --head-dim 16 --json
 cp out log2.jsonl
 holds bits_are_log2_of_the_length lines log2.jsonl '[d["hash_bits"] for d in rows] == [6, 10] and all(d["seed_deviation"] is None and d["head_dim"] == 16 for d in rows)'

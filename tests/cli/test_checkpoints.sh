@@ -78,6 +78,6 @@ expect no_tokenizer 3 "no tokenizer.json" embed "$source_dir/tests/models/checkp
 expect no_out 2 "embed needs --out" embed "$bert" one.txt
 expect no_files 2 "at least one file; got 1" embed "$bert" --out e.npy
 expect no_such_mechanism 2 "no mechanism 'lah'" embed "$bert" one.txt --attention lah --out e.npy
-expect no_such_pooling 2 "pooling is 'sum', allowed are stored, mean, first, max, none" embed "$bert" one.txt --pooling sum --out e.npy
+expect no_such_pooling 2 "--pooling is 'sum', allowed are stored, mean, first, max, none" embed "$bert" one.txt --pooling sum --out e.npy
 expect no_text 2 "fill-mask needs two operands" fill-mask "$bert"
 finish

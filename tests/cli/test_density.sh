@@ -96,8 +96,8 @@ run density fit old.csv --out other.sketch --seed 2 --quiet
 expect seeds 2 "old.sketch and other.sketch: the sketches differ: seed is 1 in one and 2 in the other" \
     density merge old.sketch other.sketch --out no
 run density fit old.csv --out other.sketch --seed 1 --hash-bits 8 --quiet
-expect bits 2 "hash_bits is 9 in one and 8 in the other" density merge old.sketch other.sketch --out no
-expect maps 2 "num_hashes is 32 in one and 16 in the other" density merge old.sketch a.sketch --out no
+expect bits 2 "--hash-bits is 9 in one and 8 in the other" density merge old.sketch other.sketch --out no
+expect maps 2 "--num-hashes is 32 in one and 16 in the other" density merge old.sketch a.sketch --out no
 printf '1,2,3,4\n5,6,nan,8\n' >nan.csv
 expect nan 3 "nan.csv: line 2, column 3: 'nan' is not a finite number" density fit nan.csv --out no
 printf 'a,b\n1,2\n3,abc\n' >text.csv

@@ -47,9 +47,9 @@ run data describe text bare.csv --no-header --label-column 3 --text-column 2 --j
 holds numbered_columns json out 'd["parts"]["train"]["labels"] == {"ham": 72, "spam": 8} and d["columns"] == "label: column 3, text: column 2"'
 run data describe text windows.csv --encoding windows-1252 --label-column 1 --text-column 2 --json
 holds numbers_beside_a_header json out 'd["columns"] == "label: column 1 \x27label\x27, text: column 2 \x27text\x27"'
-expect other_names_are_listed 3 "line 1: none of the 2 columns is named 'text' (--text-column); there are: Stars, Review" data describe text review.csv --delimiter ';' --encoding latin-1
+expect other_names_are_listed 3 "line 1: no column is named 'text' (--text-column); there are: Stars, Review" data describe text review.csv --delimiter ';' --encoding latin-1
 python3 -c 'open("unicode.csv", "w", encoding="utf-16").write("label,text\nham,see you\n"); open("unicode.tsv", "w", encoding="utf-16").write("ham\tsee you\n")'
-expect utf_16_of_records 3 "unicode.csv: the text is UTF-16, UTF-8 is needed" data describe text unicode.csv
+expect utf_16_of_records 3 "unicode.csv: the text is UTF-16, UTF-8 is needed (iconv -f UTF-16 -t UTF-8 converts it)" data describe text unicode.csv
 expect utf_16_of_lines 3 "unicode.tsv: line 1: the text is UTF-16" data describe text unicode.tsv
 expect utf_16_of_a_table 3 "unicode.csv: the text is UTF-16" train forecast --data unicode.csv --out never
 printf '[{"text": "see you", "label": "ham"}]\n' >list.jsonl

@@ -119,7 +119,7 @@ holds stacks_of_a_stored_model json again/config.json 'd["model"]["distil"] is T
 expect distilling_is_stored 2 "deep, where training starts; it cannot be false" train forecast --data table.csv $again --no-distil --out no
 expect decoder_layers_are_stored 2 "deep, where training starts; it cannot be 1" train forecast --data table.csv $again --decoder-layers 1 --out no
 expect distil_one_layer 2 "--distil is true and --layers is 1; it halves rows between layers, so 2 to 16 are allowed" train forecast --data table.csv --out no --distil --layers 1 $half
-expect distil_too_often 2 "distil: a sequence of 48 rows has 2 left before halving 6 of 6, at least 3 are needed" train forecast --data table.csv --out no --distil --layers 7 $half
+expect distil_too_often 2 "--distil: a sequence of 48 rows has 2 left before halving 6 of 6, at least 3 are needed" train forecast --data table.csv --out no --distil --layers 7 $half
 expect distil_of_an_encoder 2 "it halves the rows of an encoder that a decoder reads (forecast with --model informer)" train forecast --data table.csv --out no --distil --norm post
 # 431 windows in steps of 32: the 20th step begins in the second pass, the 30th and 40th in the third, the 50th in the fourth.
 run train forecast --data table.csv --attention softmax --schedule halving --warmup 0 --steps 50 --eval-every 50 --learning-rate 0.008 --out halving $tiny --input joint
@@ -129,8 +129,8 @@ rates = {d[\"step\"]: d[\"learning_rate\"] for d in map(json.loads, open(\"halvi
 assert [rates[s] for s in (10, 20, 30, 40, 50)] == [.008, .004, .002, .002, .001], rates"'
 holds preset_halves json preset/config.json 'd["training"]["schedule"] == "halving"'
 expect label_too_long 2 "--label-len is 24, --seq-len 12; the decoder reads rows that the encoder reads" train forecast --data table.csv --out no --model informer --seq-len 12 --label-len 24 --norm post
-expect decoder_is_post 2 "norm is pre, blocks of a decoder have post" train forecast --data table.csv --out no --model informer
-expect causal_half 2 "sinkhorn cannot do max_len 96 with heads of 16 in the decoder's self-attention, which is causal" train forecast --data table.csv --out no --model informer --norm post --attention sinkhorn
+expect decoder_is_post 2 "--norm is pre, blocks of a decoder have post" train forecast --data table.csv --out no --model informer
+expect causal_half 2 "sinkhorn cannot do sequences of 96 rows with heads of 16 in the decoder's self-attention, which is causal" train forecast --data table.csv --out no --model informer --norm post --attention sinkhorn
 
 # predict: the rows after the end of a file, with dates, in the units of the file.
 run predict seasonal table.csv
@@ -153,7 +153,7 @@ holds a_short_file_suffices cmp end_after.csv after.csv
 "$tool" predict seasonal - <table.csv >streamed 2>err
 holds table_on_standard_input cmp streamed after.csv
 (head -n 1 table.csv; tail -n 40 table.csv) >short.csv
-expect short_file 3 "short.csv: 40 rows, a forecast reads seq_len 48" predict seasonal short.csv
+expect short_file 3 "short.csv: 40 rows, a forecast reads 48" predict seasonal short.csv
 sed 's/^date,load/date,"a ""b"", c"/' table.csv >quoted.csv
 run train forecast --data quoted.csv --model last --steps 1 --eval-every 1 --out odd $tiny
 run predict odd quoted.csv --quiet
@@ -272,7 +272,7 @@ holds all_columns_for_one json out 'd["examples"] == 129'
 sed '300d' table.csv >gap.csv
 expect missing_date 3 "line 300, row 299: 1 date is missing before 2020-01-13 11:00:00" \
     train forecast --data gap.csv --steps 2 --out bad $tiny
-expect long_horizon 3 "table.csv: --horizon is 701, the file has 700 rows" \
+expect long_horizon 3 "table.csv: a forecast has 701 rows (--horizon), the file has 700" \
     train forecast --data table.csv --horizon 701 --seq-len 48 --patch-len 12 --out bad --quiet
 expect no_such_target 3 "no column 'OT' (--target); there are: date, load, heat, fixed" \
     train forecast --data table.csv --target OT --features S --out bad $tiny

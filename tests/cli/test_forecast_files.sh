@@ -77,7 +77,7 @@ expect refused_without_missing 3 "sensor.csv: line 302, row 301: column 'humidit
 head -n 1 sales.csv >few.csv
 python3 -c '
 for t in range(96): print(f"{1 + t % 12:02}.{1 + t // 12:02}.2020;1.000,5;7") if t < 12 else None' >>few.csv
-expect too_short_but_read 3 "few.csv: 12 rows, a forecast reads seq_len 96" predict sales few.csv
+expect too_short_but_read 3 "few.csv: 12 rows, a forecast reads 96" predict sales few.csv
 python3 -c '
 import datetime
 days = [datetime.date(2020, 1, 1) + datetime.timedelta(t) for t in range(100)]
@@ -94,6 +94,29 @@ expect another_period 3 "coarse.csv: the rows are one period of 2h apart, the ru
 expect another_period_of_eval 3 "the rows are one period of 2h apart, the run was trained on h" eval power --data coarse.csv
 sed 's/^timestamp/date/' power.csv >renamed.csv
 expect no_option_that_predict_lacks 3 "renamed.csv: line 1: no column 'timestamp', which has the dates of the run; there are: date, load, wind" predict power renamed.csv
+
+# What is wrong with a file to predict or to evaluate is said without options, which are those of the training.
+without_options() {
+    name=$1 file=$2 told=$3
+    for command in "predict power" "eval power --data"; do
+        run $command $file
+        [ "$code" = 3 ] && grep -qF "$told" err && ! grep -q -- ' --\|set ' err && passed "${name}_by_${command%% *}" || failed "${name}_by_${command%% *}" "$code $(cat err)"
+    done
+}
+sed 301d power.csv >gap.csv
+without_options a_gap_is_told gap.csv "gap.csv: line 301, row 300: 1 date is missing before 2018-01-13T12:00:00Z: 2018-01-13T11:00:00Z comes after 2018-01-13T10:00:00Z; the run reads files without gaps: add the rows"
+sed '301s/:00:00Z/:20:00Z/' power.csv >between.csv
+without_options irregular_rows_are_told between.csv "2018-01-13T11:00:00Z is expected; the run reads rows that are one period apart"
+sed 300p power.csv >twice.csv
+without_options repeated_dates_are_told twice.csv "the date 2018-01-13T10:00:00Z repeats that of the row before; the run reads one row per date"
+sed '301s/,.*,/,,/' power.csv >empty.csv
+without_options missing_values_are_told empty.csv "column 'load' is '', a finite number is needed; the run reads files without missing values: fill it in"
+sed '301s/,.*,/,"1,5",/' power.csv >comma.csv
+without_options decimal_commas_are_told comma.csv "column 'load' is '1,5', a finite number is needed; the run reads decimal points here"
+sed 's/wind/sun/' power.csv >column.csv
+without_options other_columns_are_told column.csv "no column 'wind', which the model reads; there are: timestamp, load, sun"
+head -n 60 power.csv >few.csv
+expect few_rows_are_told_by_eval 3 "few.csv: a forecast reads 96 rows and has 24, the training part has 41 of 59 rows" eval power --data few.csv
 
 # Quantiles: the columns of the forecast, their order, and the share of the test part that they cover; errors in the units
 # of the file; a loss of another kind is not compared; a baseline takes one step and has no quantiles.
@@ -113,9 +136,9 @@ holds losses_of_one_kind json out 'sorted(d["metrics"]) == ["mae", "mse"]'
 run eval power --against power-season --json --threads 1
 holds losses_of_one_kind_are_compared json out 'sorted(d["metrics"]) == ["loss", "mae", "mse"]'
 holds baselines_take_one_step json power-season/config.json 'd["training"]["steps"] == 1'
-expect baselines_have_no_quantiles 2 "naive: it learns nothing, so it has no quantiles" train forecast --data power.csv --model seasonal --quantiles 0.1,0.9 --out no
-expect quantiles_ascend_in_the_option 2 "quantiles must ascend, from above 0 to below 1" train forecast --data power.csv --quantiles 0.9,0.1 --out no
-expect quantiles_are_numbers 2 "quantiles is '0.1;0.9'; 1 to 16 levels are needed, as in 0.1,0.5,0.9" train forecast --data power.csv --quantiles '0.1;0.9' --out no
+expect baselines_have_no_quantiles 2 "naive: it learns nothing, so it has no --quantiles" train forecast --data power.csv --model seasonal --quantiles 0.1,0.9 --out no
+expect quantiles_ascend_in_the_option 2 "--quantiles must ascend, from above 0 to below 1" train forecast --data power.csv --quantiles 0.9,0.1 --out no
+expect quantiles_are_numbers 2 "--quantiles is '0.1;0.9'; 1 to 16 levels are needed, as in 0.1,0.5,0.9" train forecast --data power.csv --quantiles '0.1;0.9' --out no
 run train forecast --data power.csv --model informer --norm post --positions sinusoidal --label-len 24 --quantiles 0.2,0.8 --out decoded $tiny
 run predict decoded power.csv --quiet
 holds quantiles_of_a_decoder sh -c 'head -n 1 out | grep -q "load_q0.2,load_q0.8" && [ "$(wc -l <out)" = 25 ]'
@@ -202,7 +225,7 @@ P
 expect irregular_rows 3 "set --freq to put rows into periods" train forecast --data jitter.csv --out no $few
 run train forecast --data jitter.csv --freq 15min --seq-len 10 --horizon 3 --model last --out jitter --threads 1
 holds rows_are_moved grep -qF "200 rows, every 15min, 2020-01-01 00:00:00 to 2020-01-03 01:45:00, 1 column; 199 rows moved to the begin of their period" err
-expect unknown_period 2 "freq is 'fortnight'; a period is needed" train forecast --data jitter.csv --freq fortnight --out no $few
+expect unknown_period 2 "--freq is 'fortnight'; a period is needed" train forecast --data jitter.csv --freq fortnight --out no $few
 expect unknown_delimiter 2 "delimiter is 'ab', one character or tab is needed" train forecast --data plain.csv --delimiter ab --out no $few
 
 # A table without a header, columns by name and by number, names of months, years of two digits.

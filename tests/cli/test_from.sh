@@ -43,7 +43,7 @@ holds steps_instead_of_epochs json longer/config.json '(d["training"]["epochs"],
 run train text --data mail --preset lra-small --max-len 12 --from "$source_dir/tests/models/checkpoints/bert" --steps 2 --out preset --quiet
 holds an_explicit_preset_stays json preset/config.json '(d["training"]["batch"], d["training"]["learning_rate"]) == (32, 0.002)'
 expect nothing_to_extend 2 "--extend-positions is interpolate, which needs the positions of a stored model" train text --data mail --extend-positions interpolate --out no
-expect too_many_layers 2 "train_last is 3, the model has 2 layers" train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --train-last 3 --out no
+expect too_many_layers 2 "--train-last is 3, the model has 2 layers" train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --train-last 3 --out no
 expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt" train text --data mail --from "$source_dir/tests/models/checkpoints/yoso" --out no
 expect no_model 3 "$work/mail has no config.json: it is neither a run nor a stored checkpoint" train text --data mail --from mail --out no
 expect no_part 2 "freeze: no parameter is called 'head'; the model has the parts trunk, all-but-own, embeddings, encoder.layer.0, layernorm, classifier" train text --data mail --tokens bytes --from lm --freeze head --out no

@@ -71,7 +71,7 @@ run generate again "B" --max-tokens 20 --temperature 0
 [ "$code" = 0 ] && grep -q "lha keeps nothing of earlier tokens: every token is a pass over the whole text" err && passed says_that_it_recomputes || failed says_that_it_recomputes "$(cat err)"
 says options_of_mechanisms "" generate bytes "B" --num-hashes 64 --max-tokens 4
 run generate words "der Hund sah" --max-tokens 3
-grep -q "1 words of the prompt are <unk>" err && passed says_unknown_words || failed says_unknown_words "$(cat err)"
+grep -q "1 word of the prompt is <unk>" err && passed says_unknown_words || failed says_unknown_words "$(cat err)"
 
 # Ctrl-C: what there is, an end of line, and exit code 130.
 "$tool" generate bytes "B" --max-tokens 10000000 --temperature 0 >out 2>err &
@@ -102,7 +102,7 @@ expect no_run 3 "config.json" generate nothing x
 expect beyond_learned_positions 2 "a prompt of 2 tokens and 30 more need 31 positions, the model has learned 24" generate words "der Bär" --max-tokens 30
 expect a_long_prompt 2 "positions, the model has learned 24" generate words "$(head -6 round/train.txt)"
 says as_many_as_positions "" generate words "der Bär"
-expect top_p_of_nothing 2 "top_p is 0, allowed are numbers above 0 up to 1" generate bytes x --top-p 0
+expect top_p_of_nothing 2 "--top-p is 0, allowed are numbers above 0 up to 1" generate bytes x --top-p 0
 expect an_empty_stop_text 2 "stop text 1 is empty" generate bytes x --stop ""
 expect two_prompts 2 "generate needs the run and at most one prompt" generate bytes der Bär
 expect no_operands 2 "generate needs the run" generate

@@ -164,7 +164,7 @@ holds mixed_heads_with_a_probe json out '[(h["layer"], h["head"], h["attention"]
 expect probe_without_buckets 2 "local has no buckets of tokens; mechanisms that have: lha, lsh, random" inspect sampled --probe local
 expect option_of_no_probe 2 "num_hashes" inspect sampled --num-hashes 3
 expect no_run 2 "inspect needs one operand, the run" inspect
-expect no_split 2 "split is 'tset'" inspect run --split tset
+expect no_split 2 "--split is 'tset'" inspect run --split tset
 expect no_layer 2 "layer 2 has no heads with buckets" inspect run --examples 1 --plots plots2 --layer 2
 : >file
 expect no_directory 4 "file: cannot make the directory: Not a directory" inspect run --examples 1 --plots file

@@ -72,7 +72,7 @@ run eval lha --split test --json
 holds the_model_of_lha_learns json out '1.8 < d["perplexity"] < 5'
 holds its_heads_and_layers json lha/config.json '"local,lha" in str(d) and d["model"]["norm"] == "post" and d["model"]["positions"] == "layered" and d["model"]["attention_dropout"] == 0.05'
 holds its_own_plan python3 -c 'import sys; b = open("lha/model.safetensors", "rb").read(100000); sys.exit(0 if all(n in b for n in (b"attention.query_position.weight", b"own.local.position", b"own.lha.shared")) and b"attention.query.bias" not in b else "parameters")'
-expect no_weights_to_drop 2 "yoso has no attention weights to drop one by one: attention_dropout is 0.1" train lm --data words --attention yoso --attention-dropout 0.1 --out no
+expect no_weights_to_drop 2 "yoso has no attention weights to drop one by one: --attention-dropout is 0.1" train lm --data words --attention yoso --attention-dropout 0.1 --out no
 
 # More words than 16 bits count: every one has an id, an output and a gradient. ln 70,002 = 11.156.
 mkdir many
@@ -100,11 +100,11 @@ run eval many-tails --split test --json
 holds tails_of_many_words json out 'd["num_unknown"] == 0 and d["tokens"] == 4 and 9 < d["loss"] < 13.5'
 run train lm --data words --from adaptive --out adaptive-on --vocabulary words --steps 2 --eval-every 2 --batch 4 --seq-len 16 --warmup 1 --quiet
 holds a_run_with_tails_goes_on json adaptive-on/config.json 'd["model"]["cutoffs"] == "5,7"'
-expect cutoffs_must_rise 2 "cutoffs is '7,5', and 5 is not above 7" train lm --data words --out no --vocabulary words --cutoffs 7,5
-expect cutoffs_within_the_words 2 "cutoffs is '5,11', and 11 is not below the 11 ids of the vocabulary" train lm --data words --out no --vocabulary words --cutoffs 5,11
-expect cutoffs_are_numbers 2 "cutoffs is '5;7', it must be numbers of ids such as 20000,60000" train lm --data words --out no --vocabulary words --cutoffs "5;7"
-expect the_head_has_a_word 2 "the first of the cutoffs is 1, and the first id that can be predicted is 1" train lm --data words --out no --vocabulary words --cutoffs 1
-expect tails_have_a_width 2 "div_value of 64: words of tail 1 would have 32 / 64 = 0 columns" train lm --data words --out no --vocabulary words --cutoffs 5 --div-value 64 --dim 32 --heads 2
+expect cutoffs_must_rise 2 "--cutoffs is '7,5', and 5 is not above 7" train lm --data words --out no --vocabulary words --cutoffs 7,5
+expect cutoffs_within_the_words 2 "--cutoffs is '5,11', and 11 is not below the 11 ids of the vocabulary" train lm --data words --out no --vocabulary words --cutoffs 5,11
+expect cutoffs_are_numbers 2 "--cutoffs is '5;7', it must be numbers of ids such as 20000,60000" train lm --data words --out no --vocabulary words --cutoffs "5;7"
+expect the_head_has_a_word 2 "the first of the --cutoffs is 1, and the first id that can be predicted is 1" train lm --data words --out no --vocabulary words --cutoffs 1
+expect tails_have_a_width 2 "--div-value 64: words of tail 1 would have 32 / 64 = 0 columns" train lm --data words --out no --vocabulary words --cutoffs 5 --div-value 64 --dim 32 --heads 2
 
 # Stopped and resumed, with accumulated batches of unequal length: the same bits.
 head -c 1000 letters/train.txt >broken/train.txt
@@ -145,7 +145,7 @@ python3 -c 'import json; r = [json.loads(l) for l in open("heart/log.jsonl")]; j
 holds the_least_loss_is_kept python3 -c 'import json, sys; d, l = json.load(open("heart.json")), json.load(open("losses.json")); sys.exit(0 if d["best_loss"] == min(l) < l[-1] else str((d, l)))'
 run eval heart --split valid --json
 holds what_is_kept_has_that_loss python3 -c 'import json, sys; d, e = json.load(open("heart.json")), json.load(open("out")); sys.exit(0 if abs(d["best_loss"] - e["loss"]) < 1e-12 else str((d, e)))'
-expect convolution_is_refused 2 "conv_window is 3, and half of its taps would see" train lm --data letters --out none --conv-window 3
+expect convolution_is_refused 2 "--conv-window is 3, and half of its taps would see" train lm --data letters --out none --conv-window 3
 expect empty_text_is_refused 3 "has no train.txt" train lm --data . --out none
 # Tokens of a BPE that is learned from the training file.
 run train lm --data letters --out tokens --attention softmax --vocabulary bpe --max-words 300 --steps 20 --eval-every 20 $small

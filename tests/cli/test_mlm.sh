@@ -62,7 +62,7 @@ expect no_directory 2 "data needs --out DIR" data mlm text.txt --tokenizer token
 expect too_short 2 "--seq-len is 4, allowed are 5 to 65536" data mlm text.txt --tokenizer tokens --seq-len 4 --out x
 expect other_ending 3 "text.csv: a name that ends in .txt, .jsonl or .tokens is needed" data mlm text.csv --tokenizer tokens --out x
 expect not_overwritten 2 "d/train.tokens exists already and is not overwritten" data mlm text.txt --tokenizer tokens --out d
-expect order_of_long 2 "order is sop, it must be none" data mlm text.txt --tokenizer tokens --long --order sop --out x
+expect order_of_long 2 "--order is sop, it must be none" data mlm text.txt --tokenizer tokens --long --order sop --out x
 expect no_data_yet 3 "tokens has no train.tokens: make it from texts with hashattn data mlm" train mlm --data tokens --out x
 head -c 5000 d/train.tokens >d3/train.tokens
 expect cut_file 3 "d3/train.tokens: has 5000 bytes, its" train mlm --data d3 --out x

@@ -113,7 +113,7 @@ ranks 4 $rows --out parts4 --sequence-parallel 2 --max-seconds 0.000001
 ranks 2 train --resume parts4 --threads 1
 holds pairs_resume cmp rows2/last.safetensors parts4/last.safetensors
 run train --resume rows2
-holds one_process_cannot_resume test "$code" != 0 -a "$(grep -c 'sequence_parallel is 2 and the number of ranks 1' err)" = 1
+holds one_process_cannot_resume test "$code" != 0 -a "$(grep -c -e '--sequence-parallel is 2 and the number of ranks 1' err)" = 1
 ranks 2 eval rows2 --json --threads 1
 cp out eval2.json
 run eval rows2 --json
@@ -127,7 +127,7 @@ ranks 2 $tokens --seq-len 50 --threads 1 --out lm2 --sequence-parallel 2
 last='import json, sys; a, b = ([json.loads(l) for l in open(f) if "valid_loss" in l][-1]["valid_loss"] for f in sys.argv[1:]); sys.exit(0 if abs(a - b) < 1e-4 else f"{a} {b}")'
 holds language_models_too python3 -c "$last" lm1/log.jsonl lm2/log.jsonl
 ranks 2 $rows --out refused --sequence-parallel 2 --conv-window 67
-holds long_convolutions_are_refused test "$code" != 0 -a "$(grep -c 'too few for conv_window 67' err)" = 1 -a ! -e refused
+holds long_convolutions_are_refused test "$code" != 0 -a "$(grep -c 'too few for --conv-window 67' err)" = 1 -a ! -e refused
 ranks 3 $rows --out refused --sequence-parallel 2
 holds ranks_are_a_multiple test "$code" != 0 -a "$(grep -c 'number of ranks 3; it must be a multiple' err)" = 1 -a ! -e refused
 ranks 2 $rows --out refused --sequence-parallel 2 --attention linear

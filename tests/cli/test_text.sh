@@ -144,8 +144,8 @@ expect no_such_directory 4 "/nowhere/x: cannot write" predict filter new.jsonl -
 wrong() { name=$1 part=$2 file=$3; expect "$name" 3 "$part" predict filter "$file" --out never; }
 wrong missing_file "gone.jsonl" gone.jsonl
 printf 'text,label\n"ab\nc,ham\n' >open.csv; wrong open_quote 'open.csv: line 2: the quote that opens here is not closed' open.csv
-printf 'text,label\nab,ham\nab\n' >short.csv; wrong missing_field 'short.csv: line 3: 1 fields, the header has 2' short.csv
-printf 'body,label\nab,ham\n' >column.csv; wrong missing_column "column.csv: line 1: none of the 2 columns is named 'text' (--text-column); there are: body, label" column.csv
+printf 'text,label\nab,ham\nab\n' >short.csv; wrong missing_field 'short.csv: line 3: 1 field, the header has 2' short.csv
+printf 'body,label\nab,ham\n' >column.csv; wrong missing_column "column.csv: line 1: no column is named 'text' (--text-column); there are: body, label" column.csv
 printf '{"text": "ab"}\n{"text": "a\\u0000b"}\n' >nul.jsonl; wrong text_with_nul 'nul.jsonl: line 2: byte 11 of 20: \u0000 is not allowed' nul.jsonl
 : >empty.jsonl; wrong empty_file "empty.jsonl" empty.jsonl
 printf '{"text": "ab"}\n{"text": "a\n' >cut.jsonl; wrong cut_json "cut.jsonl: line 2" cut.jsonl

@@ -217,7 +217,7 @@ expect preset_that_is_not 2 "needle has no preset lra" train needle --data d --o
 expect option_of_another_task 2 "train has no option --max-depth" train needle --data d --out x --max-depth 3
 expect option_of_another_mechanism 2 "needle with softmax has no option 'num_hashes'" train needle --attention softmax --num-hashes 4 --data d --out x
 expect steps_of_nothing 2 "--steps is 0, allowed are 1 to" train needle --data d --out x --steps 0
-expect heads_that_do_not_divide 2 "dim is 30, which is not a multiple of heads, 4" train needle --data d --out x --dim 30 --heads 4
+expect heads_that_do_not_divide 2 "--dim is 30, which is not a multiple of --heads, 4" train needle --data d --out x --dim 30 --heads 4
 expect until_without_value 2 "--until is 'accuracy'; it must be METRIC=VALUE" train needle --data d --out x --until accuracy
 expect until_without_number 2 "--until is 'accuracy=much'" train needle --data d --out x --until accuracy=much
 expect until_unknown_metric 2 "no metric is called 'acuracy'; there are: accuracy, loss" train needle --data d --out misspelt --steps 2 --eval-every 1 --until acuracy=1 $tiny
@@ -246,7 +246,7 @@ grep -q "^done: 2 steps in .* s, best accuracy 0[.0-9]*, in last$" err && passed
 expect resume_of_nothing 3 "nowhere" train --resume nowhere
 expect eval_of_nothing 3 "nowhere/config.json" eval nowhere
 expect eval_needs_a_run 2 "eval needs one operand" eval
-expect unknown_split 2 "split is 'tset', allowed are train, valid, test" eval whole --split tset
+expect unknown_split 2 "--split is 'tset', allowed are train, valid, test" eval whole --split tset
 expect absurd_hashes_in_eval 2 "--num-hashes is 0" eval whole --num-hashes 0
 [ -e x ] && failed no_run_was_begun "x is there" || passed no_run_was_begun
 

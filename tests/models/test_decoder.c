@@ -483,8 +483,7 @@ static void what_cannot_be_is_refused(void **state)
     check_status(&host, model_new(&host, &config, &encoder), HASHATTN_INVALID, "two sequences");
     config.pairs = false;
     config.causal = 0;
-    check_status(&host, model_new(&host, &config, &encoder), HASHATTN_INVALID,
-                 "the option causal hides them");
+    check_status(&host, model_new(&host, &config, &encoder), HASHATTN_INVALID, "causal hides them");
     config.causal = 1;
     config.vocab_size = 1;
     check_status(&host, model_new(&host, &config, &encoder), HASHATTN_INVALID, "vocab_size is 1");

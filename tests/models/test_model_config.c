@@ -157,7 +157,8 @@ static void bad_configs_are_refused_with_numbers(void **state)
     picky.host.refuse = refuse_all;
     config = good;
     config.plan = single_plan(&picky, NULL);
-    check_refused(config, HASHATTN_REFUSED, "softmax cannot do max_len 300 with heads of 32: it is a test");
+    check_refused(config, HASHATTN_REFUSED,
+                  "softmax cannot do sequences of 300 rows with heads of 32: it is a test");
     config.max_len = 301;
     struct host host;
     host_init(&host);

@@ -416,7 +416,7 @@ static void what_does_not_fit_is_refused(void **state)
 {
     (void)state;
     check_refused("softmax", pre_norm, HASHATTN_INVALID, "norm is pre, blocks of a decoder have post");
-    check_refused("softmax", layered, HASHATTN_INVALID, "positions are layered");
+    check_refused("softmax", layered, HASHATTN_INVALID, "positions is layered");
     check_refused("softmax", causal, HASHATTN_INVALID, "causal is true");
     check_refused("softmax", too_many_rows, HASHATTN_INVALID, "decoder_rows is 401, allowed are 0 to 400");
     check_refused("softmax", too_many_decoded, HASHATTN_INVALID, "decoded_rows is 401");
@@ -427,9 +427,10 @@ static void what_does_not_fit_is_refused(void **state)
     check_refused("softmax", distil_once, HASHATTN_INVALID, "distil is true and layers is 1");
     check_refused("softmax", distil_often, HASHATTN_INVALID,
                   "layers is 17; it halves rows between layers, so 2 to 16");
-    check_refused("softmax/sinkhorn", NULL, HASHATTN_REFUSED,
-                  "sinkhorn cannot do max_len 400 with heads of 3 in the decoder's self-attention, which is "
-                  "causal: it has no causal form");
+    check_refused(
+        "softmax/sinkhorn", NULL, HASHATTN_REFUSED,
+        "sinkhorn cannot do sequences of 400 rows with heads of 3 in the decoder's self-attention, which is "
+        "causal: it has no causal form");
     check_refused("softmax/softmax/reformer/softmax", shorter, HASHATTN_REFUSED, "in cross attention: ");
     check_refused("softmax/softmax/softmax/softmax/softmax/softmax", NULL, HASHATTN_INVALID,
                   "has lists for 6 layers, the model has 5");

@@ -64,7 +64,7 @@ static void bad_cutoffs_are_refused(void **state)
         {"20,61", 4, VOCAB, "cutoffs is '20,61', and 61 is not below the 61 ids of the vocabulary"},
         {"20", 4, 0, "20 is not below the 0 ids"},
         {"1,2,3,4,5,6,7", 1, VOCAB, "cutoffs is '1,2,3,4,5,6,7', at most 6 numbers are allowed"},
-        {"20,45", 7, VOCAB, "div_value of 7: words of tail 2 would have 5 / 7 = 0 columns"},
+        {"20,45", 7, VOCAB, "div_value 7: words of tail 2 would have 5 / 7 = 0 columns"},
     };
     struct host host;
     struct word_tails tails;

@@ -326,7 +326,7 @@ static void what_cannot_be_is_refused(void **state)
     static const double bad[][2] = {{0, 0.5}, {0.5, 1}, {0.5, 0.5}, {0.6, 0.4}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         const struct objective_facts facts = {.num_outputs = 1, .quantiles = {2, {bad[i][0], bad[i][1]}}};
-        assert_non_null(strstr(objective_find("horizon")->refuse(&facts), "quantiles must ascend"));
+        assert_non_null(strstr(objective_find("horizon")->refuse(&facts), "`quantiles` must ascend"));
     }
     const struct objective_facts idle = {.num_outputs = 1, .quantiles = {LEVELS, {0.1, 0.6, 0.9}}};
     assert_non_null(strstr(objective_find("naive")->refuse(&idle), "it learns nothing"));

@@ -173,7 +173,7 @@ static void small_files_are_cut_or_refused(void **state)
     assert_int_equal(count_places(folder, SPLIT_TRAIN, 1, "12", seen), 1);
     folder_put_text(folder, "train.tsv", "1");
     check_status(&folder->host, load(folder, SPLIT_VALID, 1, &data), HASHATTN_BAD_FILE,
-                 "1 examples, too few to cut validation out");
+                 "1 example, too few to cut validation out");
     folder_put_text(folder, "train.tsv", "");
     check_status(&folder->host, load(folder, SPLIT_TRAIN, 1, &data), HASHATTN_BAD_FILE,
                  "train.tsv has no examples");

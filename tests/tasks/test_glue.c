@@ -451,7 +451,7 @@ static void files_to_predict_need_no_labels(void **state)
         }
         hashattn_status status = stream(folder, &host, &automatic, &facts, l->train, &texts);
         check_status(&host, status, l->name == QQP ? HASHATTN_BAD_FILE : HASHATTN_OK,
-                     l->name == QQP ? "given.tsv: line 3: the row has 1 fields, 5 are needed" : NULL);
+                     l->name == QQP ? "given.tsv: line 3: the row has 1 field, 5 are needed" : NULL);
         assert_int_equal(texts.parts, l->name != QQP);
         check_status(&host, stream(folder, &host, &automatic, &facts, "index\tx\n0\ta\n", &texts),
                      HASHATTN_BAD_FILE, "given.tsv: line 1: no column is called '");

@@ -250,13 +250,13 @@ static void what_cannot_be_read_is_refused(void **state)
     refuse(folder, &bytes, "train.txt has 0 tokens, at least 2");
     refuse(folder, &words, "train.txt has 0 tokens, at least 2");
     folder_put_text(folder, "train.txt", "a");
-    refuse(folder, &bytes, "train.txt has 1 tokens");
+    refuse(folder, &bytes, "train.txt has 1 token, at least");
     folder_put_text(folder, "train.txt", "\n");
-    refuse(folder, &words, "train.txt has 1 tokens");
+    refuse(folder, &words, "train.txt has 1 token, at least");
     folder_put_text(folder, "train.txt", "fine\nnot \xc3 fine\n");
     refuse(folder, &words, "train.txt: line 2");
     folder_put_text(folder, "train.txt", "short");
-    refuse(folder, &bytes, "1 examples, too few to cut validation and test out of it");
+    refuse(folder, &bytes, "1 example, too few to cut validation and test out of it");
     assert_null(task_find("lm")->stream_file);
 }
 

@@ -309,9 +309,11 @@ static void prediction_needs_no_labels(void **state)
     check_status(&folder->host, PREDICT("in.tsv", "a\tx\nno tab\n", &data), HASHATTN_BAD_FILE,
                  "line 2: no tab");
     check_status(&folder->host, PREDICT("in.txt", "ok\n\x80\n", &data), HASHATTN_BAD_FILE,
-                 "in.txt: line 2: not UTF-8 at byte 0");
+                 "in.txt: line 2: not UTF-8 at byte 0 of 1 (0x80); the run reads UTF-8 (iconv -t UTF-8");
     check_status(&folder->host, PREDICT("in.jsonl", "{\"label\": 1}\n", &data), HASHATTN_BAD_FILE,
-                 "line 1: the object has no key 'text' (text_column); there are: label");
+                 "line 1: the object has no key 'text', the name in the training file; there are: label");
+    check_status(&folder->host, PREDICT("in.csv", "txt,x\na,b\n", &data), HASHATTN_BAD_FILE,
+                 "line 1: no column is named 'text', the name in the training file; there are: txt, x");
     check_status(&folder->host, PREDICT("in.jsonl", "", &data), HASHATTN_BAD_FILE,
                  "in.jsonl has no documents");
     assert_null(data.ids);
@@ -367,12 +369,11 @@ static void records_of_csv_are_documents(void **state)
         {"", "train.csv: the file is empty, a header is needed"},
         {"text,label\n", "train.csv has no examples"},
         {"txt,label\na,b\n",
-         "train.csv: line 1: none of the 2 columns is named 'text' (text_column); there are: txt, label"},
-        {"text,lable\na,b\n",
-         "line 1: none of the 2 columns is named 'label' (label_column); there are: text, lable"},
+         "train.csv: line 1: no column is named 'text' (text_column); there are: txt, label"},
+        {"text,lable\na,b\n", "line 1: no column is named 'label' (label_column); there are: text, lable"},
         {"text,label,text\na,b,c\n", "line 1: 2 of the 3 columns are named 'text'"},
         {"text,label\n\"a\n\",b\na,b,c\n", "train.csv: line 4: 3 fields, the header has 2"},
-        {"text,label\na,b\nc\n", "train.csv: line 3: 1 fields, the header has 2"},
+        {"text,label\na,b\nc\n", "train.csv: line 3: 1 field, the header has 2"},
         {"text,label\n\"a\nb,c\n", "train.csv: line 2: the quote that opens here is not closed"},
         {"text,label\n\"a\n\xff\",c\n", "train.csv: line 2: not UTF-8 at byte 2 of 3"},
         {"text,label\na,\n", "train.csv: line 2: the label is empty"},
@@ -410,7 +411,8 @@ static void columns_and_keys_have_names(void **state)
     folder_put_text(folder, "valid.jsonl", "{\"Review\": \"bad\"}\n");
     check_status(
         &folder->host, task->load(&folder->host, &options, &facts, folder->path, SPLIT_VALID, 1, &data),
-        HASHATTN_BAD_FILE, "valid.jsonl: line 1: the object has no key 'Stars' (label_column); there are: ");
+        HASHATTN_BAD_FILE,
+        "valid.jsonl: line 1: the object has no key 'Stars', the name in the training file; there are: ");
     task_facts_free(&folder->host, &facts);
 }
 

@@ -267,7 +267,7 @@ static void what_cannot_be_shared_is_refused_first(void **state)
     struct team team;
     team_init(&team, "linear");
     team_set(&team, "sequence_parallel", "2");
-    check_refused(&team, "linear cannot share a sequence: sequence_parallel is 2");
+    check_refused(&team, "linear cannot share a sequence among 2 ranks");
     team_init(&team, "softmax");
     team_set(&team, "sequence_parallel", "2");
     team_set(&team, "conv_window", "27");

@@ -112,7 +112,7 @@ static void table_of_labels(const struct data_read *read, FILE *stream)
     if (count > SHOWN_LABELS)
         qsort(order, count, sizeof *order, most_first);
     char title[40];
-    snprintf(title, sizeof title, "%zu labels", count);
+    snprintf(title, sizeof title, "%zu label%s", count, count == 1 ? "" : "s");
     fprintf(stream, "%-*s", LABEL_COLUMNS, title);
     for (size_t i = 0; i < read->count; i++)
         fprintf(stream, " %8s", read->parts[i].split);

@@ -64,9 +64,9 @@ static void draw(struct forecast_picture *picture, const hashattn_forecast *fore
     if (!find_column(picture, forecast, &column))
         return;
     hashattn_forecast_date(forecast, forecast->num_read, date);
-    snprintf(plot.title, sizeof plot.title, "%.40s%s%.60s: forecast of %zu rows from %s on",
+    snprintf(plot.title, sizeof plot.title, "%.40s%s%.60s: forecast of %zu row%s from %s on",
              forecast->series == NULL ? "" : forecast->series, forecast->series == NULL ? "" : ", ",
-             forecast->columns[column], forecast->horizon, date);
+             forecast->columns[column], forecast->horizon, forecast->horizon == 1 ? "" : "s", date);
     plot.x = (struct plot_axis){"time after the last row that was read", "rows", PLOT_LINEAR};
     plot.y = (struct plot_axis){forecast->columns[column], "units of the file", PLOT_LINEAR};
     add_points(&plot, forecast, column);

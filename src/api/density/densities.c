@@ -39,9 +39,9 @@ static hashattn_status take_options(struct host *host, const hashattn_density_op
     if (given != NULL)
         TRY(version_take(host, &own, sizeof own, given, first_sizes.density_options, "density options"));
     FAIL_IF(own.num_hashes < 1 || own.num_hashes > SKETCH_MOST_HASHES, host, HASHATTN_INVALID,
-            "num_hashes is %zu, allowed are 1 to %d", own.num_hashes, SKETCH_MOST_HASHES);
+            "`num_hashes` is %zu, allowed are 1 to %d", own.num_hashes, SKETCH_MOST_HASHES);
     FAIL_IF(own.hash_bits < 1 || own.hash_bits > SKETCH_MOST_BITS, host, HASHATTN_INVALID,
-            "hash_bits is %zu, allowed are 1 to %d", own.hash_bits, SKETCH_MOST_BITS);
+            "`hash_bits` is %zu, allowed are 1 to %d", own.hash_bits, SKETCH_MOST_BITS);
     int map = 0;
     while (own.map != NULL && density_map_names[map] != NULL && strcmp(own.map, density_map_names[map]) != 0)
         map++;

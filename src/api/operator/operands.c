@@ -157,7 +157,7 @@ hashattn_status operand_check_lengths(struct host *host, const struct attention_
                 continue;
             double length = sqrt(row_squares(shape->kernels, rows, NULL, r, r + 1));
             FAIL_IF(length > limit * (1 + 1e-6), host, HASHATTN_INVALID,
-                    "%s has length %g at sequence %zu, head %zu, row %zu; max_norm is %g", array->name,
+                    "%s has length %g at sequence %zu, head %zu, row %zu; `max_norm` is %g", array->name,
                     length, s, h, r, limit);
         }
     }

@@ -87,7 +87,7 @@ static hashattn_status check_lengths(struct host *host, const struct step *step,
             double length =
                 sqrt(step->stream->heads.kernels->rows.sum_squares(part_row(part, h, r), part->width));
             FAIL_IF(length > limit * (1 + 1e-6) && !is_absent(step, part, r), host, HASHATTN_INVALID,
-                    "%s has length %g at row %zu of the sequence, head %zu; max_norm is %g", part->name,
+                    "%s has length %g at row %zu of the sequence, head %zu; `max_norm` is %g", part->name,
                     length, step->position + r, h, limit);
         }
     return HASHATTN_OK;

@@ -34,8 +34,8 @@ static hashattn_status find_vectors(struct host *host, const struct sentence_set
     size_t i = 0;
     while (i < 5 && strcmp(names[i], name) != 0)
         i++;
-    FAIL_IF(i == 5, host, HASHATTN_INVALID, "pooling is '%.40s', allowed are stored, mean, first, max, none",
-            name);
+    FAIL_IF(i == 5, host, HASHATTN_INVALID,
+            "`pooling` is '%.40s', allowed are stored, mean, first, max, none", name);
     FAIL_IF(i == 0 && stored->refusal[0] != '\0', host, HASHATTN_REFUSED, "%.300s: %s", stored->encoder,
             stored->refusal);
     *vectors = (struct vectors){.tokens = i == 4,
@@ -95,7 +95,7 @@ static hashattn_status find_prompt(struct host *host, const struct sentence_sett
                                    const hashattn_text_options *options, const char **prompt)
 {
     FAIL_IF(options->prompt != NULL && options->prompt_name != NULL, host, HASHATTN_INVALID,
-            "prompt and prompt_name exclude each other");
+            "`prompt` and `prompt_name` exclude each other");
     *prompt = options->prompt;
     return *prompt != NULL ? HASHATTN_OK : sentence_prompt(host, stored, options->prompt_name, prompt);
 }

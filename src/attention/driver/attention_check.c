@@ -27,11 +27,9 @@ static hashattn_status check_ranks(struct host *host, const struct attention_sha
     char list[200];
     attention_shared_names(list, sizeof list);
     FAIL_IF(rows < ranks, host, HASHATTN_REFUSED,
-            "sequence %zu has %zu rows, too few for sequence_parallel %zu: each rank needs one", sequence,
-            rows, ranks);
+            "sequence %zu has %zu rows, too few for %zu ranks: each needs one", sequence, rows, ranks);
     FAIL_IF(mechanism->mixes && mechanism->ranks == NULL, host, HASHATTN_REFUSED,
-            "%s cannot share a sequence: sequence_parallel is %zu, which is for: %s", mechanism->name, ranks,
-            list);
+            "%s cannot share a sequence among %zu ranks; those that can: %s", mechanism->name, ranks, list);
     assert(shape->query_offsets == shape->key_offsets && !shape->masked);
     assert(shape->dtype == DTYPE_FLOAT32 && !shape->inspects);
     return HASHATTN_OK;
@@ -76,7 +74,7 @@ static hashattn_status check_sequence(struct host *host, const struct attention_
         why = mechanism->ranks->refuse(shape->options, &of);
     if (why == NULL)
         return HASHATTN_OK;
-    char longest[40] = "", sentence[200];
+    char longest[40] = "", sentence[300];
     options_fill(mechanism->options, shape->options, why, sentence, sizeof sentence);
     struct attention_shape longer = *shape;
     longer.max_len++;

@@ -91,7 +91,7 @@ hashattn_status stream_check(struct host *host, const struct stream *stream)
             stream->value_dim, stream->chunk_rows);
     struct problem_shape shape = shape_of(stream, stream->chunk_rows, stream->chunk_rows);
     const char *why = mechanism_refuses(mechanism, stream->options, &shape);
-    char sentence[200] = "";
+    char sentence[300] = "";
     if (why != NULL)
         options_fill(mechanism->options, stream->options, why, sentence, sizeof sentence);
     FAIL_IF(why != NULL, host, HASHATTN_REFUSED, "%s: %s (in chunks of %zu rows, head_dim %zu)",

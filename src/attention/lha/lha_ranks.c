@@ -118,11 +118,11 @@ const char *lha_ranks_refuse(const void *options, const struct problem_shape *sh
     struct problem_shape whole = *shape;
     whole.num_queries = whole.num_keys = shape->total_rows;
     if (lha->grouping.partition)
-        return "partition sorts the scores of all rows for all {num_buckets} buckets, which ranks that "
+        return "`partition` sorts the scores of all rows for all {num_buckets} buckets, which ranks that "
                "share a sequence would all need";
     if (lha->targets == TARGETS_EXACT && lha->hash_loss > 0)
-        return "targets exact needs all queries at once on every rank that shares a sequence: use "
-               "sampled, with samples_per_bucket {samples_per_bucket}, or features";
+        return "`targets` exact needs all queries at once on every rank that shares a sequence: use "
+               "sampled, with `samples_per_bucket` {samples_per_bucket}, or features";
     return grouping_refuse(&lha->grouping, &whole);
 }
 

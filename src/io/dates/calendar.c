@@ -209,12 +209,12 @@ hashattn_status calendar_of(struct host *host, const char *freq, const int64_t *
     const struct unit *unit = units;
     while (unit->name != NULL && strcmp(unit->name, at) != 0)
         unit++;
-    FAIL_IF(
-        unit->name == NULL || number < 1 || number > MOST_PERIODS || (unit->workdays && number > 1), host,
-        HASHATTN_INVALID,
-        "freq is '%.40s'; a period is needed: a number and ms, s, min, h, D, W, M, Q or Y, as in 15min, or B "
-        "for business days",
-        freq);
+    FAIL_IF(unit->name == NULL || number < 1 || number > MOST_PERIODS || (unit->workdays && number > 1), host,
+            HASHATTN_INVALID,
+            "`freq` is '%.40s'; a period is needed: a number and ms, s, min, h, D, W, M, Q or Y, as in "
+            "15min, or B "
+            "for business days",
+            freq);
     *calendar = (struct calendar){.first = times[0],
                                   .period = unit->period * number,
                                   .months = unit->months * number,

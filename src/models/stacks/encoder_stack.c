@@ -96,10 +96,11 @@ static hashattn_status check_lengths(struct host *host, const struct encoder_sta
     for (size_t part = 0; part < encoder->num_more; part++) {
         const struct rows left = rows_at(rows, halved_offsets, part);
         for (size_t s = 0; s < rows->num_sequences; s++)
-            FAIL_IF(rows_length(&left, s) < FEWEST_ROWS, host, HASHATTN_REFUSED,
-                    "distil: a sequence of %zu rows has %zu left before halving %zu of %zu, at least %d are "
-                    "needed",
-                    rows_length(rows, s), rows_length(&left, s), part + 1, encoder->num_more, FEWEST_ROWS);
+            FAIL_IF(
+                rows_length(&left, s) < FEWEST_ROWS, host, HASHATTN_REFUSED,
+                "`distil`: a sequence of %zu rows has %zu left before halving %zu of %zu, at least %d are "
+                "needed",
+                rows_length(rows, s), rows_length(&left, s), part + 1, encoder->num_more, FEWEST_ROWS);
     }
     return HASHATTN_OK;
 }

@@ -18,7 +18,7 @@ hashattn_status adaptive_output_describe(struct host *host, struct params *param
 {
     const struct word_tails *tails = &embed->tails;
     FAIL_IF(tails->count > 0 && tails->head <= first, host, HASHATTN_INVALID,
-            "model: the first of the cutoffs is %zu, and the first id that can be predicted is %zu",
+            "model: the first of the `cutoffs` is %zu, and the first id that can be predicted is %zu",
             tails->head, first);
     *output = (struct adaptive_output){.first = first, .words = embed->vocab_size - first, .tails = tails};
     TRY(tied_output_describe(host, params, embed, first, &output->head));

@@ -61,12 +61,14 @@ const char *grouping_refuse(const void *options, const struct problem_shape *sha
     struct grouped grouped = grouping_of(grouping, shape);
     size_t longest = size_max(shape->num_queries, shape->num_keys);
     if (grouping->joint && shape->num_queries != shape->num_keys)
-        return "joint needs as many queries as keys, which are the same tokens";
+        return "`joint` needs as many queries as keys, which are the same tokens";
     if (grouped.partition && grouped.by_token)
-        return "partition places a token among later ones: causal attention needs membership whole with it";
+        return "`partition` places a token among later ones: causal attention needs `membership` whole with "
+               "it";
     if (grouped_places(&grouped, longest) > UINT32_MAX ||
         (grouped.partition && size_product(longest, grouped.capacity.num_groups) > UINT32_MAX))
-        return "rounds is {rounds}, num_buckets is {num_buckets}; places of tokens in buckets must be below "
+        return "`rounds` is {rounds}, `num_buckets` is {num_buckets}; places of tokens in buckets must be "
+               "below "
                "2^32";
     return NULL;
 }

@@ -31,6 +31,7 @@ struct document_rules {
                        are their numbers from 1 */
     bool first_reading; /* as runs of earlier versions: no .tsv has a header, and commas separate the columns
                            of .csv */
+    bool recorded;      /* they are a run's, so that messages name no option */
     bool lines;         /* of a .txt file each line is a document */
     char *columns;      /* (DOCUMENT_COLUMNS) receives what was read as text and label, in words; or NULL */
     /* Gets a bad line, with file and line in the host's message; reading then goes on after it. NULL: it is

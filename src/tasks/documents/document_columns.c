@@ -55,9 +55,11 @@ static size_t number_of(const char *name)
     return *name >= '0' && *name <= '9' && *end == '\0' ? (size_t)number : 0;
 }
 
-/* By its name, or by its number if no column has that name. option: that names the column; NULL: none. */
-static hashattn_status find_named(struct host *host, const struct piece *fields, size_t count,
-                                  const char *name, const char *option, bool needed, size_t *column)
+/* By its name, or by its number if no column has that name. option: that names the column, as in
+   " (`text_column`)"; NULL: none, and it has no number. */
+static hashattn_status find_named(struct host *host, const struct document_rules *rules,
+                                  const struct piece *fields, size_t count, const char *name,
+                                  const char *option, bool needed, size_t *column)
 {
     size_t found, number = number_of(name), used = 0;
     char shown[SHOWN_SIZE], list[200] = "";
@@ -66,16 +68,15 @@ static hashattn_status find_named(struct host *host, const struct piece *fields,
             name);
     if (found == 1)
         return HASHATTN_OK;
-    if (number >= 1 && number <= count && option != NULL) {
+    if (number >= 1 && number <= count && option != NULL && !rules->pairs) {
         *column = number - 1;
         return HASHATTN_OK;
     }
     for (size_t i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ",
                                  piece_shown(fields[i], shown));
-    FAIL_IF(needed, host, HASHATTN_BAD_FILE,
-            "line 1: none of the %zu columns is named '%s'%s; there are: %s%s", count, name,
-            option == NULL ? "" : option, list, used < sizeof list ? "" : "...");
+    FAIL_IF(needed, host, HASHATTN_BAD_FILE, "line 1: no column is named '%s'%s; there are: %s%s", name,
+            document_named_by(rules, option), list, used < sizeof list ? "" : "...");
     return HASHATTN_OK;
 }
 
@@ -125,18 +126,17 @@ hashattn_status document_columns_find(struct host *host, const struct document_r
     size_t texts = rules->pairs ? 2 : 1, lone = !rules->label_needed && count == texts ? 0 : 1;
     *columns = (struct document_columns){count, {SIZE_MAX, SIZE_MAX}, SIZE_MAX, SIZE_MAX};
     for (size_t i = 0; i < texts; i++)
-        TRY(rules->no_header
-                ? find_numbered(host, rules->texts[i], i + lone, count, true, &columns->texts[i])
-                : find_named(host, fields, count, rules->texts[i], rules->pairs ? NULL : " (`text_column`)",
-                             true, &columns->texts[i]));
+        TRY(rules->no_header ? find_numbered(host, rules->texts[i], i + lone, count, true, &columns->texts[i])
+                             : find_named(host, rules, fields, count, rules->texts[i], " (`text_column`)",
+                                          true, &columns->texts[i]));
     if (rules->no_header)
         TRY(find_numbered(host, rules->label, lone == 0 ? SIZE_MAX : 0, count, rules->label_needed,
                           &columns->label));
     else
-        TRY(find_named(host, fields, count, rules->label, rules->pairs ? NULL : " (`label_column`)",
-                       rules->label_needed, &columns->label));
+        TRY(find_named(host, rules, fields, count, rules->label, " (`label_column`)", rules->label_needed,
+                       &columns->label));
     if (!rules->no_header)
-        TRY(find_named(host, fields, count, "id", NULL, false, &columns->id));
+        TRY(find_named(host, rules, fields, count, "id", NULL, false, &columns->id));
     tell(rules, rules->no_header ? NULL : fields, columns);
     return HASHATTN_OK;
 }

@@ -49,7 +49,7 @@ static hashattn_status whole_file(struct host *host, const char *path, enum file
     status =
         encoded_utf8(host, visit->rules->encoding, (struct piece){bytes, size}, &encoded, &document.texts[0]);
     if (status == HASHATTN_OK)
-        status = document_check_text(host, document.texts[0].bytes, document.texts[0].size);
+        status = document_check_text(host, visit->rules, document.texts[0].bytes, document.texts[0].size);
     if (status == HASHATTN_OK)
         status = document_use(host, &here, &document);
     if (status == HASHATTN_BAD_FILE)
@@ -108,8 +108,8 @@ hashattn_status document_file_read(struct host *host, const char *path, enum fil
     const struct document_visit of = {rules, visit, context, path};
     enum format format = format_of(path, rules);
     FAIL_IF(format == FORMAT_PLAIN && (rules->pairs || rules->label_needed), host, HASHATTN_BAD_FILE,
-            "%s: a .txt file has %s; they are read from .jsonl, .tsv and .csv, or with a `delimiter`", path,
-            rules->pairs ? "no pairs" : "no labels");
+            "%s: a .txt file has %s; they are read from .jsonl, .tsv and .csv%s", path,
+            rules->pairs ? "no pairs" : "no labels", rules->recorded ? "" : ", or with a `delimiter`");
     switch (format) {
     case FORMAT_FOLDERS:
         return each_folder(host, path, &of);

@@ -23,7 +23,7 @@ struct reading {
 static hashattn_status read_line(struct host *host, void *context, struct piece line, size_t number)
 {
     const struct reading *reading = context;
-    hashattn_status status = document_check_text(host, line.bytes, line.size);
+    hashattn_status status = document_check_text(host, reading->visit->rules, line.bytes, line.size);
     if (status == HASHATTN_OK)
         status = reading->read(host, reading->visit, line, reading->own);
     if (status != HASHATTN_BAD_FILE || reading->visit->rules->skip == NULL)
@@ -63,9 +63,9 @@ static bool is_long(const char *text)
     return digits >= 19 && text[(text[0] == '-') + digits] == '\0';
 }
 
-/* The keys that an object has, in place of the one that is looked for. option: that names it; NULL: none. */
+/* The keys that an object has, in place of the one that is looked for, which `named` says the source of. */
 static hashattn_status fail_key(struct host *host, const struct json *root, const char *name,
-                                const char *option)
+                                const char *named)
 {
     char list[200] = "", shown[SHOWN_SIZE];
     size_t used = 0;
@@ -73,8 +73,7 @@ static hashattn_status fail_key(struct host *host, const struct json *root, cons
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ",
                                  piece_shown((struct piece){m.key, strlen(m.key)}, shown));
     return host_fail(host, HASHATTN_BAD_FILE, "the object has no key '%.100s'%s; there are: %s%s", name,
-                     option == NULL ? "" : option, used == 0 ? "none" : list,
-                     used < sizeof list ? "" : "...");
+                     named, used == 0 ? "none" : list, used < sizeof list ? "" : "...");
 }
 
 /* number: room for the text of a label that is a number. */
@@ -92,7 +91,7 @@ static hashattn_status read_label(struct host *host, const struct json *root,
          json_get_bool(host, root, name, &flag) == HASHATTN_OK))
         label->bytes = text;
     if (json_find(root, name) == NULL)
-        return fail_key(host, root, name, rules->pairs ? NULL : " (`label_column`)");
+        return fail_key(host, root, name, document_named_by(rules, " (`label_column`)"));
     FAIL_IF(label->bytes == NULL, host, HASHATTN_BAD_FILE,
             "%s is neither a string, nor a %s, nor true or false", name,
             rules->label_number ? "number" : "whole number");
@@ -122,7 +121,7 @@ static hashattn_status use_json(struct host *host, const struct document_visit *
     char number[JSON_MAX_NUMBER], id[JSON_MAX_NUMBER];
     for (size_t i = 0; i < documents_texts(visit); i++) {
         if (json_find(root, rules->texts[i]) == NULL)
-            return fail_key(host, root, rules->texts[i], rules->pairs ? NULL : " (`text_column`)");
+            return fail_key(host, root, rules->texts[i], document_named_by(rules, " (`text_column`)"));
         TRY(json_get_string(host, root, rules->texts[i], &document.texts[i].bytes));
         document.texts[i].size = strlen(document.texts[i].bytes);
     }
@@ -249,8 +248,8 @@ static hashattn_status read_tabs(struct host *host, const struct document_visit 
         return document_use(host, visit, &document);
     }
     size_t count = lines_split(line, fields, tabs->columns.count);
-    FAIL_IF(count != tabs->columns.count, host, HASHATTN_BAD_FILE, "%zu fields between tabs, line 1 has %zu",
-            count, tabs->columns.count);
+    FAIL_IF(count != tabs->columns.count, host, HASHATTN_BAD_FILE, "%zu field%s between tabs, line 1 has %zu",
+            count, count == 1 ? "" : "s", tabs->columns.count);
     document_take(visit, &tabs->columns, fields, &document);
     return document_use(host, visit, &document);
 }

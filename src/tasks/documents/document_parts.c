@@ -29,13 +29,21 @@ hashattn_status document_use(struct host *host, const struct document_visit *vis
     return visit->use(host, visit->context, document);
 }
 
-hashattn_status document_check_text(struct host *host, const char *bytes, size_t size)
+hashattn_status document_check_text(struct host *host, const struct document_rules *rules, const char *bytes,
+                                    size_t size)
 {
-    FAIL_IF(utf8_is_utf16(bytes, size), host, HASHATTN_BAD_FILE, "the text is UTF-16, UTF-8 is needed");
+    FAIL_IF(utf8_is_utf16(bytes, size), host, HASHATTN_BAD_FILE,
+            "the text is UTF-16, UTF-8 is needed (iconv -f UTF-16 -t UTF-8 converts it)");
     hashattn_status status = utf8_check(host, bytes, size);
     if (status != HASHATTN_OK)
-        host_suffix(host, "; other texts need `encoding` latin-1 or windows-1252");
+        host_suffix(host, rules->recorded ? "; the run reads UTF-8 (iconv -t UTF-8 converts other texts)"
+                                          : "; other texts need `encoding` latin-1 or windows-1252");
     return status;
+}
+
+const char *document_named_by(const struct document_rules *rules, const char *option)
+{
+    return rules->pairs ? "" : rules->recorded ? ", the name in the training file" : option;
 }
 
 hashattn_status document_skip(struct host *host, const struct document_visit *visit, hashattn_status status)

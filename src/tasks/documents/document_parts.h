@@ -23,8 +23,11 @@ hashattn_status document_check_label(struct host *host, struct piece label);
 /* Checks the label, if a single one is needed, and passes the document on. */
 hashattn_status document_use(struct host *host, const struct document_visit *visit,
                              struct document *document);
-/* utf8_check; the message names the option for other encodings. */
-hashattn_status document_check_text(struct host *host, const char *bytes, size_t size);
+/* utf8_check; the message says how other encodings are read. */
+hashattn_status document_check_text(struct host *host, const struct document_rules *rules, const char *bytes,
+                                    size_t size);
+/* What a message adds to the name of a column or key that is missing. option: as in " (`text_column`)". */
+const char *document_named_by(const struct document_rules *rules, const char *option);
 /* After BAD_FILE with the line in the message: prefixes the path and asks the rules whether to go on. */
 hashattn_status document_skip(struct host *host, const struct document_visit *visit, hashattn_status status);
 

@@ -21,10 +21,10 @@ static hashattn_status use_record(struct host *host, const struct document_visit
     struct document document = {.label = {NULL, 0}};
     if (csv->count == 1 && csv->fields[0].size == 0 && columns->count > 1)
         return HASHATTN_OK; /* a blank line */
-    FAIL_IF(csv->count != columns->count, host, HASHATTN_BAD_FILE, "%zu fields, %s has %zu", csv->count,
-            visit->rules->no_header ? "line 1" : "the header", columns->count);
+    FAIL_IF(csv->count != columns->count, host, HASHATTN_BAD_FILE, "%zu field%s, %s has %zu", csv->count,
+            csv->count == 1 ? "" : "s", visit->rules->no_header ? "line 1" : "the header", columns->count);
     for (size_t i = 0; i < csv->count; i++)
-        TRY(document_check_text(host, csv->fields[i].bytes, csv->fields[i].size));
+        TRY(document_check_text(host, visit->rules, csv->fields[i].bytes, csv->fields[i].size));
     document_take(visit, columns, csv->fields, &document);
     return document_use(host, visit, &document);
 }

@@ -19,6 +19,7 @@ hashattn_status documents_source(struct host *host, const struct document_option
     struct document_rules *rules = &source->rules;
     rules->encoding = (enum text_encoding)options->encoding;
     rules->no_header = !options->header;
+    rules->recorded = facts != NULL;
     rules->first_reading = facts != NULL && facts->first_reading;
     rules->delimiter = strcmp(text, "auto") == 0                              ? '\0'
                        : strcmp(text, "tab") == 0 || strcmp(text, "\\t") == 0 ? '\t'

@@ -260,11 +260,12 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                                    : HASHATTN_OK;
 }
 
-static struct series_cut cut_of(const struct forecast_options *options)
+static struct series_cut cut_of(const struct forecast_options *options, bool recorded)
 {
     return (struct series_cut){.months = options->split_by == CUT_MONTHS,
                                .train_share = options->train_share,
-                               .test_share = options->test_share};
+                               .test_share = options->test_share,
+                               .recorded = recorded};
 }
 
 static hashattn_status load_dated(struct host *host, const void *task_options, const struct task_facts *facts,
@@ -278,7 +279,7 @@ static hashattn_status load_dated(struct host *host, const void *task_options, c
     FAIL_IF(facts->num_columns == 0, host, HASHATTN_INVALID, "the facts of the run have no columns");
     TRY(read_series(host, options, facts, data, &series, path));
     struct windows like;
-    const struct series_cut cut = cut_of(options);
+    const struct series_cut cut = cut_of(options, true);
     hashattn_status status = windows_of(host, options, &series, &like);
     if (status == HASHATTN_OK)
         status = series_windows(host, &series, &cut, &like, facts, split, dataset, first);
@@ -361,7 +362,7 @@ static hashattn_status take_series(struct host *host, const struct forecast_opti
                                    const struct windows *windows, struct series *series,
                                    struct task_facts *facts)
 {
-    const struct series_cut cut = cut_of(options);
+    const struct series_cut cut = cut_of(options, false);
     struct series_part parts[SPLIT_COUNT];
     void *block;
     size_t pieces = series->num_pieces, count = size_product(pieces, series->columns);

@@ -27,6 +27,12 @@ struct making {
     size_t *gathered; /* (columns) values whose mean is taken */
 };
 
+/* The end of a message: `change` says which option reads such a file, `fact` how the run reads its files. */
+static const char *advice(const struct making *m, const char *change, const char *fact)
+{
+    return series_choice_recorded(m->choice) ? fact : change;
+}
+
 /* ---- dates --------------------------------------------------------------------------------------------- */
 
 static hashattn_status fail_date(const struct making *m, size_t row)
@@ -51,9 +57,9 @@ static hashattn_status choose_format(const struct making *m, enum date_format *f
     struct piece first = raw_rows_date(m->raw, 0);
     *m->bad = 0;
     FAIL_IF(left.reads[DATES_DAY_FIRST] && left.reads[DATES_MONTH_FIRST], m->host, HASHATTN_BAD_FILE,
-            "'%.*s' and all other dates can be read with the day or the month first; set `date_format` to "
-            "day-first or month-first",
-            first.size > 40 ? 40 : (int)first.size, first.bytes);
+            "'%.*s' and all other dates can be read with the day or the month first%s",
+            first.size > 40 ? 40 : (int)first.size, first.bytes,
+            advice(m, "; set `date_format` to day-first or month-first", ""));
     while (!left.reads[*format])
         ++*format;
     return HASHATTN_OK;
@@ -116,9 +122,8 @@ static hashattn_status fail_repeated(const struct making *m, size_t row)
     char now[DATE_TEXT];
     date_write(m->series->calendar.style, m->times[row], now);
     *m->bad = row;
-    return host_fail(m->host, HASHATTN_BAD_FILE,
-                     "the date %s repeats that of the row before; set `duplicates` to first, last or mean",
-                     now);
+    return host_fail(m->host, HASHATTN_BAD_FILE, "the date %s repeats that of the row before; %s", now,
+                     advice(m, "set `duplicates` to first, last or mean", "the run reads one row per date"));
 }
 
 static hashattn_status check_order(const struct making *m)
@@ -231,28 +236,30 @@ static hashattn_status check_place(const struct making *m, size_t index, size_t 
     const struct calendar *calendar = &m->series->calendar;
     char now[DATE_TEXT], before[DATE_TEXT] = "", expected[DATE_TEXT];
     bool given = strcmp(m->choice->freq, "auto") != 0;
+    const char *regular =
+        advice(m, "set `freq` to put rows into periods", "the run reads rows that are one period apart");
     date_write(calendar->style, m->times[index], now);
     calendar_date(calendar, next, expected);
     if (!first)
         calendar_date(calendar, next - 1, before);
     *m->bad = index;
     FAIL_IF(moved && !given && first, m->host, HASHATTN_BAD_FILE,
-            "the date %s is between two periods of the other rows; set `freq` to put rows into periods", now);
-    FAIL_IF(
-        moved && !given, m->host, HASHATTN_BAD_FILE,
-        "the date %s is not one period after %s, where %s is expected; set `freq` to put rows into periods",
-        now, before, expected);
-    FAIL_IF(
-        row < next && m->choice->repeated == REPEATED_REFUSE, m->host, HASHATTN_BAD_FILE,
-        "the date %s is in the period of the row before, which begins with %s; set `duplicates` to first, "
-        "last or mean",
-        now, before);
+            "the date %s is between two periods of the other rows; %s", now, regular);
+    FAIL_IF(moved && !given, m->host, HASHATTN_BAD_FILE,
+            "the date %s is not one period after %s, where %s is expected; %s", now, before, expected,
+            regular);
+    FAIL_IF(row < next && m->choice->repeated == REPEATED_REFUSE, m->host, HASHATTN_BAD_FILE,
+            "the date %s is in the period of the row before, which begins with %s; %s", now, before,
+            advice(m, "set `duplicates` to first, last or mean", "the run reads one row per period"));
     size_t missing = row > next ? row - next : 0;
-    FAIL_IF(missing > 0 && m->choice->missing == MISSING_REFUSE, m->host, HASHATTN_BAD_FILE,
-            "%zu date%s missing before %s: %s comes after %s; set `missing` to interpolate or last", missing,
-            missing == 1 ? " is" : "s are", now, expected, before);
+    FAIL_IF(
+        missing > 0 && m->choice->missing == MISSING_REFUSE, m->host, HASHATTN_BAD_FILE,
+        "%zu date%s missing before %s: %s comes after %s; %s", missing, missing == 1 ? " is" : "s are", now,
+        expected, before,
+        advice(m, "set `missing` to interpolate or last", "the run reads files without gaps: add the rows"));
     FAIL_IF(missing / MOST_EMPTY > m->raw->count, m->host, HASHATTN_BAD_FILE,
-            "%zu dates are missing before %s: is it a date, and `freq` right?", missing, now);
+            "%zu dates are missing before %s: is it a date%s?", missing, now,
+            advice(m, ", and `freq` right", ""));
     return HASHATTN_OK;
 }
 

@@ -52,6 +52,12 @@ struct series_choice {
     enum decimal_mark decimal;
 };
 
+/* True if the run's options are recorded, so that only the file can be changed: messages then name none. */
+static inline bool series_choice_recorded(const struct series_choice *choice)
+{
+    return choice->names != NULL;
+}
+
 void series_free(struct host *host, struct series *series);
 
 #endif

@@ -166,13 +166,14 @@ static hashattn_status find_dates(const struct reading *r, uint32_t *field)
                                         "ds",     "day",      "month",     "year",      "quarter",
                                         "period", "ts",       "dt",        "epoch",     NULL};
     const char *name = r->choice->date;
-    bool recorded = r->choice->names != NULL && r->file == 0;
     *field = NO_COLUMN;
     if (strcmp(name, "none") == 0)
         return HASHATTN_OK;
     if (name[0] != '\0')
         return find_given(r, piece_of_text(name),
-                          recorded ? ", which has the dates of the run" : " (`date_column`)", field);
+                          series_choice_recorded(r->choice) ? ", which has the dates of the run"
+                                                            : " (`date_column`)",
+                          field);
     for (size_t i = 0; usual[i] != NULL; i++)
         for (uint32_t f = 0; f < r->width; f++)
             if (f != r->by && names_dates(r->header[f], usual[i]) && shows_date(r, f)) {
@@ -229,9 +230,10 @@ static hashattn_status check_header(const struct reading *r)
         marks |= memchr(r->header[i].bytes, '.', r->header[i].size) != NULL;
     }
     bool row = r->date == NO_COLUMN ? numbers && marks : date_choice_add(&dates, r->header[r->date]);
-    FAIL_IF(row, r->host, HASHATTN_BAD_FILE,
-            "'%s' is no name of a column; if the first line is a row, `header=false` reads it",
-            piece_shown(r->header[r->date == NO_COLUMN ? 0 : r->date], shown));
+    FAIL_IF(row, r->host, HASHATTN_BAD_FILE, "'%s' is no name of a column; %s",
+            piece_shown(r->header[r->date == NO_COLUMN ? 0 : r->date], shown),
+            series_choice_recorded(r->choice) ? "the first line must have the names, as in the run's file"
+                                              : "if the first line is a row, `header=false` reads it");
     return HASHATTN_OK;
 }
 
@@ -243,7 +245,10 @@ static hashattn_status choose_columns(struct reading *r)
     uint32_t target = 0, field;
     r->by = NO_COLUMN;
     if (choice->by[0] != '\0')
-        TRY(find_given(r, piece_of_text(choice->by), " (`series_column`)", &r->by));
+        TRY(find_given(r, piece_of_text(choice->by),
+                       series_choice_recorded(choice) ? ", which names the series of the run"
+                                                      : " (`series_column`)",
+                       &r->by));
     TRY(find_dates(r, &r->date));
     TRY(check_header(r));
     bool later = r->file > 0; /* the columns are those of the first file */
@@ -359,6 +364,19 @@ static hashattn_status add_nameless_piece(struct reading *r)
     return HASHATTN_OK;
 }
 
+/* The end of a message about a cell that is no number. comma: it may be one with a decimal comma. */
+static const char *number_advice(const struct reading *r, bool missing, bool comma)
+{
+    if (series_choice_recorded(r->choice))
+        return missing ? "; the run reads files without missing values: fill it in"
+               : comma ? "; the run reads decimal points here"
+                       : "";
+    return missing       ? "; set `missing` to interpolate or last"
+           : comma       ? "; set `decimal` to comma, or to point if commas are between thousands"
+           : r->row == 1 ? "; set `columns` to read only some, or `series_column` if it names series"
+                         : "";
+}
+
 /* Points, unless the delimiter is no comma and the cell shows a decimal comma. */
 static hashattn_status read_number(struct reading *r, struct piece cell, const char *name, double *value)
 {
@@ -378,16 +396,10 @@ static hashattn_status read_number(struct reading *r, struct piece cell, const c
     }
     FAIL_IF(!good, r->host, HASHATTN_BAD_FILE, "column '%.60s' is '%s', a finite number is needed%s", name,
             piece_shown(cell, shown),
-            missing && r->choice->names != NULL ? "; the run was trained with `missing` refuse"
-            : missing                           ? "; set `missing` to interpolate or last"
-            : !told && decimal_mark_of(cell) == DECIMAL_COMMA
-                ? "; set `decimal` to comma, or to point if commas are between thousands"
-            : r->row == 1 && r->choice->names == NULL
-                ? "; set `columns` to read only some, or `series_column` if it names series"
-                : "");
+            number_advice(r, missing, !told && decimal_mark_of(cell) == DECIMAL_COMMA));
     FAIL_IF(!told && r->commas && r->points, r->host, HASHATTN_BAD_FILE,
-            "column '%.60s' is '%s': the file has decimal points and decimal commas; set `decimal`", name,
-            piece_shown(cell, shown));
+            "column '%.60s' is '%s': the file has decimal points and decimal commas%s", name,
+            piece_shown(cell, shown), series_choice_recorded(r->choice) ? "" : "; set `decimal`");
     return HASHATTN_OK;
 }
 
@@ -397,8 +409,8 @@ static hashattn_status read_row(struct reading *r)
     struct raw_row row = {.line = csv->line, .row = r->row, .file = (uint32_t)r->file};
     struct piece date = {"", 0};
     double *values;
-    FAIL_IF(csv->count != r->width, r->host, HASHATTN_BAD_FILE, "%zu fields, %s has %zu", csv->count,
-            r->choice->no_header ? "the first row" : "the header", r->width);
+    FAIL_IF(csv->count != r->width, r->host, HASHATTN_BAD_FILE, "%zu field%s, %s has %zu", csv->count,
+            csv->count == 1 ? "" : "s", r->choice->no_header ? "the first row" : "the header", r->width);
     if (r->by != NO_COLUMN)
         TRY(find_piece(r, csv->fields[r->by], &row.group));
     else

@@ -13,6 +13,12 @@
 
 /* ---- parts --------------------------------------------------------------------------------------------- */
 
+/* The option that sets a number, where it can be set. */
+static const char *named(const struct series_cut *cut, const char *option)
+{
+    return cut->recorded ? "" : option;
+}
+
 /* 0.7 of 700 is 490, also where the product is just below it. */
 static size_t share_of(size_t times, double share)
 {
@@ -28,16 +34,17 @@ static hashattn_status cut_rows(struct host *host, const struct series_cut *cut,
         size_t month = 30 * calendar_per_day(&series->calendar);
         FAIL_IF(month == 0, host, HASHATTN_BAD_FILE,
                 "`split_by` months needs rows that divide a day; use shares");
-        FAIL_IF(times < 20 * month, host, HASHATTN_BAD_FILE,
-                "%zu rows, the 12, 4 and 4 months of `split_by` months have %zu", times, 20 * month);
+        FAIL_IF(times < 20 * month, host, HASHATTN_BAD_FILE, "%zu rows, the 12, 4 and 4 months%s have %zu",
+                times, named(cut, " of `split_by` months"), 20 * month);
         train = 12 * month;
         valid = test = 4 * month;
     } else {
         train = share_of(times, cut->train_share);
         test = share_of(times, cut->test_share);
         FAIL_IF(train + test >= times, host, HASHATTN_BAD_FILE,
-                "`train_share` %g and `test_share` %g leave nothing of %zu rows for validation",
-                cut->train_share, cut->test_share, times);
+                "shares of %g for training%s and %g for the test%s leave nothing of %zu rows for validation",
+                cut->train_share, named(cut, " (`train_share`)"), cut->test_share,
+                named(cut, " (`test_share`)"), times);
         valid = times - train - test;
     }
     parts[SPLIT_TRAIN] = (struct series_part){0, train};
@@ -47,17 +54,19 @@ static hashattn_status cut_rows(struct host *host, const struct series_cut *cut,
 }
 
 /* Every part must have at least one window. */
-static hashattn_status check_lengths(struct host *host, size_t length, size_t horizon, size_t times,
+static hashattn_status check_lengths(struct host *host, const struct series_cut *cut, size_t length,
+                                     size_t horizon, size_t times,
                                      const struct series_part parts[SPLIT_COUNT])
 {
-    FAIL_IF(horizon > times, host, HASHATTN_BAD_FILE, "`horizon` is %zu, the file has %zu rows", horizon,
-            times);
+    const char *of_horizon = named(cut, " (`horizon`)"), *s = horizon == 1 ? "" : "s";
+    FAIL_IF(horizon > times, host, HASHATTN_BAD_FILE, "a forecast has %zu row%s%s, the file has %zu", horizon,
+            s, of_horizon, times);
     FAIL_IF(parts[SPLIT_TRAIN].end < length + horizon, host, HASHATTN_BAD_FILE,
-            "a window of `seq_len` %zu and `horizon` %zu has %zu rows, the training part has %zu of %zu",
-            length, horizon, length + horizon, parts[SPLIT_TRAIN].end, times);
+            "a forecast reads %zu rows%s and has %zu%s, the training part has %zu of %zu rows", length,
+            named(cut, " (`seq_len`)"), horizon, of_horizon, parts[SPLIT_TRAIN].end, times);
     for (enum split split = SPLIT_VALID; split <= SPLIT_TEST; split++)
         FAIL_IF(parts[split].end - parts[split].first < horizon, host, HASHATTN_BAD_FILE,
-                "`horizon` is %zu, the %s part has %zu of %zu rows", horizon,
+                "a forecast has %zu row%s%s, the %s part has %zu of %zu", horizon, s, of_horizon,
                 split == SPLIT_VALID ? "validation" : "test", parts[split].end - parts[split].first, times);
     return HASHATTN_OK;
 }
@@ -69,7 +78,7 @@ hashattn_status series_parts(struct host *host, const struct series *series, siz
     const struct series_piece *of = &series->pieces[piece];
     hashattn_status status = cut_rows(host, cut, series, of->times, parts);
     if (status == HASHATTN_OK)
-        status = check_lengths(host, like->length, like->horizon, of->times, parts);
+        status = check_lengths(host, cut, like->length, like->horizon, of->times, parts);
     if (status == HASHATTN_BAD_FILE && of->name != NULL)
         host_prefix(host, of->name);
     return status;
@@ -201,7 +210,7 @@ static hashattn_status find_rows(struct host *host, const struct series_cut *cut
     size_t length = like->length;
     TRY(find_series(host, facts, of, &own->series));
     if (split == SPLIT_COUNT) {
-        FAIL_IF(of->times < length, host, HASHATTN_BAD_FILE, "%s%s%zu rows, a forecast reads seq_len %zu",
+        FAIL_IF(of->times < length, host, HASHATTN_BAD_FILE, "%s%s%zu rows, a forecast reads %zu",
                 of->name == NULL ? "" : of->name, of->name == NULL ? "" : ": ", of->times, length);
         own->first = of->times - length;
         own->end = of->times;

@@ -13,6 +13,7 @@
 struct series_cut {
     bool months;
     double train_share, test_share; /* the rest is validation */
+    bool recorded;                  /* in a run, so that messages name no option */
 };
 
 /* The targets of a split are in rows [first, end) of its piece. */

@@ -221,7 +221,7 @@ static hashattn_status list_others(struct job *job)
         job->documents[job->num_documents++] = job->slots[i].document;
     }
     FAIL_IF(job->options->order == ORDER_NSP && job->num_documents == 1, job->host, HASHATTN_INVALID,
-            "order nsp takes texts from other documents, and there is one document among %zu bytes of text",
+            "`order` nsp takes texts from other documents, and there is one document among %zu bytes of text",
             job->block.used);
     return HASHATTN_OK;
 }
@@ -440,10 +440,10 @@ hashattn_status mlm_prepare(struct host *host, const void *options, const struct
     if (data.order == ORDER_AUTO)
         data.order = data.whole ? ORDER_NONE : ORDER_SOP;
     FAIL_IF(data.whole && data.order != ORDER_NONE, host, HASHATTN_INVALID,
-            "long cuts whole documents, which have no order to learn: order is %s, it must be none",
+            "`long` cuts whole documents, which have no order to learn: `order` is %s, it must be none",
             mlm_orders[data.order]);
     FAIL_IF(sources->valid == NULL && data.valid_share == 0, host, HASHATTN_INVALID,
-            "there is no validation set: valid_share is 0, and no file is given");
+            "there is no validation set: `valid_share` is 0, and no file is given");
     TRY(tokenizer_load(host, sources->tokenizer, &tokenizer));
     hashattn_status status = mlm_tokens_find(host, tokenizer, &job.tokens);
     if (status != HASHATTN_OK)

@@ -85,11 +85,12 @@ static hashattn_status write_example(struct host *host, void *context, enum spli
     uint64_t key = random_key(generation->seed, RANDOM_DATA, (uint64_t)split);
     struct random random = random_open(random_key(key, RANDOM_DATA, index));
     int label = (int)random_below(&random, CLASSES);
-    FAIL_IF(!contours_draw(&random, rules, &generation->canvas, label, generation->pixels), host,
-            HASHATTN_INVALID,
-            "pathfinder: %d draws found no room for two contours of contour_length %zu in %zu x %zu pixels: "
-            "lower `contour_length` or raise `side`",
-            CONTOURS_TRIES, rules->contour_length, rules->side, rules->side);
+    FAIL_IF(
+        !contours_draw(&random, rules, &generation->canvas, label, generation->pixels), host,
+        HASHATTN_INVALID,
+        "pathfinder: %d draws found no room for two contours of `contour_length` %zu in %zu x %zu pixels: "
+        "lower `contour_length` or raise `side`",
+        CONTOURS_TRIES, rules->contour_length, rules->side, rules->side);
     file_print(writer, "P5\n# label %d\n%zu %zu\n255\n", label, rules->side, rules->side);
     file_write(writer, generation->pixels, rules->side * rules->side);
     return HASHATTN_OK;

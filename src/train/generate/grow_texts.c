@@ -39,9 +39,9 @@ hashattn_status grow_texts_check(struct host *host, const struct run_config *con
             "a run of %s does not generate text: only lm predicts the next token", config->task->name);
     FAIL_IF(options->num_texts < 1, host, HASHATTN_INVALID, "the number of texts is 0, at least 1 is needed");
     FAIL_IF(!(rules->temperature >= 0) || isinf(rules->temperature), host, HASHATTN_INVALID,
-            "temperature is %g, allowed are 0 and finite positive numbers", rules->temperature);
+            "`temperature` is %g, allowed are 0 and finite positive numbers", rules->temperature);
     FAIL_IF(!(rules->top_p > 0 && rules->top_p <= 1), host, HASHATTN_INVALID,
-            "top_p is %g, allowed are numbers above 0 up to 1", rules->top_p);
+            "`top_p` is %g, allowed are numbers above 0 up to 1", rules->top_p);
     for (size_t i = 0; i < options->num_stops; i++)
         FAIL_IF(options->stops[i].size == 0, host, HASHATTN_INVALID, "stop text %zu is empty", i + 1);
     return HASHATTN_OK;

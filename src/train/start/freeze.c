@@ -77,7 +77,7 @@ static hashattn_status mark_first(struct host *host, const struct model *model, 
     const struct params *params = model_params(model);
     int64_t layers = model_config_of(model)->layers;
     char first[40];
-    FAIL_IF(last > layers, host, HASHATTN_INVALID, "train_last is %lld, the model has %lld layers",
+    FAIL_IF(last > layers, host, HASHATTN_INVALID, "`train_last` is %lld, the model has %lld layers",
             (long long)last, (long long)layers);
     size_t size = (size_t)snprintf(first, sizeof first, "encoder.layer.%lld", (long long)(layers - last));
     for (size_t i = 0; i < params->num_rows && !begins(params->rows[i].name, first, size); i++)
@@ -110,8 +110,8 @@ hashattn_status freeze_ranges(struct host *host, const char *list, int64_t last,
         found[count - 1].count = end - found[count - 1].first;
     }
     if (count == 0)
-        status =
-            host_fail(host, HASHATTN_INVALID, "freeze is '%.200s', which leaves no parameter to train", list);
+        status = host_fail(host, HASHATTN_INVALID, "`freeze` is '%.200s', which leaves no parameter to train",
+                           list);
 done:
     memory_free(host, frozen);
     if (status != HASHATTN_OK) {

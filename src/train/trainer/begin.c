@@ -68,10 +68,11 @@ static hashattn_status balance_classes(struct trainer *t)
     void *block;
     if (t->options->class_weight == WEIGHT_NONE)
         return HASHATTN_OK;
-    FAIL_IF(
-        train->num_targets != 1 || set->ids == NULL || set->weights == NULL || set->kind != TARGETS_EXAMPLE,
-        host, HASHATTN_INVALID, "training: class_weight is balanced, and the examples of %s have no classes",
-        t->config->task->name);
+    FAIL_IF(train->num_targets != 1 || set->ids == NULL || set->weights == NULL ||
+                set->kind != TARGETS_EXAMPLE,
+            host, HASHATTN_INVALID,
+            "training: `class_weight` is balanced, and the examples of %s have no classes",
+            t->config->task->name);
     TRY(memory_new_zeroed(host, classes, sizeof(size_t), "sizes of classes", &block));
     size_t *counts = block;
     for (size_t i = 0; i < train->count; i++)

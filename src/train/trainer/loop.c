@@ -22,7 +22,7 @@ hashattn_status trainer_check_finite(struct trainer *t)
     bool finite = isfinite(optim_norm(optim, t->stepper.values)) && isfinite(optim_norm(optim, optim->m)) &&
                   isfinite(optim_norm(optim, optim->v));
     FAIL_IF(!finite, t->host, HASHATTN_FAILED,
-            "the parameters are not finite after step %lld of %lld: try a lower learning_rate (the last "
+            "the parameters are not finite after step %lld of %lld: try a lower `learning_rate` (the last "
             "saved state is kept)",
             (long long)t->state.step, (long long)t->options->steps);
     return HASHATTN_OK;

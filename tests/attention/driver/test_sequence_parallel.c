@@ -190,8 +190,8 @@ static void refuse(struct comm *comm, void *argument)
     shape.options = options;
     totals[0] = 3;
     rank_require(attention_check_shapes(&host, &shape, NULL) == HASHATTN_REFUSED);
-    rank_require(strstr(host.message,
-                        "linear cannot share a sequence: sequence_parallel is 3, which is for: ") != NULL);
+    rank_require(strstr(host.message, "linear cannot share a sequence among 3 ranks; those that can: ") !=
+                 NULL);
     rank_require(strstr(host.message, "softmax") != NULL && strstr(host.message, "yoso") != NULL &&
                  strstr(host.message, "none") != NULL);
     free(options);
@@ -199,7 +199,7 @@ static void refuse(struct comm *comm, void *argument)
     rank_require(attention_check_shapes(&host, &shape, NULL) == HASHATTN_OK);
     totals[1] = 2;
     rank_require(attention_check_shapes(&host, &shape, NULL) == HASHATTN_REFUSED);
-    rank_require(strstr(host.message, "sequence 1 has 2 rows, too few for sequence_parallel 3") != NULL);
+    rank_require(strstr(host.message, "sequence 1 has 2 rows, too few for 3 ranks") != NULL);
 }
 
 static void what_cannot_be_shared_is_refused(void **state)

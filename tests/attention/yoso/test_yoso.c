@@ -499,7 +499,8 @@ static void says_what_it_refuses(void **state)
         assert_null(mechanism_yoso.host.refuse(&options, &shape));
     }
     options.projection = HASH_BF16_DP;
-    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "projection f32, int16-dp or auto"));
+    assert_non_null(
+        strstr(mechanism_yoso.host.refuse(&options, &shape), "`projection` f32, int16-dp or auto"));
     options.projection = HASH_INT8_DP; /* limits the hashed width; neyshabur's map adds two numbers */
     options.planes = PLANES_ORTHOGONAL;
     shape.head_dim = 32768;
@@ -525,7 +526,7 @@ static void says_what_it_refuses(void **state)
     options.gradient_hashes = options.num_hashes;
     assert_null(mechanism_yoso.host.refuse(&options, &shape));
     options.gradient_hashes++;
-    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "at most num_hashes"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "at most `num_hashes`"));
     options.gradient_hashes = 1;
     options.gradient = YOSO_GRADIENT_RELEASED;
     assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "gradient_hashes"));
@@ -549,7 +550,7 @@ static void says_which_pools_it_refuses(void **state)
         assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "must be a prime number"));
     }
     options.plane_pool = 7;
-    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "at least hash_bits"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "at least `hash_bits`"));
     options.hash_bits = 7;
     assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "too small for num_hashes"));
     options.num_hashes = 49;

@@ -162,12 +162,16 @@ static void what_does_not_fit_is_refused(void **state)
         hashattn_status status;
         const char *part;
     } cases[] = {
-        {"horizon=101", HASHATTN_BAD_FILE, "table.csv: horizon is 101, the file has 100 rows"},
+        {"horizon=101", HASHATTN_BAD_FILE, "table.csv: a forecast has 101 rows (horizon), the file has 100"},
         {"seq_len=60 horizon=11 patch_len=6", HASHATTN_BAD_FILE,
-         "a window of seq_len 60 and horizon 11 has 71 rows, the training part has 70 of 100"},
-        {"seq_len=8 horizon=11", HASHATTN_BAD_FILE, "horizon is 11, the validation part has 10 of 100 rows"},
-        {"seq_len=8 horizon=11 test_share=0.1", HASHATTN_BAD_FILE, "horizon is 11, the test part has 10"},
-        {"train_share=0.9", HASHATTN_BAD_FILE, "leave nothing of 100 rows for validation"},
+         "a forecast reads 60 rows (seq_len) and has 11 (horizon), the training part has 70 of 100 rows"},
+        {"seq_len=8 horizon=11", HASHATTN_BAD_FILE,
+         "a forecast has 11 rows (horizon), the validation part has 10 of 100"},
+        {"seq_len=8 horizon=11 test_share=0.1", HASHATTN_BAD_FILE,
+         "a forecast has 11 rows (horizon), the test part has 10 of 100"},
+        {"train_share=0.9", HASHATTN_BAD_FILE,
+         "shares of 0.9 for training (train_share) and 0.2 for the test (test_share) leave nothing of 100 "
+         "rows"},
         {"split_by=months", HASHATTN_BAD_FILE,
          "100 rows, the 12, 4 and 4 months of split_by months have 14400"},
         {"seq_len=10 horizon=1", HASHATTN_INVALID,

@@ -122,6 +122,43 @@ static void bad_files_are_refused(void **state)
         .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .names = names, .count = 2};
     check_status(&folder->host, read_text(folder, table, &trained, &series), HASHATTN_BAD_FILE,
                  "no column 'z', which the model reads; there are: a, date, b, c");
+    char *const columns[] = {(char[]){"a"}, (char[]){"b"}};
+    struct series_choice run = {.date = "date",
+                                .by = "",
+                                .format = -1,
+                                .freq = "auto",
+                                .expected = "D",
+                                .names = columns,
+                                .count = 2};
+    static const char *const of_run[][2] = {
+        {"day,a,b\n2020-01-01,1,2\n",
+         "no column 'date', which has the dates of the run; there are: day, a, b"},
+        {"date,a,b\n2020-01-01,1,2\n2020-01-02,1,2\n2020-01-04,1,2\n",
+         "2020-01-03 comes after 2020-01-02; the run reads files without gaps: add the rows"},
+        {"date,a,b\n2020-01-01,1,2\n2020-01-01,1,2\n2020-01-02,1,2\n",
+         "the row before; the run reads one row per date"},
+        {"date,a,b\n2020-01-01,1,\n2020-01-02,1,2\n",
+         "the run reads files without missing values: fill it in"},
+        {"date,a,b\n2020-01-01,1,x\n2020-01-02,1,2\n", "column 'b' is 'x', a finite number is needed"},
+        {"date,a,b\n2020-01-01,1,\"1,5\"\n2020-01-02,1,2\n", "the run reads decimal points here"},
+        {"date;a;b\n2020-01-01;1,5;2\n2020-01-02;1.5;2\n", "the file has decimal points and decimal commas"},
+        {"date,a,b\n2020-01-01,1,2\n2020-01-02 00:00,1,2\n2020-01-02 "
+         "12:00,1,2\n2020-01-03,1,2\n2020-01-04,1,2\n",
+         "is expected; the run reads rows that are one period apart"},
+        {"1.2.2020,a,b\n2020-01-01,1,2\n", "no column 'date'"},
+    };
+    for (size_t i = 0; i < sizeof of_run / sizeof *of_run; i++) {
+        check_status(&folder->host, read_text(folder, of_run[i][0], &run, &series), HASHATTN_BAD_FILE,
+                     of_run[i][1]);
+        assert_null(strstr(folder->host.message, "set "));
+    }
+    run.by = "shop";
+    check_status(&folder->host, read_text(folder, of_run[1][0], &run, &series), HASHATTN_BAD_FILE,
+                 "no column 'shop', which names the series of the run; there are: date, a, b");
+    run = (struct series_choice){
+        .date = "none", .by = "", .format = -1, .freq = "auto", .expected = "", .names = columns, .count = 2};
+    check_status(&folder->host, read_text(folder, "1.5,2.5\n3.5,4.5\n", &run, &series), HASHATTN_BAD_FILE,
+                 "'1.5' is no name of a column; the first line must have the names, as in the run's file");
     const struct series_choice dates = {
         .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .target = "date"};
     check_status(&folder->host, read_text(folder, table, &dates, &series), HASHATTN_BAD_FILE,

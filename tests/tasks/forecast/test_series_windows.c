@@ -134,21 +134,32 @@ static void what_cannot_be_used_is_refused(void **state)
 {
     (void)state;
     static const struct series_cut months = {.months = true},
-                                   long_test = {.train_share = 0.9, .test_share = 0.2};
+                                   long_test = {.train_share = 0.9, .test_share = 0.2},
+                                   of_run = {.train_share = 0.7, .test_share = 0.2, .recorded = true},
+                                   months_of_run = {.months = true, .recorded = true},
+                                   long_test_of_run = {
+                                       .train_share = 0.9, .test_share = 0.2, .recorded = true};
     static const struct {
         size_t rows, minutes;
         const struct series_cut *cut;
         enum split split;
         const char *part;
     } cases[] = {
-        {4, 60, &shares, SPLIT_TRAIN, "horizon is 5, the file has 4 rows"},
+        {4, 60, &shares, SPLIT_TRAIN, "a forecast has 5 rows (horizon), the file has 4"},
         {20, 60, &shares, SPLIT_TRAIN,
-         "a window of seq_len 10 and horizon 5 has 15 rows, the training part has 14 of 20"},
-        {30, 60, &shares, SPLIT_TEST, "horizon is 5, the validation part has 3 of 30 rows"},
+         "a forecast reads 10 rows (seq_len) and has 5 (horizon), the training part has 14 of 20 rows"},
+        {30, 60, &shares, SPLIT_TEST, "a forecast has 5 rows (horizon), the validation part has 3 of 30"},
         {100, 60, &long_test, SPLIT_TRAIN, "leave nothing of 100 rows for validation"},
         {100, 60, &months, SPLIT_TRAIN, "100 rows, the 12, 4 and 4 months of split_by months have 14400"},
         {100, 7 * 60, &months, SPLIT_TRAIN, "rows that divide a day"},
-        {9, 60, &shares, SPLIT_COUNT, "9 rows, a forecast reads seq_len 10"},
+        {9, 60, &shares, SPLIT_COUNT, "9 rows, a forecast reads 10"},
+        {4, 60, &of_run, SPLIT_TRAIN, "a forecast has 5 rows, the file has 4"},
+        {20, 60, &of_run, SPLIT_TRAIN,
+         "a forecast reads 10 rows and has 5, the training part has 14 of 20 rows"},
+        {30, 60, &of_run, SPLIT_TEST, "a forecast has 5 rows, the validation part has 3 of 30"},
+        {100, 60, &long_test_of_run, SPLIT_TRAIN,
+         "shares of 0.9 for training and 0.2 for the test leave nothing of 100 rows"},
+        {100, 60, &months_of_run, SPLIT_TRAIN, "100 rows, the 12, 4 and 4 months have 14400"},
     };
     struct dataset data = {0};
     size_t begin;
