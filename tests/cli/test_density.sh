@@ -93,7 +93,7 @@ expect modes_of_text 3 "text.csv: cannot open" density modes text.csv --out no
 
 # Bad input: named, and nothing is written.
 run density fit old.csv --out other.sketch --seed 2 --quiet
-expect seeds 2 "old.sketch and other.sketch: the sketches differ: seed is 1 in one and 2 in the other" \
+expect seeds 2 "old.sketch and other.sketch: the sketches differ: --seed is 1 in one and 2 in the other" \
     density merge old.sketch other.sketch --out no
 run density fit old.csv --out other.sketch --seed 1 --hash-bits 8 --quiet
 expect bits 2 "--hash-bits is 9 in one and 8 in the other" density merge old.sketch other.sketch --out no
