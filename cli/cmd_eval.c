@@ -182,7 +182,7 @@ static int load_and_evaluate(const struct options *options, hashattn_context *co
                                        : evaluate_both(common, context, wanted, model, &info, seed);
     hashattn_model_free(model);
     if (code == EXIT_GOOD)
-        forecast_say_repairs(context, common->quiet);
+        tool_say_repairs(context, common->quiet);
     return code == EXIT_GOOD ? tool_finish() : code;
 }
 

@@ -159,7 +159,7 @@ static int predict_table(const struct options *options, hashattn_context *contex
     int code = predict->picture.path == NULL ? EXIT_GOOD : forecast_picture_save(&predict->picture, context);
     if (code != EXIT_GOOD)
         return code;
-    forecast_say_repairs(context, options->common.quiet);
+    tool_say_repairs(context, options->common.quiet);
     if (!options->common.quiet)
         fprintf(stderr, "%zu row%s\n", predict->documents, predict->documents == 1 ? "" : "s");
     return EXIT_GOOD;
@@ -180,6 +180,9 @@ static int predict_file(const struct options *options, hashattn_context *context
                             options->num_operands - 1);
     if (predict->picture.path != NULL && !info.forecasts)
         return tool_fail(EXIT_USAGE, "--draw draws forecasts, %s makes none", options->operands[0]);
+    if (info.forecasts && (predict->lines || predict->skip_bad))
+        return options_fail(options, "%s is for documents, and %s forecasts a table",
+                            predict->lines ? "--lines" : "--skip-bad", options->operands[0]);
     if (info.forecasts)
         return predict_table(options, context, predict, seed);
     predict->num_classes = info.num_classes;
@@ -197,6 +200,7 @@ static int predict_file(const struct options *options, hashattn_context *context
         return tool_fail(EXIT_RESOURCE, "no memory for the line of document %zu", predict->documents);
     if (status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
         return tool_fail_status(context, status);
+    tool_say_repairs(context, options->common.quiet);
     if (options->common.quiet)
         return EXIT_GOOD;
     fprintf(stderr, "%zu document%s, %zu of them cut to %zu tokens", predict->documents,

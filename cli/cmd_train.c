@@ -237,7 +237,10 @@ static int finish(const struct train *train, const struct options *options, hash
     if (status == HASHATTN_OK)
         watched.stopped_by = NULL; /* the condition was met at the last step */
     if (!watched.told)
-        progress_words(&watched.progress, "nothing left to do in %s", run);
+        progress_words(
+            &watched.progress,
+            "nothing left to do in %s; to go on: hashattn train --resume %s --steps N, the new total", run,
+            run);
     else if (status == HASHATTN_INTERRUPTED)
         progress_words(&watched.progress,
                        "%s at step %lld of %lld%s, saved in %s; continue with: hashattn "

@@ -7,7 +7,7 @@ with each mechanism, from the same seed on the same batches, until it has learne
 training is a process of its own, so that peak memory belongs to one mechanism.
 
 A slow or busy machine measures fewer lengths and trains on shorter sequences, so that the demo takes about --seconds. What
-was not reached is "none" in the tables.
+was not reached is "none" in the tables. After Ctrl-C, a training ends with an evaluation, and the report has what there is.
 
 The text goes to stdout and to OUT/demo.txt, the picture to OUT/demo.svg. --docs puts both into README.md and docs/.
 """
@@ -17,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ options.add_argument("--quick", action="store_true", help="short sequences and a
 options.add_argument("--seconds", type=float, default=150, help="no training goes on later than this; a third is for the first table (default: 150)")
 options = options.parse_args()
 
+INTERRUPTED = 130  # exit code
 TOOL = os.path.join(options.build, "hashattn")
 WORK = options.out or os.path.join(options.build, "demo")
 MECHANISMS = ("yoso", "softmax")
@@ -45,6 +47,7 @@ NEEDLE_TOKENS = 512 if options.quick else 4096
 TOKENS_PER_MARK = 16
 # A training, with its evaluations, until needle is learned takes as long as this many passes of one head.
 PASSES = 450
+ENDS = {"steps": "out of steps", "time": "out of time", "signal": "interrupted"}
 EVALUATION = 20  # steps between two evaluations
 LEARNED = 0.99  # validation accuracy that ends a training
 MODEL = ("--layers", 1, "--heads", 1, "--dropout", 0)
@@ -52,6 +55,7 @@ TRAINING = ("--batch", 4, "--warmup", 20, "--steps", 40 if options.quick else 20
             "--until", f"accuracy={LEARNED}")
 
 report = []
+interrupted = []  # by Ctrl-C, which reaches the tool too: the demo waits for it
 
 
 def say(line=""):
@@ -60,11 +64,19 @@ def say(line=""):
     print(line, flush=True)
 
 
+def stop():
+    print("\ndemo: interrupted", file=sys.stderr)
+    sys.exit(INTERRUPTED)
+
+
 def run(*words):
-    """Runs the tool. Its progress goes to the terminal, its one JSON object is returned."""
+    """Runs the tool. Its progress goes to the terminal, its one JSON object is returned; None after Ctrl-C, unless it is of a
+    training."""
     command = [TOOL, *map(str, words), "--threads", THREADS, "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    if done.returncode != 0:
+    if interrupted and not done.stdout:
+        return None
+    if done.returncode not in ((0, INTERRUPTED) if interrupted else (0,)):
         sys.exit(f"demo: exit code {done.returncode} from: {' '.join(command)}")
     return json.loads(done.stdout)
 
@@ -75,6 +87,8 @@ def milliseconds(mechanism, length):
     repeats = max(3, min(25, 32768 // length))
     result = run("bench", "attention", "--attention", mechanism, "--heads", 1, "--seq-len", length, "--backward",
                  "--repeats", repeats, "--quiet", *bits)
+    if interrupted:
+        stop()
     return result["forward_ms"] + result["backward_ms"]
 
 
@@ -117,6 +131,8 @@ def train(mechanism, data, seconds):
     out = os.path.join(WORK, mechanism)
     trained = run("train", "needle", "--data", data, "--attention", mechanism, "--out", out, "--seed", 1,
                   "--max-seconds", f"{seconds:.2f}", *MODEL, *TRAINING)
+    if trained is None:
+        return None
     with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as file:
         evaluations = [entry for entry in map(json.loads, file) if "valid_accuracy" in entry]
     return {**trained, "test": run("eval", out, "--split", "test", "--quiet") if evaluations else None,
@@ -127,7 +143,7 @@ def train(mechanism, data, seconds):
 
 
 def learned(row):
-    return any(accuracy >= LEARNED for _, accuracy in row["curve"])
+    return row is not None and any(accuracy >= LEARNED for _, accuracy in row["curve"])
 
 
 def needle(tokens, deadline):
@@ -136,19 +152,21 @@ def needle(tokens, deadline):
     marked = tokens // TOKENS_PER_MARK
     run("data", "needle", "--out", data, "--train", 2000, "--valid", 64, "--test", 100, "--seed", 1,
         "--seq-len", tokens, "--marks", marked, "--quiet")
+    if interrupted:
+        stop()
     shorter = f" ({NEEDLE_TOKENS:,} would take too long here)" if tokens < NEEDLE_TOKENS else ""
     say()
     say(f"needle: {tokens:,} tokens{shorter}, {marked} of them marked. Which of 16 symbols do these carry?")
     rows = {}
     for mechanism in MECHANISMS:  # each has an equal share of the time left
         left = deadline - time.monotonic()
-        rows[mechanism] = train(mechanism, data, max(0.01, left / (len(MECHANISMS) - len(rows))))
+        rows[mechanism] = None if interrupted else train(mechanism, data, max(0.01, left / (len(MECHANISMS) - len(rows))))
     say()
     say(f"{'':36}{'yoso':>14}{'softmax':>14}{'ratio':>10}")
 
     def line(name, value, form, ratio=False):
         """value: of a row, or None where the training did not reach it."""
-        values = [value(rows[mechanism]) for mechanism in MECHANISMS]
+        values = [None if rows[mechanism] is None else value(rows[mechanism]) for mechanism in MECHANISMS]
         shown = "".join(f"{'none' if x is None else form(x):>14}" for x in values)
         say(f"{name:36}{shown}{f'{values[1] / values[0]:9.1f}x' if ratio and None not in values else ''}".rstrip())
 
@@ -156,13 +174,13 @@ def needle(tokens, deadline):
     line("accuracy of the most frequent class", lambda r: r["test"] and r["test"]["majority"], lambda x: f"{100 * x:.1f} %")
     line(f"validation accuracy, every {EVALUATION} steps", lambda r: r["curve"] or None, demo_picture.sparkline)
     line("steps of training", lambda r: r["steps"], str)
-    line("end of training", lambda r: "learned" if learned(r) else f"out of {r['stopped_by']}", str)
+    line("end of training", lambda r: "learned" if learned(r) else ENDS[r["stopped_by"]], str)
     line("time of training and validation", lambda r: r["seconds"], lambda x: f"{x:.1f} s",
          all(map(learned, rows.values())))
     line("time of a training step", lambda r: 1e3 * r["training_seconds"] / r["steps"] if r["steps"] else None,
          lambda x: f"{x:.0f} ms", True)
     line("peak memory", lambda r: r["peak_rss_bytes"], lambda x: f"{x / 2**20:.0f} MiB", True)
-    if any(row["steps"] < EVALUATION for row in rows.values()):
+    if not interrupted and any(row["steps"] < EVALUATION for row in rows.values()):
         say()
         say("A training was out of time before its first evaluation, and was evaluated where it stopped. More time than now:")
         say(f"tools/demo.py {options.build} --seconds {max(600, 4 * options.seconds):g}")
@@ -185,6 +203,7 @@ def update_docs(picture):
 
 def main():
     started = time.monotonic()
+    signal.signal(signal.SIGINT, lambda *_: interrupted.append(True))
     shutil.rmtree(WORK, ignore_errors=True)
     os.makedirs(WORK)
     info = json.loads(subprocess.run([TOOL, "info", "--json"], stdout=subprocess.PIPE, check=True).stdout)
@@ -198,14 +217,16 @@ def main():
 
     picture = os.path.join(WORK, "demo.svg")
     with open(picture, "w", encoding="utf-8") as file:
-        file.write(demo_picture.draw(machine, points, {m: row["curve"] for m, row in rows.items()},
-                                     next((row["test"]["majority"] for row in rows.values() if row["test"]), None),
+        file.write(demo_picture.draw(machine, points, {m: row["curve"] if row else [] for m, row in rows.items()},
+                                     next((row["test"]["majority"] for row in rows.values() if row and row["test"]), None),
                                      LEARNED, tokens))
     with open(os.path.join(WORK, "demo.txt"), "w", encoding="utf-8") as file:
         file.write("\n".join(report) + "\n")
     if options.docs:
         update_docs(picture)
     print(f"\nThe demo took {time.monotonic() - started:.0f} s. Its picture is {picture}.")
+    if interrupted:
+        stop()
 
 
 if __name__ == "__main__":

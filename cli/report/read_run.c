@@ -113,9 +113,10 @@ static int read_member(void *user, const char *key, const hashattn_value *value)
     bool is_null = hashattn_value_text(value, number) == NULL && hashattn_value_count(value) == 0;
     if ((isnan(found) && !is_null) || strcmp(key, "step") == 0 || strcmp(key, "seconds") == 0)
         return 0;
-    if (strncmp(key, "best_", 5) == 0)
+    bool best = strncmp(key, "best_", 5) == 0;
+    if (best)
         read_best(line, key + 5, found);
-    run->not_finite += is_null;
+    run->not_finite += is_null && !best; /* a run that was stopped early has no best values */
     struct curve *curve = curve_of(run, key);
     if (curve == NULL)
         return 0;

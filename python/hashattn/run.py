@@ -283,6 +283,7 @@ class Run(ContextObject):
         listed = (ctypes.c_char_p * len(paths))(*paths)
         self._watched(progress, lambda pointer: function(pointer, listed, len(paths), byref(options), callback, None,
                                                          None))
+        self._warn_of_repairs(3)
         if bad:
             warnings.warn(f"{len(bad)} bad line{'' if len(bad) == 1 else 's'} left out, the first one: {bad[0]}",
                           stacklevel=2)
@@ -393,15 +394,15 @@ class Run(ContextObject):
 
         callback = _library.FORECAST_CALLBACK(take)
         self._watched(progress, lambda pointer: library.model_forecast(pointer, encoded, None, number, callback, None))
-        self._warn_of_repairs()
+        self._warn_of_repairs(4)
         return found
 
-    def _warn_of_repairs(self) -> None:
+    def _warn_of_repairs(self, level: int) -> None:
         repaired = ctypes.c_int()
         with self._context._use() as origin:
             note = _library.functions().context_note(origin.pointer, ctypes.byref(repaired))
         if repaired.value:
-            warnings.warn(_library.text(note), UserWarning, stacklevel=4)
+            warnings.warn(_library.text(note), UserWarning, stacklevel=level)
 
     def _watched(self, progress: Watcher, call: Callable[[int], int]) -> None:
         """Runs `call`, which returns a status, and reports its progress."""

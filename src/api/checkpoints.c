@@ -172,8 +172,12 @@ hashattn_status checkpoint_tokenizer(struct hashattn_pretrained *pretrained,
     const struct origin *origin = &pretrained->origin;
     if (origin->run.task != NULL) {
         *tokenizer = origin->run.facts.tokenizer;
+        const struct option_row *rows = origin->run.task->options;
         FAIL_IF(*tokenizer == NULL, host, HASHATTN_REFUSED,
-                "%.300s: the ids of this run are no tokens of text", origin->directory);
+                "%.300s: the ids of this run are no tokens of text%s", origin->directory,
+                option_find(rows, "tokens") != NULL       ? "; a training with `tokens` bpe has them"
+                : option_find(rows, "vocabulary") != NULL ? "; a training with `vocabulary` bpe has them"
+                                                          : "");
         return HASHATTN_OK;
     }
     if (pretrained->tokenizer == NULL)

@@ -120,7 +120,10 @@ hashattn_status hashattn_model_positive(hashattn_model *model, const char *label
     size_t index = 0;
     while (index < facts->num_classes && strcmp(facts->labels[index], label) != 0)
         index++;
-    FAIL_IF(index == facts->num_classes, host, HASHATTN_INVALID, "the model has no label '%.60s'", label);
+    char list[200];
+    task_names_list(facts->labels, facts->num_classes, list, sizeof list);
+    FAIL_IF(index == facts->num_classes, host, HASHATTN_INVALID, "the model has no label '%.60s'; it has: %s",
+            label, list);
     int64_t before = first->positive;
     first->positive = (int64_t)index + 1;
     struct change change = {model, "positive", label};

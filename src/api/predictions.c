@@ -130,6 +130,8 @@ static hashattn_status predict_paths(struct hashattn_model *model, const char *c
             "%s has no files of documents to predict; %s", config->task->name,
             config->task->load_dated != NULL ? "it forecasts tables" : "eval reports its metrics");
     TRY(comm_agree(host, &model->context->comm, check_paths(host, model, paths, num_paths)));
+    host->note[0] = '\0';
+    host->repaired = 0;
     void *block = NULL;
     hashattn_status status = comm_agree(host, &model->context->comm,
                                         memory_new(host, size_product(PREDICTED, model_outputs(model->net)),

@@ -135,7 +135,7 @@ static hashattn_status skip_mark(struct host *host, struct csv *csv)
 {
     static const char mark[] = "\xef\xbb\xbf";
     FAIL_IF(utf8_is_utf16(csv->at, (size_t)(csv->end - csv->at)), host, HASHATTN_BAD_FILE,
-            "the text is UTF-16, UTF-8 is needed");
+            "the text is UTF-16, UTF-8 is needed (iconv -f UTF-16 -t UTF-8 converts it)");
     if (csv->end - csv->at >= 3 && memcmp(csv->at, mark, 3) == 0)
         csv->at += 3;
     return HASHATTN_OK;

@@ -60,6 +60,21 @@ hashattn_status task_facts_new(struct host *host, size_t vocab_size, size_t max_
     return status;
 }
 
+void task_names_list(char *const *names, size_t count, char *list, size_t size)
+{
+    static const char more[] = ", ...";
+    size_t used = 0;
+    list[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        size_t needed = strlen(names[i]) + (i == 0 ? 0 : 2), left = size - used;
+        if (needed + (i + 1 < count ? sizeof more : 1) > left) {
+            snprintf(list + used, left, "%s", i == 0 ? more + 2 : more);
+            return;
+        }
+        used += (size_t)snprintf(list + used, left, "%s%s", i == 0 ? "" : ", ", names[i]);
+    }
+}
+
 void task_facts_free(struct host *host, struct task_facts *facts)
 {
     for (size_t i = 0; facts->labels != NULL && i < facts->num_classes; i++)

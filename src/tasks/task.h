@@ -81,6 +81,8 @@ void task_facts_add(struct task_facts *facts, const char *objective, size_t num_
 hashattn_status task_facts_new(struct host *host, size_t vocab_size, size_t max_len,
                                const char *const *labels, size_t num_classes, struct task_facts *facts);
 void task_facts_free(struct host *host, struct task_facts *facts);
+/* Names for a message, "a, b, c", of which those that do not fit `size` bytes are "...". */
+void task_names_list(char *const *names, size_t count, char *list, size_t size);
 
 /* The targets of one objective. */
 struct target_set {

@@ -40,8 +40,10 @@ static hashattn_status take_best(struct host *host, struct run_config *config)
     for (size_t i = 0; of_label && i < facts->num_classes; i++)
         if (strcmp(best + 3, facts->labels[i]) == 0)
             first->positive = i + 1;
+    char list[200];
+    task_names_list(facts->labels, facts->num_classes, list, sizeof list);
     FAIL_IF(of_label && first->positive == 0, host, HASHATTN_INVALID,
-            "`best` is %s, and the training file has no label '%s'", best, best + 3);
+            "`best` is %s, and the training file has no label '%s'; it has: %s", best, best + 3, list);
     FAIL_IF(strlen(best) >= sizeof first->selects && !of_label, host, HASHATTN_INVALID,
             "`best`: no metric is called '%s'", best);
     strcpy(first->selects, of_label ? "f1" : best);

@@ -4,7 +4,7 @@
 # classifier for the transformers library; tables of forecasters; a report; help and suggestions.
 # Planted and caught: a header taken for a document; the split drawn without labels; the counts of another part; an id of
 # the document before; the file's name left out; a bad line counted twice; an error of the test set taken for a missing one;
-# a cell without labels refused.
+# a cell without labels refused; the line named twice; known labels told as unknown.
 # Covers: data_describe.c data_out.c csv_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --tokens bytes"
@@ -70,6 +70,12 @@ run data describe text halves $tiny
 [ "$code" = 0 ] && grep -q '^valid  *100 ' out && ! grep -q '^test' out && passed no_test_set_is_none || failed no_test_set_is_none "$code $(cat out err)"
 printf 'ham\tsee you\nno tab\n' >halves/test.tsv
 expect a_bad_test_set_is_told 3 "halves/test.tsv: line 2: no tab between label and text" data describe text halves $tiny
+printf 'review\tstars\nsee you\tham\n' >other.tsv
+run data describe text other.tsv --label-column stars
+holds the_line_is_named_once grep -q "other.tsv: line 1: no column is named 'text' (--text-column); there are: review, stars" err
+holds the_line_is_not_named_twice sh -c '! grep -q "line 1: line 1" err'
+printf '{"text": "see you", "label": ["a", "b"]}\n' >list.jsonl
+expect a_list_of_labels 3 "list.jsonl: line 1: label is a list; --multi-label reads several labels of a document" data describe text list.jsonl
 printf '{"text": "see you"}\n' >keyless.jsonl
 expect a_line_without_the_key 3 "keyless.jsonl: line 1: the object has no key 'label' (--label-column); there are: text" data describe text keyless.jsonl
 
@@ -140,6 +146,16 @@ printf 'see you\nbuy now\n' | "$tool" predict first - --lines >out 2>err
 [ "$(wc -l <out)" = 2 ] && ! grep -q '"file"' out && passed lines_of_standard_input || failed lines_of_standard_input "$(cat out err)"
 echo 'see you' | "$tool" predict first - >out 2>err
 grep -qF 'standard input: line 1: no object {...} of .jsonl; --lines reads plain text' err && passed plain_text_is_told || failed plain_text_is_told "$(cat err)"
+run predict first other.tsv
+holds an_unknown_header_is_told grep -qx "other.tsv was read as label: column 1, text: column 2, without a header; none of its labels is one of the run's" err
+run predict first plain.tsv
+holds known_labels_are_not_told sh -c '! grep -q "was read as" err'
+printf 'see you\n' >notes.md
+expect other_endings_are_told 3 "notes.md: line 1: no object {...} of .jsonl; other files have the endings .tsv, .csv and .txt" predict first notes.md
+printf 'txt,label\nsee you,ham\n' >renamed.csv
+expect columns_of_the_training_are_told 3 "renamed.csv: line 1: no column is named 'text', the name in the training file; there are: txt, label" predict first renamed.csv
+holds no_option_that_predict_lacks sh -c '! grep -q -- "--text-column" err'
+expect encodings_are_converted_outside 3 "; the run reads UTF-8 (iconv -t UTF-8 converts other texts)" predict first windows.csv
 run predict reviews review.csv
 [ "$code" = 0 ] && [ "$(wc -l <out)" = 100 ] && passed files_are_read_as_in_training || failed files_are_read_as_in_training "$(cat err)"
 
@@ -151,7 +167,7 @@ run eval first --split valid
 grep -q "f1 is that of 'spam'; --positive LABEL" out && grep -Eq '^ham +[01]\.[0-9]{4} +[01]\.[0-9]{4} +[01]\.[0-9]{4} +9$' out && grep -q '^macro-F1' out && grep -q '^taken for  *ham  *spam$' out && passed eval_table || failed eval_table "$(cat out)"
 run eval first --split train --positive ham --json
 holds positive_is_chosen json out 'd["positive"] == "ham" and abs(d["f1"] - d["per_class"]["ham"]["f1"]) < 1e-12 and abs(d["macro_f1"] - sum(c["f1"] for c in d["per_class"].values()) / 2) < 1e-12'
-expect unknown_positive 2 "the model has no label 'eggs'" eval first --positive eggs
+expect unknown_positive 2 "the model has no label 'eggs'; it has: ham, spam" eval first --positive eggs
 run eval first --data plain.tsv --json
 holds another_file_is_evaluated_whole json out 'd["examples"] == 100'
 python3 - <<'P'
@@ -171,7 +187,7 @@ holds balanced_weights_find_the_rare_label python3 -c 'import json; p, f = (json
 run train text --data rare.tsv --out label --steps 40 --eval-every 20 --best f1:ham --json --quiet $tiny
 holds best_of_a_label json label/config.json 'd["task"]["facts"]["objectives"][0]["selects"] == "f1" and d["task"]["facts"]["objectives"][0]["positive"] == 1'
 expect unknown_metric 2 "classify has no metric 'f2' that could choose the best model; there are: accuracy, f1, matthews, loss, macro_f1" train text --data rare.tsv --out never --best f2 $tiny
-expect unknown_label 2 "no label 'eggs'" train text --data rare.tsv --out never --best f1:eggs $tiny
+expect unknown_label 2 "no label 'eggs'; it has: ham, spam" train text --data rare.tsv --out never --best f1:eggs $tiny
 run train text --data rare.tsv --out drawn --steps 20 --eval-every 10 --eval-examples 10 --best loss --quiet $tiny
 holds drawn_examples_are_not_the_first json "$(tail -n 1 drawn/log.jsonl >last.json; echo last.json)" 'sum(d["confusion"][1]) <= 3 and sum(map(sum, d["confusion"])) == 10'
 
@@ -182,6 +198,8 @@ run train text --data mail --out early --steps 2000 --eval-every 5 --patience 3 
 run train text --data mail --out longer --steps 20 --eval-every 10 --quiet $tiny
 run train --resume longer --steps 40
 [ "$code" = 0 ] && grep -q 'steps are 40 instead of 20: from step 20 on, the learning rate is that of a schedule one-cycle of 40 steps' err && passed a_run_is_extended || failed a_run_is_extended "$(cat err)"
+run train --resume longer
+holds what_goes_on_is_told grep -q "nothing left to do in longer; to go on: hashattn train --resume longer --steps N, the new total" err
 holds the_new_total_is_kept json longer/config.json 'd["training"]["steps"] == 40'
 expect fewer_steps_than_done 2 "has done 40 steps; as the new total, 30 is too few" train --resume longer --steps 30
 run train text --data mail --out timed --steps 100000 --eval-every 100000 --max-seconds 0.3 $tiny
@@ -237,6 +255,8 @@ head -n 1 out | grep -q '^{"1": "20-May-20", "3": ' && passed bare_tables_and_na
 
 # ---- a report, and manners ----
 
+run report timed --out stopped.html --json
+holds missing_best_values_are_no_numbers_lost json out 'd["runs"][0]["state"].startswith("stopped at step") and "finite" not in d["runs"][0]["state"]'
 run report first numbers power season --out page.html --json
 holds a_report json out 'd["page"] == "page.html" and [r["run"] for r in d["runs"]] == ["first", "numbers", "power", "season"]'
 grep -q 'mail' page.html && grep -q 'power.csv' page.html && passed runs_name_their_data || failed runs_name_their_data "no data in the page"

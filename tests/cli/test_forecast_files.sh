@@ -46,15 +46,15 @@ with open("sensor.csv", "w") as out:  # every ten minutes since 1970 in millisec
 P
 python3 make.py
 
-# kind NAME HORIZON NOTE FIRST OPTIONS...: trains with the options, compares and predicts without any of its file; the note
-# of the training has NOTE, and the first row of the forecast begins with FIRST.
+# kind NAME HORIZON NOTE FIRST [OPTION...]: trains with the one option, compares and predicts without any of its file; the note
+# of the training has NOTE, and HORIZON rows are forecast, the first of which begins with FIRST.
 kind() {
     file=$1 horizon=$2 note=$3 first=$4
     shift 4
-    run train forecast --data $file.csv --horizon $horizon --out $file $tiny "$@"
+    run train forecast --data $file.csv --out $file $tiny "$@"
     holds "${file}_trains" test "$code" = 0
     holds "${file}_note" grep -qF "$note" err
-    run train forecast --data $file.csv --horizon $horizon --model seasonal --out $file-season --threads 1 "$@"
+    run train forecast --data $file.csv --model seasonal --out $file-season --threads 1 "$@"
     run eval $file --against $file-season --threads 1
     holds "${file}_is_compared" sh -c '[ '$code' = 0 ] && grep -q "^mse " out'
     run predict $file $file.csv
@@ -63,8 +63,12 @@ kind() {
 kind power 24 "power.csv: 1440 rows, every h, 2018-01-01T00:00:00Z to 2018-03-01T23:00:00Z, 2 columns" 2018-03-02T00:00:00Z
 kind sales 24 "sales.csv: 500 rows, every D, 01.01.2018 to 15.05.2019, 2 columns, dates day-first, decimal commas; " 16.05.2019 --missing interpolate
 holds repairs_are_told_again grep -q "missing rows interpolated" err
-kind airline 12 "airline.csv: 144 rows, every M, 1949-01 to 1960-12, 1 column" 1961-01 --seq-len 24
-kind stock 5 "every B, 01/02/2018 to 11/29/2019, 3 columns, dates month-first; " 12/02/2019 --missing last
+kind airline 12 "airline.csv: 144 rows, every M, 1949-01 to 1960-12, 1 column" 1961-01 --horizon 12
+head -n 30 airline.csv >short.csv
+expect rows_that_the_run_reads 3 "short.csv: 29 rows, a forecast reads 40" predict airline short.csv
+run eval airline --against airline-season --threads 1
+holds short_windows_are_those_of_the_run grep -q "^test: airline against airline-season, 17 examples" out
+kind stock 24 "every B, 01/02/2018 to 11/29/2019, 3 columns, dates month-first; " 12/02/2019 --missing last
 kind sensor 24 "sensor.csv: 1200 rows, every 10min, 1514764800000 to 1515484200000, 2 columns, dates epoch; " 1515484800000 --missing interpolate
 run eval sensor --threads 1
 holds eval_tells_repairs grep -q "missing values interpolated" err
@@ -72,6 +76,13 @@ run eval sensor --threads 1 --quiet
 holds quiet_repairs test ! -s err
 expect refused_without_missing 3 "sensor.csv: line 302, row 301: column 'humidity' is '', a finite number is needed; set --missing to interpolate or last" \
     train forecast --data sensor.csv --out no --features S $tiny
+
+"$tool" predict sales - <sales.csv >out 2>err
+holds standard_input_is_named grep -q "^standard input: 500 rows, .* missing rows interpolated$" err
+echo 1 | "$tool" predict power - >out 2>err
+holds standard_input_is_named_in_errors grep -q "hashattn: standard input: line 1: " err
+expect lines_are_of_documents 2 "--lines is for documents, and power forecasts a table" predict power power.csv --lines
+expect bad_lines_are_of_documents 2 "--skip-bad is for documents, and power forecasts a table" predict power power.csv --skip-bad
 
 # Another file is read as the run's: its format of dates, its gaps, its period.
 head -n 1 sales.csv >few.csv
@@ -224,7 +235,7 @@ open("jitter.csv", "w").write("time,x\n" + "".join(f"{begin + datetime.timedelta
 P
 expect irregular_rows 3 "set --freq to put rows into periods" train forecast --data jitter.csv --out no $few
 run train forecast --data jitter.csv --freq 15min --seq-len 10 --horizon 3 --model last --out jitter --threads 1
-holds rows_are_moved grep -qF "200 rows, every 15min, 2020-01-01 00:00:00 to 2020-01-03 01:45:00, 1 column; 199 rows moved to the begin of their period" err
+holds rows_are_moved grep -qF "200 rows, every 15min, 2020-01-01 00:00:00 to 2020-01-03 01:45:00, 1 column; 199 rows moved to the beginning of their period" err
 expect unknown_period 2 "--freq is 'fortnight'; a period is needed" train forecast --data jitter.csv --freq fortnight --out no $few
 expect unknown_delimiter 2 "delimiter is 'ab', one character or tab is needed" train forecast --data plain.csv --delimiter ab --out no $few
 

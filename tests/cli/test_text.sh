@@ -99,7 +99,7 @@ run predict records new.csv
 holds records_are_predicted python3 -c 'import json; assert [json.loads(l)["label"] for l in open("out")] == ["ham", "späm"], open("out").read()'
 run predict records new.jsonl
 [ "$code" = 3 ] && passed keys_are_the_columns || failed keys_are_the_columns "$code $(cat err)"
-grep -q "the object has no key 'review' (--text-column)" err && passed the_key_is_named || failed the_key_is_named "$(cat err)"
+grep -q "the object has no key 'review', the name in the training file" err && passed the_key_is_named || failed the_key_is_named "$(cat err)"
 run train text --data folders --out folders_run --steps 60 --eval-every 20 $bpe
 holds folders_have_the_same_vocabulary cmp folders_run/tokenizer.json records/tokenizer.json
 run predict folders_run folders/train
@@ -145,7 +145,7 @@ wrong() { name=$1 part=$2 file=$3; expect "$name" 3 "$part" predict filter "$fil
 wrong missing_file "gone.jsonl" gone.jsonl
 printf 'text,label\n"ab\nc,ham\n' >open.csv; wrong open_quote 'open.csv: line 2: the quote that opens here is not closed' open.csv
 printf 'text,label\nab,ham\nab\n' >short.csv; wrong missing_field 'short.csv: line 3: 1 field, the header has 2' short.csv
-printf 'body,label\nab,ham\n' >column.csv; wrong missing_column "column.csv: line 1: no column is named 'text' (--text-column); there are: body, label" column.csv
+printf 'body,label\nab,ham\n' >column.csv; wrong missing_column "column.csv: line 1: no column is named 'text', the name in the training file; there are: body, label" column.csv
 printf '{"text": "ab"}\n{"text": "a\\u0000b"}\n' >nul.jsonl; wrong text_with_nul 'nul.jsonl: line 2: byte 11 of 20: \u0000 is not allowed' nul.jsonl
 : >empty.jsonl; wrong empty_file "empty.jsonl" empty.jsonl
 printf '{"text": "ab"}\n{"text": "a\n' >cut.jsonl; wrong cut_json "cut.jsonl: line 2" cut.jsonl

@@ -175,7 +175,7 @@ static void damaged_training_files_are_refused_by_line(void **state)
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"a\"}\n{\"text\": \"x\"\n",
          "train.jsonl: line 2: byte"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"a\"} {}\n", "train.jsonl: line 1: byte"},
-        {"train.jsonl", " \t \nx \t\n", "train.jsonl: line 2: byte"},
+        {"train.jsonl", " \t \nx \t\n", "train.jsonl: line 2: no object {...} of .jsonl"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"\\ud800\"}\n", "train.jsonl: line 1: byte"},
         {"train.jsonl", "{\"text\": \"x\\u0000\", \"label\": \"a\"}\n", "train.jsonl: line 1: byte"},
         {"train.jsonl", "[\"x\", 1]\n", "line 1: a list begins here"},
@@ -186,7 +186,7 @@ static void damaged_training_files_are_refused_by_line(void **state)
          "line 1: the object has no key 'label' (label_column); there are: text"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": null}\n", "line 1: label is neither a string"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": 0.5}\n", "line 1: label is neither a string"},
-        {"train.jsonl", "{\"text\": \"x\", \"label\": [1]}\n", "line 1: label is neither a string"},
+        {"train.jsonl", "{\"text\": \"x\", \"label\": [1]}\n", "line 1: label is a list; multi_label reads"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"\"}\n", "line 1: the label is empty"},
         {"train.jsonl", long_label, "line 1: the label has 201 bytes, allowed are 200: 'LLLL"},
     };

@@ -185,11 +185,3 @@ void forecast_errors_free(struct forecast_errors *errors)
     free(errors->columns);
     *errors = (struct forecast_errors){.count = 0};
 }
-
-void forecast_say_repairs(const hashattn_context *context, bool quiet)
-{
-    int repaired;
-    const char *note = hashattn_context_note(context, &repaired);
-    if (repaired && !quiet)
-        fprintf(stderr, "%s\n", note);
-}

@@ -38,7 +38,4 @@ void forecast_errors_words(const struct forecast_errors *errors);
 void forecast_errors_json(const struct forecast_errors *errors, struct json_out *json);
 void forecast_errors_free(struct forecast_errors *errors);
 
-/* Says on stderr what was repaired in the table that was read last, unless `quiet`. */
-void forecast_say_repairs(const hashattn_context *context, bool quiet);
-
 #endif

@@ -61,7 +61,7 @@ static const char *const style[] = {
     ".sorted th[aria-sort=descending]::after{content:\" \\2193\"}",
     ".runs table{font-size:12.5px}.runs th,.runs td{padding:.25rem .35rem}",
     ".runs th,.runs td.t{white-space:normal;overflow-wrap:anywhere}.runs td.t,.runs tbody "
-    "th{min-width:4.5rem}",
+    "th{min-width:5.5rem}",
     ".runs td.w{min-width:6rem}.runs thead th{overflow-wrap:normal}",
     "@media screen and (max-width:500px){body{padding:.6rem}figure{padding:.4rem}svg text,svg "
     ".axis{font-size:14px}}",

@@ -44,6 +44,14 @@ int tool_fail_status(const hashattn_context *context, hashattn_status status)
     return code;
 }
 
+void tool_say_repairs(const hashattn_context *context, bool quiet)
+{
+    int repaired;
+    const char *note = hashattn_context_note(context, &repaired);
+    if (repaired && !quiet)
+        fprintf(stderr, "%s\n", note);
+}
+
 int tool_finish(void)
 {
     bool failed = ferror(stdout) != 0;

@@ -16,6 +16,8 @@ int tool_fail(int code, const char *format, ...) __attribute__((format(printf, 2
 /* Prints the context's message and returns the exit code of the status. If all ranks failed with it, only
    rank 0 prints it. */
 int tool_fail_status(const hashattn_context *context, hashattn_status status);
+/* Says on stderr what hashattn_context_note has to say of repairs, unless `quiet`. */
+void tool_say_repairs(const hashattn_context *context, bool quiet);
 /* Flushes stdout. Returns EXIT_RESOURCE with a message if output was lost. */
 int tool_finish(void);
 

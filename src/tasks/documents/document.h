@@ -18,6 +18,7 @@ struct document {
 };
 
 enum { DOCUMENT_COLUMNS = 200 };
+#define DOCUMENT_NO_HEADER ", without a header" /* the end of such words about a .tsv file */
 
 struct document_rules {
     bool pairs;

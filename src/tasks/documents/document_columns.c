@@ -64,8 +64,7 @@ static hashattn_status find_named(struct host *host, const struct document_rules
     size_t found, number = number_of(name), used = 0;
     char shown[SHOWN_SIZE], list[200] = "";
     *column = find(fields, count, name, &found);
-    FAIL_IF(found > 1, host, HASHATTN_BAD_FILE, "line 1: %zu of the %zu columns are named '%s'", found, count,
-            name);
+    FAIL_IF(found > 1, host, HASHATTN_BAD_FILE, "%zu of the %zu columns are named '%s'", found, count, name);
     if (found == 1)
         return HASHATTN_OK;
     if (number >= 1 && number <= count && option != NULL && !rules->pairs) {
@@ -75,7 +74,7 @@ static hashattn_status find_named(struct host *host, const struct document_rules
     for (size_t i = 0; i < count && used < sizeof list; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ",
                                  piece_shown(fields[i], shown));
-    FAIL_IF(needed, host, HASHATTN_BAD_FILE, "line 1: no column is named '%s'%s; there are: %s%s", name,
+    FAIL_IF(needed, host, HASHATTN_BAD_FILE, "no column is named '%s'%s; there are: %s%s", name,
             document_named_by(rules, option), list, used < sizeof list ? "" : "...");
     return HASHATTN_OK;
 }
@@ -88,8 +87,7 @@ static hashattn_status find_numbered(struct host *host, const char *name, size_t
     *column = is_number ? number_of(name) - 1 : usual;
     bool there = *column < count;
     FAIL_IF(!there && needed, host, HASHATTN_BAD_FILE,
-            "line 1: there are %zu columns and no header, and column %s is wanted", count,
-            is_number ? name : "2");
+            "there are %zu columns and no header, and column %s is wanted", count, is_number ? name : "2");
     if (!there)
         *column = SIZE_MAX;
     return HASHATTN_OK;

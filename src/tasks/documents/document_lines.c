@@ -92,6 +92,9 @@ static hashattn_status read_label(struct host *host, const struct json *root,
         label->bytes = text;
     if (json_find(root, name) == NULL)
         return fail_key(host, root, name, document_named_by(rules, " (`label_column`)"));
+    FAIL_IF(json_is_list(json_find(root, name)), host, HASHATTN_BAD_FILE, "%s is a list%s", name,
+            rules->recorded || rules->pairs ? "; the run reads one label of a document"
+                                            : "; `multi_label` reads several labels of a document");
     FAIL_IF(label->bytes == NULL, host, HASHATTN_BAD_FILE,
             "%s is neither a string, nor a %s, nor true or false", name,
             rules->label_number ? "number" : "whole number");
@@ -156,8 +159,9 @@ static hashattn_status read_json(struct host *host, const struct document_visit 
         first++;
     FAIL_IF(line.bytes[first] == '[', host, HASHATTN_BAD_FILE,
             "a list begins here; .jsonl has an object {...} on each line");
-    FAIL_IF(line.bytes[first] != '{' && file_is_standard(visit->path), host, HASHATTN_BAD_FILE,
-            "no object {...} of .jsonl; `lines` reads plain text");
+    FAIL_IF(line.bytes[first] != '{', host, HASHATTN_BAD_FILE, "no object {...} of .jsonl; %s",
+            file_is_standard(visit->path) ? "`lines` reads plain text"
+                                          : "other files have the endings .tsv, .csv and .txt");
     TRY(json_parse(host, line.bytes, line.size, &root));
     hashattn_status status = use_json(host, visit, root);
     json_free(root);
@@ -223,7 +227,7 @@ static hashattn_status see_first(struct host *host, const struct document_visit 
     if (tabs->named)
         return document_columns_find(host, rules, fields, count, &tabs->columns);
     if (rules->columns != NULL)
-        snprintf(rules->columns, DOCUMENT_COLUMNS, "label: column 1, text: %s, without a header",
+        snprintf(rules->columns, DOCUMENT_COLUMNS, "label: column 1, text: %s" DOCUMENT_NO_HEADER,
                  rules->pairs ? "the last two columns" : "column 2");
     return HASHATTN_OK;
 }

@@ -12,7 +12,10 @@ static hashattn_status read_first(struct host *host, struct csv *csv, const stru
     TRY(csv_next(host, csv));
     FAIL_IF(csv->count == 0, host, HASHATTN_BAD_FILE, "the file is empty%s",
             rules->no_header ? "" : ", a header is needed");
-    return document_columns_find(host, rules, csv->fields, csv->count, columns);
+    hashattn_status status = document_columns_find(host, rules, csv->fields, csv->count, columns);
+    if (status == HASHATTN_BAD_FILE)
+        host_prefix(host, "line 1");
+    return status;
 }
 
 static hashattn_status use_record(struct host *host, const struct document_visit *visit,

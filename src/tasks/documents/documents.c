@@ -86,6 +86,7 @@ struct reading {
     const struct task_facts *facts;
     struct text_encoder encoder;
     struct dataset_builder *builder;
+    size_t labelled, known; /* documents with a label; and with one of the facts */
 };
 
 /* Tells the stream, whose parts hold no names, which document comes next. */
@@ -107,6 +108,8 @@ static hashattn_status push_document(struct host *host, void *context, const str
     TRY(dataset_reserve(host, reading->builder, facts->max_len * (facts->pairs ? 2 : 1), &row));
     TRY(labels_place(host, reading->labels, facts, document, reading->rules->label_needed, reading->builder));
     const struct dataset *dataset = &reading->builder->dataset;
+    reading->labelled += document->label.size > 0;
+    reading->known += dataset->targets[0].weights[dataset->count] > 0;
     struct token_row tokens = {.ids = dataset->ids + row,
                                .segments = dataset->segmented ? dataset->segments + row : NULL};
     bool joined = reading->rules->pairs && !facts->pairs;
@@ -133,6 +136,15 @@ struct labelled {
     const struct task_facts *facts;
 };
 
+/* A .tsv file without a header whose first column has none of the run's labels may have an unknown header. */
+static void note_columns(struct host *host, const struct reading *reading, const char *path)
+{
+    const char *columns = reading->rules->columns;
+    bool bare = columns != NULL && strstr(columns, DOCUMENT_NO_HEADER) != NULL;
+    if (bare && reading->labelled > 0 && reading->known == 0 && host->note[0] == '\0')
+        host_note(host, 1, "%.200s was read as %s; none of its labels is one of the run's", path, columns);
+}
+
 static hashattn_status read_file(struct host *host, const void *context, const char *path,
                                  struct dataset_builder *builder)
 {
@@ -144,6 +156,8 @@ static hashattn_status read_file(struct host *host, const void *context, const c
         status = document_file_read(host, path, dataset_source(builder), &labelled->rules, push_document,
                                     &reading);
     text_encoder_close(&reading.encoder);
+    if (status == HASHATTN_OK)
+        note_columns(host, &reading, path);
     return status;
 }
 
@@ -171,6 +185,8 @@ hashattn_status documents_stream(struct host *host, const struct document_source
 {
     struct dataset_builder builder = {.dataset = shape_of(source, facts), .stream = stream};
     struct labelled labelled = {source->rules, source->labels, facts};
+    char columns[DOCUMENT_COLUMNS] = "";
+    labelled.rules.columns = columns;
     labelled.rules.lines = stream->lines;
     labelled.rules.skip = stream->skip;
     labelled.rules.skip_context = stream->context;

@@ -76,7 +76,10 @@ static const struct option_row rows[] = {
                "the decimal mark; auto: point, and in a file without commas between fields also comma"),
     OPTION_ROW("features", OPTION_CHOICE, FIELD(features), FEATURES_M, 0, 0, features,
                "S forecasts the target from itself, M all columns, MS the target from all columns"),
-    OPTION_ROW("seq_len", OPTION_INT, FIELD(seq_len), 96, 1, 65536, NULL, "rows that a forecast reads"),
+    OPTION_ROW(
+        "seq_len", OPTION_INT, FIELD(seq_len), 0, 0, 65536, NULL,
+        "rows that a forecast reads; 0: 96, or half of the training rows before a forecast if these are too "
+        "few"),
     OPTION_ROW("horizon", OPTION_INT, FIELD(horizon), 24, 1, 65536, NULL, "rows to forecast"),
     OPTION_ROW(
         "label_len", OPTION_INT, FIELD(label_len), 48, 0, 65536, NULL,
@@ -182,7 +185,10 @@ static hashattn_status read_series(struct host *host, const struct forecast_opti
             names[i] = facts->columns[i].name;
     }
     if (status == HASHATTN_OK)
-        snprintf(path, FILE_PATH, "%s", files.count == 1 ? files.paths[0] : data);
+        snprintf(path, FILE_PATH, "%s",
+                 file_is_standard(data) ? "standard input"
+                 : files.count == 1     ? files.paths[0]
+                                        : data);
     if (status == HASHATTN_OK)
         status = series_read(host, files.list, files.count, files.source, &choice, series);
     memory_free(host, (void *)names);
@@ -192,12 +198,47 @@ static hashattn_status read_series(struct host *host, const struct forecast_opti
 
 /* ---- windows ------------------------------------------------------------------------------------------- */
 
-/* Rows that a window reads: of the baseline seasonal at least a season. */
-static size_t length_of(const struct forecast_options *options, const struct calendar *calendar)
+enum { USUAL_LENGTH = 96 };
+
+static size_t season_of(const struct forecast_options *options, const struct calendar *calendar)
 {
-    size_t season = options->season > 0 ? (size_t)options->season : calendar_season(calendar);
-    return options->model == MODEL_SEASONAL ? size_max((size_t)options->seq_len, season)
-                                            : (size_t)options->seq_len;
+    return options->season > 0 ? (size_t)options->season : calendar_season(calendar);
+}
+
+/* The stride of patches; 0: windows are no patches. */
+static size_t stride_of(const struct forecast_options *options)
+{
+    return options->model != MODEL_ENCODER
+               ? 0
+               : (size_t)(options->stride > 0 ? options->stride : options->patch_len);
+}
+
+/* Rows of a new run's windows if no option says them: whole patches. */
+static size_t usual_length(const struct forecast_options *options, const struct series *series)
+{
+    size_t train = SIZE_MAX, horizon = (size_t)options->horizon, stride = stride_of(options),
+           length = USUAL_LENGTH;
+    for (size_t p = 0; p < series->num_pieces; p++)
+        train = size_min(train, (size_t)((double)series->pieces[p].times * options->train_share + 1e-6));
+    if (train < length + horizon && options->model != MODEL_INFORMER)
+        length = train < horizon ? 1 : size_max((train - horizon) / 2, 1);
+    size_t patch = (size_t)options->patch_len;
+    return stride == 0 ? length : length < patch ? patch : patch + (length - patch) / stride * stride;
+}
+
+/* Rows that a window reads: of the baseline seasonal at least a season. facts: NULL for a new run. */
+static size_t length_of(const struct forecast_options *options, const struct task_facts *facts,
+                        const struct series *series)
+{
+    size_t stride = stride_of(options), length = (size_t)options->seq_len;
+    if (length == 0 && facts == NULL)
+        length = usual_length(options, series);
+    else if (length == 0) /* as the run has found it */
+        length = options->model == MODEL_INFORMER ? USUAL_LENGTH
+                 : stride == 0                    ? facts->row_width
+                               : (facts->max_len - 1) * stride + (size_t)options->patch_len;
+    return options->model == MODEL_SEASONAL ? size_max(length, season_of(options, &series->calendar))
+                                            : length;
 }
 
 static size_t outputs_of(const struct forecast_options *options, size_t columns)
@@ -207,27 +248,27 @@ static size_t outputs_of(const struct forecast_options *options, size_t columns)
 
 /* Rows per season of level seasonal. */
 static hashattn_status find_season(struct host *host, const struct forecast_options *options,
-                                   const struct calendar *calendar, size_t *season)
+                                   const struct calendar *calendar, size_t length, size_t *season)
 {
-    *season = options->season > 0 ? (size_t)options->season : calendar_season(calendar);
+    *season = season_of(options, calendar);
     FAIL_IF(*season == 0, host, HASHATTN_BAD_FILE,
             "the dates tell no season: neither a day nor a year is a whole number of rows; set `season`");
-    FAIL_IF(options->model != MODEL_SEASONAL && *season > (size_t)options->seq_len, host, HASHATTN_INVALID,
-            "a season has %zu rows, `seq_len` has %lld; set `season` or `seq_len`", *season,
-            (long long)options->seq_len);
+    FAIL_IF(*season > length, host, HASHATTN_INVALID,
+            "a season has %zu rows, `seq_len` has %zu; set `season` or `seq_len`", *season, length);
     return HASHATTN_OK;
 }
 
 /* The windows of these options, without values and places. */
 static hashattn_status windows_of(struct host *host, const struct forecast_options *options,
-                                  const struct series *series, struct windows *windows)
+                                  const struct task_facts *facts, const struct series *series,
+                                  struct windows *windows)
 {
     bool encoder = options->model == MODEL_ENCODER, informer = options->model == MODEL_INFORMER;
-    size_t length = length_of(options, &series->calendar),
+    size_t length = length_of(options, facts, series),
            patch = informer  ? 1
                    : encoder ? (size_t)options->patch_len
                              : length,
-           stride = encoder && options->stride > 0 ? (size_t)options->stride : patch;
+           stride = encoder ? stride_of(options) : patch;
     int level = options->model == MODEL_LAST        ? LEVEL_LAST
                 : options->model == MODEL_SEASONAL  ? LEVEL_SEASONAL
                 : options->level != (int)LEVEL_AUTO ? options->level
@@ -235,9 +276,9 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                 : informer                          ? LEVEL_NONE
                                                     : LEVEL_LAST;
     size_t columns = series->columns, outputs = outputs_of(options, columns);
-    FAIL_IF(informer && options->label_len > options->seq_len, host, HASHATTN_INVALID,
-            "`label_len` is %lld, `seq_len` %lld; the decoder reads rows that the encoder reads",
-            (long long)options->label_len, (long long)options->seq_len);
+    FAIL_IF(informer && (size_t)options->label_len > length, host, HASHATTN_INVALID,
+            "`label_len` is %lld, `seq_len` %zu; the decoder reads rows that the encoder reads",
+            (long long)options->label_len, length);
     FAIL_IF(
         patch > length || (length - patch) % stride != 0, host, HASHATTN_INVALID,
         "patches of %zu rows every %zu rows do not end with the %zu rows of `seq_len`; change `patch_len`, "
@@ -256,7 +297,7 @@ static hashattn_status windows_of(struct host *host, const struct forecast_optio
                                 .level = (enum level)level,
                                 .num_marks = informer ? calendar_num_marks(&series->calendar) : 0,
                                 .label = informer ? (size_t)options->label_len : 0};
-    return level == LEVEL_SEASONAL ? find_season(host, options, &series->calendar, &windows->season)
+    return level == LEVEL_SEASONAL ? find_season(host, options, &series->calendar, length, &windows->season)
                                    : HASHATTN_OK;
 }
 
@@ -280,7 +321,7 @@ static hashattn_status load_dated(struct host *host, const void *task_options, c
     TRY(read_series(host, options, facts, data, &series, path));
     struct windows like;
     const struct series_cut cut = cut_of(options, true);
-    hashattn_status status = windows_of(host, options, &series, &like);
+    hashattn_status status = windows_of(host, options, facts, &series, &like);
     if (status == HASHATTN_OK)
         status = series_windows(host, &series, &cut, &like, facts, split, dataset, first);
     *calendar = series.calendar;
@@ -366,7 +407,7 @@ static hashattn_status take_series(struct host *host, const struct forecast_opti
     struct series_part parts[SPLIT_COUNT];
     void *block;
     size_t pieces = series->num_pieces, count = size_product(pieces, series->columns);
-    size_t season = options->season > 0 ? (size_t)options->season : calendar_season(&series->calendar);
+    size_t season = season_of(options, &series->calendar);
     TRY(memory_new_zeroed(host, count, sizeof *facts->columns, "columns", &block));
     facts->columns = block;
     facts->num_columns = count;
@@ -409,7 +450,7 @@ static hashattn_status find_facts(struct host *host, const struct forecast_optio
 {
     static const char *const objectives[] = {"horizon", "dlinear", "naive", "naive", "decoded"};
     struct windows windows;
-    TRY(windows_of(host, options, series, &windows));
+    TRY(windows_of(host, options, NULL, series, &windows));
     facts->row_width = windows_row_width(&windows);
     facts->max_len = windows_rows(&windows);
     if (options->model == MODEL_INFORMER) {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/tables/index_table.h"
 #include "io/csv.h"
@@ -485,13 +486,19 @@ static void close_file(struct reading *r)
     r->width = 0;
 }
 
+/* The path in messages. */
+static const char *shown(const char *path)
+{
+    return file_is_standard(path) ? "standard input" : path;
+}
+
 /* Messages have the path. */
 static hashattn_status read_file(struct reading *r, const struct series_file *file, enum file_source source)
 {
     TRY(csv_open(r->host, file->path, source, &r->csv));
     hashattn_status status = read_records(r, file);
     if (status == HASHATTN_BAD_FILE)
-        host_prefix(r->host, file->path);
+        host_prefix(r->host, shown(file->path));
     close_file(r);
     return status;
 }
@@ -507,16 +514,20 @@ static void add_words(char *text, size_t size, const char *words, size_t count, 
 
 /* What a person would check: the period, the first and the last date, the columns, what was guessed, and what
    was repaired. */
-static void report_found(const struct reading *r, const char *path, const struct grid_report *report)
+static void report_found(const struct reading *r, const struct series_file *files, size_t num_files,
+                         const struct grid_report *report)
 {
     const struct series *series = r->series;
     const struct calendar *calendar = &series->calendar;
-    char first[DATE_TEXT], last[DATE_TEXT], freq[CALENDAR_FREQ], repairs[320] = "", of[60] = "";
+    char first[DATE_TEXT], last[DATE_TEXT], freq[CALENDAR_FREQ], repairs[320] = "", of[60] = "",
+                                                                 more[40] = "";
     calendar_freq(calendar, freq);
     calendar_date(calendar, 0, first);
     calendar_date(calendar, calendar->count - 1, last);
     if (series->num_pieces > 1 || series->pieces[0].name != NULL)
         snprintf(of, sizeof of, " of %zu series", series->num_pieces);
+    if (num_files > 1)
+        snprintf(more, sizeof more, " and %zu more", num_files - 1);
     add_words(repairs, sizeof repairs,
               r->choice->missing == MISSING_LAST ? "filled with the last value" : "interpolated",
               report->cells, "missing value");
@@ -528,11 +539,11 @@ static void report_found(const struct reading *r, const char *path, const struct
               : r->choice->repeated == REPEATED_FIRST ? "of the same time dropped for the first"
                                                       : "of the same time replaced by the last",
               report->repeated, "row");
-    add_words(repairs, sizeof repairs, "moved to the begin of their period", report->moved, "row");
+    add_words(repairs, sizeof repairs, "moved to the beginning of their period", report->moved, "row");
     add_words(repairs, sizeof repairs, "read backwards, the oldest row first", report->reversed, "series");
-    host_note(r->host, repairs[0] != '\0', "%.200s: %zu rows%s, %s%s, %s to %s, %zu column%s%s%s%s%s", path,
-              series->times, of, calendar->numbered ? "numbered" : "every ", freq, first, last,
-              series->columns, series->columns == 1 ? "" : "s",
+    host_note(r->host, repairs[0] != '\0', "%.200s%s: %zu rows%s, %s%s, %s to %s, %zu column%s%s%s%s%s",
+              shown(files[0].path), more, series->times, of, calendar->numbered ? "numbered" : "every ", freq,
+              first, last, series->columns, series->columns == 1 ? "" : "s",
               report->format == DATES_YEAR_FIRST ? "" : ", dates ",
               report->format == DATES_YEAR_FIRST ? "" : date_formats[report->format],
               r->commas ? ", decimal commas" : "", repairs);
@@ -549,14 +560,14 @@ static hashattn_status read_all(struct reading *r, const struct series_file *fil
         TRY(read_file(r, &files[r->file], source));
     hashattn_status status = grid_make(r->host, &r->raw, r->choice, r->series, &report, &bad);
     if (status == HASHATTN_OK) {
-        report_found(r, files[0].path, &report);
+        report_found(r, files, num_files, &report);
         return HASHATTN_OK;
     }
     size_t file = bad == SIZE_MAX ? 0 : r->raw.rows[bad].file;
     if (bad != SIZE_MAX)
         status = at_row(r->host, status, r->raw.rows[bad].line, r->raw.rows[bad].row);
     if (status == HASHATTN_BAD_FILE)
-        host_prefix(r->host, files[file].path);
+        host_prefix(r->host, shown(files[file].path));
     return status;
 }
 

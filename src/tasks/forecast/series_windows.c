@@ -106,19 +106,16 @@ static hashattn_status fill_marks(struct host *host, const struct calendar *cale
 static hashattn_status find_series(struct host *host, const struct task_facts *facts,
                                    const struct series_piece *piece, size_t *found)
 {
-    char list[200] = "";
-    size_t used = 0;
+    char list[200];
     *found = 0;
     if (facts->num_series == 0)
         return HASHATTN_OK;
     for (; *found < facts->num_series; ++*found)
         if (strcmp(facts->series[*found], piece->name) == 0)
             return HASHATTN_OK;
-    for (size_t i = 0; i < facts->num_series && used < sizeof list; i++)
-        used +=
-            (size_t)snprintf(list + used, sizeof list - used, "%s%s", i == 0 ? "" : ", ", facts->series[i]);
-    return host_fail(host, HASHATTN_BAD_FILE, "the run has not read a series '%.60s'; it has: %s%s",
-                     piece->name, list, used < sizeof list ? "" : "...");
+    task_names_list(facts->series, facts->num_series, list, sizeof list);
+    return host_fail(host, HASHATTN_BAD_FILE, "the run has not read a series '%.60s'; it has: %s",
+                     piece->name, list);
 }
 
 /* The rows of a piece that a data set has; their values begin at `time` of the windows. */

@@ -154,6 +154,45 @@ static void seasons_follow_from_the_dates(void **state)
     unload(folder, &l);
 }
 
+/* Without seq_len; another file is read with the rows that the run has found. */
+static void short_files_have_short_windows(void **state)
+{
+    struct folder *folder = *state;
+    const struct task *task = task_find("forecast");
+    static const struct {
+        size_t rows;
+        const char *settings;
+        size_t length;
+    } cases[] = {
+        {200, "horizon=12", 96},                       /* 140 rows of training */
+        {144, "horizon=4", 96},                        /* 100 */
+        {144, "horizon=5", 40},                        /* 47, in patches of 8 */
+        {144, "horizon=12", 40},                       /* 44 */
+        {144, "horizon=12 patch_len=10 stride=3", 43}, /* 10 + 11 * 3 */
+        {144, "horizon=12 input=joint", 40},
+        {144, "horizon=12 features=MS target=y", 40},
+        {144, "horizon=12 model=dlinear", 44},
+        {144, "horizon=12 model=last", 44},
+        {144, "horizon=12 model=seasonal season=60", 60},
+        {20, "horizon=2 patch_len=9", 9}, /* 14 rows: 6 are less than a patch */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct task_options options = task_options_of("forecast", cases[i].settings);
+        struct loaded l;
+        put_table(folder, cases[i].rows, 60, 0);
+        check_status(&folder->host, load(folder, cases[i].settings, SPLIT_TEST, &l), HASHATTN_OK, NULL);
+        assert_int_equal(l.data.windows.length, cases[i].length);
+        dataset_free(&folder->host, &l.data);
+        put_table(folder, 300, 60, 0);
+        check_status(&folder->host,
+                     task->load_dated(&folder->host, &options, &l.facts, folder->path, SPLIT_TEST, &l.data,
+                                      &l.calendar, &l.first),
+                     HASHATTN_OK, NULL);
+        assert_int_equal(l.data.windows.length, cases[i].length);
+        unload(folder, &l);
+    }
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
     struct folder *folder = *state;
@@ -295,6 +334,7 @@ int main(void)
                                         folder_leave),
         cmocka_unit_test_setup_teardown(options_shape_rows_and_targets, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(seasons_follow_from_the_dates, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(short_files_have_short_windows, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(what_does_not_fit_is_refused, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(files_are_series_of_their_own, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_new_file_is_read_as_in_training, folder_enter, folder_leave),

@@ -248,7 +248,7 @@ static void repairs_are_told(void **state)
     READS("date,x\n2016-01-03,3\n2016-01-02,2\n2016-01-01,1\n", "1 series read backwards", NO_CHOICE, 1, 2,
           3);
     READS("date,x\n2016-01-01 00:01,1\n2016-01-01 00:17,2\n2016-01-01 00:31,3\n",
-          "3 rows moved to the begin of their period", .freq = "15min", 1, 2, 3);
+          "3 rows moved to the beginning of their period", .freq = "15min", 1, 2, 3);
     READS("date,x\n2016-07-01,1\n2016-07-04,2\n2016-07-05,3\n2016-07-07,5\n", "1 missing row interpolated",
           .missing = MISSING_INTERPOLATE, 1, 2, 3, 4, 5);
     check_refused(folder, "date,a,b\n2016-01-01,1,2\n2016-01-02,1,2\n2016-01-02 12:00,1,2\n",
