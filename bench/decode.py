@@ -267,8 +267,9 @@ def errors(given, save, have):
     caught = {}
 
     def catch(module, query, key, value, mask, **more):
-        queries = query[:, :, -given.last::given.last // 16]
-        caught[module.layer_idx] = [each[0].float().numpy().copy() for each in (queries, key, value)]
+        if getattr(module, "sliding_window", None) is None:  # layers that see all rows
+            queries = query[:, :, -given.last::given.last // 16]
+            caught[module.layer_idx] = [each[0].float().numpy().copy() for each in (queries, key, value)]
         return sdpa_attention_forward(module, query, key, value, mask, **more)
 
     AttentionInterface.register("catching", catch)
