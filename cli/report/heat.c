@@ -93,7 +93,7 @@ void heat_write(FILE *page, const struct heat *heat, size_t number)
     write_axes(page, heat);
     fputs("</svg></div>\n<p class=\"muted\">", page);
     html_axis(page, heat->value, heat->unit);
-    fprintf(page, ": light %.3g to dark %.3g</p>\n", low, high);
+    fprintf(page, ": faint %.3g to strong %.3g</p>\n", low, high);
     write_table(page, heat);
     fputs("</figure>\n", page);
 }

@@ -1,5 +1,5 @@
-/* A picture of a matrix: an SVG with named axes, cells darker the larger their value, and the table of the
-   values.
+/* A picture of a matrix: an SVG with named axes, cells of a stronger colour for larger values, and the table
+   of the values.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_HEAT_H
 #define CLI_HEAT_H

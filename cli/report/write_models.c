@@ -170,11 +170,9 @@ bool report_write_models(FILE *page, const struct report_run *runs, size_t count
         html_table_end(page);
         fputs("</div>\n<p class=\"muted\">Best value on validation of finished runs, by the metric that "
               "chooses the model. Several seeds: mean &plusmn; standard deviation (number of seeds); runs of "
-              "one "
-              "seed count once. "
-              "Darker is larger in its column. A model is its attention and the options that at most half "
-              "of the runs of its task have, without those that all of them with its attention "
-              "share.</p>\n",
+              "one seed count once. The stronger the colour, the larger the value in its column. A model is "
+              "its attention and the options that at most half of the runs of its task have, without those "
+              "that all of them with its attention share.</p>\n",
               page);
     }
     free(cells);

@@ -4,7 +4,8 @@
 # classifier for the transformers library; tables of forecasters; a report; help and suggestions.
 # Planted and caught: a header taken for a document; the split drawn without labels; the counts of another part; an id of
 # the document before; the file's name left out; a bad line counted twice; an error of the test set taken for a missing one;
-# a cell without labels refused; the line named twice; known labels told as unknown.
+# a cell without labels refused.
+# Faults that it shows: the line named twice; known labels told as unknown.
 # Covers: data_describe.c data_out.c csv_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --tokens bytes"

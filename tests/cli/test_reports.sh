@@ -221,7 +221,7 @@ P
 holds log_of_train sh -c '[ ! -s told_log ] || { cat told_log; exit 1; }'
 holds words_of_train sh -c '[ ! -s told ] || { cat told; exit 1; }'
 run train --resume r
-words nothing_is_left err "nothing left to do in r"
+words nothing_is_left err "nothing left to do in r; to go on: hashattn train --resume r --steps N, the new total"
 run train needle --data d --out reached --steps 1000 --eval-every 2 --until accuracy=0.01 $tiny
 grep -qxE "stopped by accuracy at step [0-9]+ of 1000, saved in reached; continue with: hashattn train --resume reached" err && passed words_of_accuracy || failed words_of_accuracy "$(cat err)"
 run train needle --data d --out late --steps 100000 --max-seconds 0.01 $tiny

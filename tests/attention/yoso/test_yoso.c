@@ -552,7 +552,7 @@ static void says_which_pools_it_refuses(void **state)
     options.plane_pool = 7;
     assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "at least `hash_bits`"));
     options.hash_bits = 7;
-    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "too small for num_hashes"));
+    assert_non_null(strstr(mechanism_yoso.host.refuse(&options, &shape), "too small for `num_hashes`"));
     options.num_hashes = 49;
     assert_null(mechanism_yoso.host.refuse(&options, &shape));
     options.planes = PLANES_HADAMARD_PAPER;

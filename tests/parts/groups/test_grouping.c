@@ -52,7 +52,7 @@ static void what_cannot_be_grouped_is_refused(void **state)
     of.num_keys = N;
     assert_null(grouping_refuse(&options, &of));
     of.causal = true;
-    assert_non_null(strstr(grouping_refuse(&options, &of), "membership whole"));
+    assert_non_null(strstr(grouping_refuse(&options, &of), "`membership` whole"));
     options.membership = MEMBERSHIP_WHOLE;
     assert_null(grouping_refuse(&options, &of));
     of.num_queries = of.num_keys = UINT32_MAX / GROUPS + 1; /* n GROUPS numbers are sorted */
