@@ -273,8 +273,9 @@ def errors(given, save, have):
         return sdpa_attention_forward(module, query, key, value, mask, **more)
 
     AttentionInterface.register("catching", catch)
+    codes = {name: getattr(given, name) for name in ("bits", "sharpness") if getattr(given, name)}
     points = [{"part": "errors", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
-               "length": given.length, "mechanism": mechanism, "budget": budget}
+               "length": given.length, "mechanism": mechanism, "budget": budget, **codes}
               for budget in given.budgets for mechanism in given.mechanisms]
     points = [point for point in points if not have(point)]
     if not points:
@@ -287,7 +288,7 @@ def errors(given, save, have):
         for query, key, value in caught.values():
             heads, rows, d = query.shape
             caches = [hashattn.Cache(heads, key.shape[0], d, **options)
-                      for options in ({}, {"mechanism": point["mechanism"], "budget": point["budget"]})]
+                      for options in ({}, {"mechanism": point["mechanism"], "budget": point["budget"], **codes})]
             begin, outs = 0, ([], [])
             for r in range(rows):
                 end = key.shape[1] - given.last + r * (given.last // 16) + 1
@@ -373,6 +374,9 @@ def main():
         part.add_argument("--last", type=int, default=300)
         part.add_argument("--budgets", type=float, nargs="+", default=[0.02, 0.06, 0.12])
         part.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS))
+        if name == "errors":
+            part.add_argument("--bits", type=int)
+            part.add_argument("--sharpness", type=float)
     for name, run in (("show", show), ("figure", figure)):
         part = parts.add_parser(name)
         part.set_defaults(run=run)
