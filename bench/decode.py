@@ -141,14 +141,19 @@ def read_prompt(model, ids):
     return cache, scores
 
 
-def cache_of(model, prompt, length, mechanism, budget):
+def codes_of(given):
+    """The options of codes that are given."""
+    return {name: getattr(given, name) for name in ("bits", "sharpness") if getattr(given, name)}
+
+
+def cache_of(model, prompt, length, mechanism, budget, codes=None):
     """Our cache with the rows of a prompt. PyTorch's layers with a window hold the last rows only, so zeros come first."""
     import torch
     import hashattn.torch.transformers as ours
     from hashattn.torch.cached import Runs
 
     model.set_attn_implementation("hashattn-softmax")
-    cache = ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget}))
+    cache = ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget} | (codes or {})))
     for layer, read in zip(cache.layers, prompt.layers):
         heads, d = model.config.num_attention_heads, read.keys.shape[-1]
         layer.update(*(torch.nn.functional.pad(each, (0, 0, length - each.shape[2], 0)) for each in (read.keys, read.values)))
@@ -169,7 +174,8 @@ def perplexity(given, save, have):
     tokenizer, model = load(given, "sdpa")
     for path in given.texts:
         points = [{"part": "perplexity", "model": given.name, "text": os.path.basename(path), "skip": given.skip,
-                   "length": given.length, "last": given.last, "mechanism": mechanism, "budget": budget}
+                   "length": given.length, "last": given.last, "mechanism": mechanism, "budget": budget,
+                   **(codes_of(given) if budget else {})}
                   for mechanism, budget in settings(given)]
         points = [point for point in points if not have(point)]
         if not points:
@@ -177,7 +183,8 @@ def perplexity(given, save, have):
         ids = tokens_of(tokenizer, path, given)
         prompt, first = read_prompt(model, ids[:, : -given.last])
         for point in points:
-            cache = cache_of(model, prompt, given.length - given.last, point["mechanism"], point["budget"])
+            cache = cache_of(model, prompt, given.length - given.last, point["mechanism"], point["budget"],
+                             codes_of(given))
             with torch.inference_mode():
                 scores = model(ids[:, -given.last:-1], past_key_values=cache).logits[0]
             scores = torch.log_softmax(torch.cat([first, scores]), -1)
@@ -273,7 +280,7 @@ def errors(given, save, have):
         return sdpa_attention_forward(module, query, key, value, mask, **more)
 
     AttentionInterface.register("catching", catch)
-    codes = {name: getattr(given, name) for name in ("bits", "sharpness") if getattr(given, name)}
+    codes = codes_of(given)
     points = [{"part": "errors", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
                "length": given.length, "mechanism": mechanism, "budget": budget, **codes}
               for budget in given.budgets for mechanism in given.mechanisms]
@@ -374,7 +381,7 @@ def main():
         part.add_argument("--last", type=int, default=300)
         part.add_argument("--budgets", type=float, nargs="+", default=[0.02, 0.06, 0.12])
         part.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS))
-        if name == "errors":
+        if name in ("errors", "perplexity"):
             part.add_argument("--bits", type=int)
             part.add_argument("--sharpness", type=float)
     for name, run in (("show", show), ("figure", figure)):

@@ -186,8 +186,8 @@ static int run(const struct command *self, int argc, char **argv)
                        "rows read, a share if below 1; softmax reads all (default 0.02)", 1e-9, 1e12);
     options_add_number(&options, "tolerance", &b.tolerance, "X",
                        "hashed: relative error to aim at, in place of a budget (default 0: none)", 0, 0.99);
-    options_add_count(&options, "bits", &b.bits, "B", "bits of a key's code (default: head-dim, 128 to 256)",
-                      16, 256);
+    options_add_count(&options, "bits", &b.bits, "B",
+                      "bits of a key's code (default: twice head-dim, at least 128)", 16, 256);
     bench_add_repeats(&options, &b.repeats);
     int code;
     if (!options_parse(&options, argc, argv, &code))

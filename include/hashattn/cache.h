@@ -41,12 +41,13 @@ typedef struct hashattn_cache_options {
        key-value head reads more rows until the error that its sample shows is not larger for any of its
        query heads, five times at most. */
     double tolerance;
-    /* Of a key's code: a multiple of 16, 16 to 256; 0: head_dim, at least 128 and at most 256. */
+    /* Of a key's code: a multiple of 16, 16 to 1024; 0: two for each column, at least 128. The columns are
+       rotated and rounded to 1, 2 or 4 bits, whichever errs least. */
     size_t bits;
     size_t first_rows, last_rows; /* always read */
     /* t: hashed takes row j with a probability that grows as the sum of exp(t score) over the query heads of
        a key-value head, each relative to its sum over all rows; up to 1. 0.05 to 2; 0: what suits the error
-       of scores, 0.78 with twice as many bits as columns, 0.64 with as many, 0.32 with half as many. */
+       of scores, 0.99 with four bits for each column, 0.88 with two, 0.64 with one, 0.32 with half of one. */
     double sharpness;
     uint64_t seed; /* determines the codes and the samples */
 } hashattn_cache_options;

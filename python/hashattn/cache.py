@@ -40,8 +40,8 @@ class Cache(ContextObject):
 
     For mechanisms other than "softmax":
     budget: the rows that a query reads, a share of those that it sees if below 1, else their number. tolerance, for
-    "hashed": the relative error to aim at, in place of a budget. bits: of a key's code, a multiple of 16 up to 256;
-    None: head_dim, at least 128. first_rows, last_rows: always read. sharpness: a row is taken with a probability that grows
+    "hashed": the relative error to aim at, in place of a budget. bits: of a key's code, a multiple of 16 up to 1024;
+    None: 2 * head_dim, at least 128. first_rows, last_rows: always read. sharpness: a row is taken with a probability that grows
     as exp(sharpness * score); None: what suits bits and head_dim.
     seed: of codes and samples.
 

@@ -82,8 +82,8 @@ static hashattn_status check_choice(struct host *host, const hashattn_cache_opti
 static struct kv_options options_of(const hashattn_cache_options *given)
 {
     double scale = given->scale > 0 ? given->scale : 1 / sqrt((double)given->head_dim);
-    size_t bits = given->bits > 0 ? given->bits : kv_codes_bits(given->head_dim);
-    double sharpness = given->sharpness > 0 ? given->sharpness : kv_codes_sharpness(bits, given->head_dim);
+    size_t bits = given->bits > 0 ? given->bits : kv_code_bits(given->head_dim);
+    double sharpness = given->sharpness > 0 ? given->sharpness : kv_code_sharpness(bits, given->head_dim);
     return (struct kv_options){
         .num_sequences = given->num_sequences,
         .num_heads = given->num_heads,

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/pool.h"
+#include "decoding/kv_code_form.h"
 #include "decoding/kv_pages.h"
 #include "kernels/kernels.h"
 
@@ -33,7 +34,7 @@ struct kv_options {
        0 on. window_step 1: a window of that many rows that ends at p. */
     size_t window, window_step;
     /* Of mechanisms that read a choice of rows (kv_choice.h): */
-    size_t bits;      /* of a key's code, a multiple of 16 from 16 to 256 */
+    size_t bits;      /* of a key's code, a multiple of 16 from 16 to KV_MOST_BITS */
     double budget;    /* rows to read: a share of those a query sees if below 1, else their number */
     double tolerance; /* above 0: the relative error to aim at, in place of a budget */
     size_t first_rows, last_rows; /* always read */
@@ -63,7 +64,8 @@ struct kv_cache {
     struct kv_options options;
     struct kv_pages pages;
     size_t head_bytes; /* of a page, for one key-value head */
-    float *planes;     /* that codes are made with; NULL: none */
+    struct kv_code_form code_form;
+    float *planes; /* that codes are made with; NULL: none */
     size_t planes_bytes;
     struct kv_report report;
     unsigned char *scratch; /* of attention; grows */

@@ -11,31 +11,15 @@
 
 enum { STRIP = 16 }; /* rows coded at a time */
 
-static struct planes_form form_of(const struct kv_options *options)
+static hashattn_status prepare(struct kv_cache *cache, bool signs)
 {
-    return (struct planes_form){.kind = PLANES_ORTHOGONAL,
-                                .num_hashes = options->bits,
-                                .hash_bits = 1,
-                                .dim = options->head_dim,
-                                .dense = true};
-}
-
-size_t kv_codes_bits(size_t head_dim)
-{
-    enum { FEWEST = 128 };
-    return size_min(KV_MOST_BITS, size_max(FEWEST, (head_dim + HASH_LANES - 1) / HASH_LANES * HASH_LANES));
-}
-
-double kv_codes_sharpness(size_t bits, size_t head_dim)
-{
-    const double half_pi = acos(-1) / 2, ratio = (double)head_dim / (double)bits;
-    double error = ratio >= 1 ? half_pi * ratio - 1 : (half_pi - 1) * ratio;
-    return 1 / (1 + error);
-}
-
-hashattn_status kv_codes_prepare(struct kv_cache *cache)
-{
-    const struct planes_form form = form_of(&cache->options);
+    const struct kv_options *options = &cache->options;
+    cache->code_form = kv_code_form_of(options->bits, options->head_dim, signs);
+    const struct planes_form form = {.kind = PLANES_ORTHOGONAL,
+                                     .num_hashes = cache->code_form.planes,
+                                     .hash_bits = 1,
+                                     .dim = options->head_dim,
+                                     .dense = true};
     void *planes, *work;
     size_t threads = (size_t)pool_threads(cache->pool);
     size_t bytes = planes_count(&form) * sizeof(float);
@@ -49,40 +33,72 @@ hashattn_status kv_codes_prepare(struct kv_cache *cache)
     return HASHATTN_OK;
 }
 
-/* turned (rows, bits) = x (rows, head_dim) times the planes. */
+hashattn_status kv_codes_prepare(struct kv_cache *cache)
+{
+    return prepare(cache, false);
+}
+
+hashattn_status kv_codes_prepare_signs(struct kv_cache *cache)
+{
+    return prepare(cache, true);
+}
+
+/* turned (rows, planes) = x (rows, head_dim) times the planes. */
 static void turn(const struct kv_cache *cache, float *turned, const float *x, size_t rows)
 {
-    size_t d = cache->options.head_dim, bits = cache->options.bits;
-    for (size_t g = 0; g < bits / HASH_LANES; g++)
-        cache->kernels->tiles.product(turned + g * HASH_LANES, bits, x, d, 1,
+    size_t d = cache->options.head_dim, planes = cache->code_form.planes;
+    for (size_t g = 0; g < planes / HASH_LANES; g++)
+        cache->kernels->tiles.product(turned + g * HASH_LANES, planes, x, d, 1,
                                       cache->planes + g * d * HASH_LANES, HASH_LANES, rows, HASH_LANES, d,
                                       false);
 }
 
 /* ---- keys ---------------------------------------------------------------------------------------------- */
 
-static void code_row(const struct kv_options *options, const struct kv_codes *codes, size_t block, size_t r,
+/* The step of the digits of a row. */
+static float step_of(const struct kv_code_form *form, const float *turned)
+{
+    double squares = 0;
+    for (size_t p = 0; p < form->planes; p++)
+        squares += (double)turned[p] * turned[p];
+    return (float)(form->step * sqrt(squares / (double)form->planes));
+}
+
+/* Digits count from 0 to `most`, and stand for the odd whole numbers -most, -most + 2, ..., most. */
+static unsigned digit_of(float x, float step, unsigned most)
+{
+    float above = step > 0 ? floorf(x / step) + (float)(most / 2 + 1) : (float)(x > 0);
+    return (unsigned)fminf(fmaxf(above, 0), (float)most);
+}
+
+static void code_row(const struct kv_cache *cache, const struct kv_codes *codes, size_t block, size_t r,
                      const float *x, const float *turned, bool centred)
 {
-    uint8_t *place = codes->codes + block * options->bits / 8 * KV_BLOCK + decode_place(r);
-    double length = 0, size = 0;
-    for (size_t b = 0; b < options->bits / 8; b++) {
+    const struct kv_code_form *form = &cache->code_form;
+    size_t bytes = cache->options.bits / 8, in_byte = 8 / form->digit_bits;
+    unsigned most = (1U << form->digit_bits) - 1;
+    uint8_t *place = codes->codes + block * bytes * KV_BLOCK + decode_place(r);
+    float step = step_of(form, turned);
+    double length = 0, product = 0;
+    for (size_t b = 0; b < bytes; b++) {
         unsigned byte = 0;
-        for (size_t i = 0; i < 8; i++)
-            byte |= (unsigned)(turned[8 * b + i] > 0) << i;
+        for (size_t i = 0; i < in_byte; i++) {
+            float each = turned[b * in_byte + i];
+            unsigned digit = digit_of(each, step, most);
+            byte |= digit << i * form->digit_bits;
+            product += (2 * (double)digit - most) * (double)each;
+        }
         place[b * KV_BLOCK] = (uint8_t)byte;
     }
-    for (size_t c = 0; c < options->head_dim; c++)
+    for (size_t c = 0; c < cache->options.head_dim; c++)
         length += (double)x[c] * x[c];
-    for (size_t b = 0; b < options->bits; b++)
-        size += fabs((double)turned[b]);
-    codes->scale[block * KV_BLOCK + r] = !centred ? 1 : size > 0 ? (float)(length / size) : 0;
+    codes->scale[block * KV_BLOCK + r] = !centred ? 1 : product > 0 ? (float)(length / product) : 0;
 }
 
 void kv_codes_write(const struct kv_cache *cache, const struct kv_codes *codes, size_t block, bool centred,
                     const float *(*row)(const void *rows, size_t r, float *room), const void *rows)
 {
-    size_t d = cache->options.head_dim, bits = cache->options.bits;
+    size_t d = cache->options.head_dim, planes = cache->code_form.planes;
     float *mean = codes->mean + block * d, room[KV_WIDEST], x[STRIP * KV_WIDEST],
           turned[STRIP * KV_MOST_BITS];
     memset(mean, 0, d * sizeof *mean);
@@ -95,52 +111,57 @@ void kv_codes_write(const struct kv_cache *cache, const struct kv_codes *codes, 
         }
         turn(cache, turned, x, STRIP);
         for (size_t r = 0; r < STRIP; r++)
-            code_row(&cache->options, codes, block, first + r, x + r * d, turned + r * bits, centred);
+            code_row(cache, codes, block, first + r, x + r * d, turned + r * planes, centred);
     }
 }
 
 /* ---- queries ------------------------------------------------------------------------------------------- */
 
-/* The 16 sums of four numbers with signs, above the least of them, in steps; several times. */
-static void fill_table(uint8_t *table, const float *turned, float steps)
+/* The sums of the products that the digits in 4 bits stand for, above the least of them, in steps; several
+   times. turned: as many numbers as there are digits. */
+static void fill_table(uint8_t *table, const float *turned, size_t digit_bits, float steps)
 {
-    float above[16] = {0};
-    for (unsigned b = 0; b < 4; b++) {
-        float set = turned[b] > 0 ? 2 * turned[b] : 0, clear = turned[b] > 0 ? 0 : -2 * turned[b];
-        for (unsigned code = 0; code < 16; code++)
-            above[code] += code >> b & 1 ? set : clear;
+    unsigned most = (1U << digit_bits) - 1;
+    for (unsigned code = 0; code < 16; code++) {
+        float above = 0;
+        for (size_t i = 0; i < 4 / digit_bits; i++) {
+            unsigned digit = code >> i * digit_bits & most;
+            above +=
+                turned[i] > 0 ? turned[i] * (float)(2 * digit) : turned[i] * -(float)(2 * (most - digit));
+        }
+        table[code] = (uint8_t)(above * steps + 0.5f);
     }
-    for (unsigned code = 0; code < 16; code++)
-        table[code] = (uint8_t)(above[code] * steps + 0.5f);
     for (size_t again = 16; again < DECODE_TABLE; again += 16)
         memcpy(table + again, table, 16);
 }
 
-static void query_tables(const struct kv_options *options, const float *turned, uint8_t *tables,
+static void query_tables(const struct kv_cache *cache, const float *turned, uint8_t *tables,
                          struct decode_query *known)
 {
-    float widest = 0, least = 0;
-    for (size_t g = 0; g < options->bits; g += 4) {
-        float size = fabsf(turned[g]) + fabsf(turned[g + 1]) + fabsf(turned[g + 2]) + fabsf(turned[g + 3]);
+    size_t digit_bits = cache->code_form.digit_bits, in_table = 4 / digit_bits;
+    float most = (float)((1U << digit_bits) - 1), widest = 0, least = 0;
+    for (size_t p = 0; p < cache->code_form.planes; p += in_table) {
+        float size = 0;
+        for (size_t i = 0; i < in_table; i++)
+            size += most * fabsf(turned[p + i]);
         widest = fmaxf(widest, 2 * size);
         least -= size;
     }
     *known = (struct decode_query){.tables = tables, .step = widest / DECODE_LARGEST_ENTRY, .least = least};
     float steps = widest > 1e-30f ? DECODE_LARGEST_ENTRY / widest : 0;
-    for (size_t g = 0; g < options->bits / 4; g++)
-        fill_table(tables + g * DECODE_TABLE, turned + 4 * g, steps);
+    for (size_t g = 0; g < cache->options.bits / 4; g++)
+        fill_table(tables + g * DECODE_TABLE, turned + g * in_table, digit_bits, steps);
 }
 
 void kv_codes_query(const struct kv_cache *cache, const struct kv_code_queries *queries, bool signs)
 {
-    size_t bits = cache->options.bits;
+    size_t planes = cache->code_form.planes, tables = cache->options.bits / 4 * DECODE_TABLE;
     turn(cache, queries->turned, queries->query, queries->count);
     for (size_t i = 0; i < queries->count; i++) {
-        float *turned = queries->turned + i * bits;
-        for (size_t b = 0; signs && b < bits; b++)
-            turned[b] = turned[b] > 0 ? 1 : -1;
-        query_tables(&cache->options, turned, queries->tables + i * bits / 4 * DECODE_TABLE,
-                     &queries->known[i]);
+        float *turned = queries->turned + i * planes;
+        for (size_t p = 0; signs && p < planes; p++)
+            turned[p] = turned[p] > 0 ? 1 : -1;
+        query_tables(cache, turned, queries->tables + i * tables, &queries->known[i]);
     }
 }
 

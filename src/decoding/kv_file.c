@@ -114,8 +114,8 @@ static hashattn_status check_header(struct host *host, const struct header *h)
             " key-value heads of width %" PRIu64,
             h->num_sequences, h->num_heads, h->kv_heads, h->head_dim);
     FAIL_IF(h->window_step < 1 || (h->window > 0 && h->window < h->window_step) || h->window > KV_MOST_ROWS ||
-                h->window_step > KV_MOST_ROWS || h->bits < 16 || h->bits > 256 || h->bits % 16 != 0 ||
-                h->first_rows > KV_MOST_ROWS || h->last_rows > KV_MOST_ROWS ||
+                h->window_step > KV_MOST_ROWS || h->bits < 16 || h->bits > KV_MOST_BITS ||
+                h->bits % 16 != 0 || h->first_rows > KV_MOST_ROWS || h->last_rows > KV_MOST_ROWS ||
                 !is_in(h->budget, 1e-300, 1e12) || !is_in(h->tolerance, 0, 1) ||
                 !is_in((double)h->scale, 1e-30, 1000) || !is_in((double)h->sharpness, 0.01, 2) ||
                 h->dtype > DTYPE_BFLOAT16 || h->reserved != 0,

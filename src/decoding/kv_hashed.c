@@ -54,15 +54,15 @@ struct layout {
 static struct work lay_out_work(struct arena *arena, const struct kv_cache *cache)
 {
     const struct kv_options *options = &cache->options;
-    size_t d = options->head_dim, group = kv_group(options), bits = options->bits;
+    size_t d = options->head_dim, group = kv_group(options), planes = cache->code_form.planes;
     size_t pages = kv_pages_longest(&cache->pages) / KV_PAGE_ROWS + 1, n = pages * KV_PAGE_ROWS;
     struct work work;
     work.query = arena_take(arena, group * d, sizeof(float));
     work.queries = (struct kv_code_queries){
         .count = group,
         .query = work.query,
-        .turned = arena_take(arena, group * bits, sizeof(float)),
-        .tables = arena_take(arena, group * bits / 4, DECODE_TABLE),
+        .turned = arena_take(arena, group * planes, sizeof(float)),
+        .tables = arena_take(arena, group * options->bits / 4, DECODE_TABLE),
         .known = arena_take(arena, group, sizeof(struct decode_query)),
     };
     work.importance = arena_take(arena, n, sizeof(float));
@@ -303,7 +303,7 @@ static struct row row_of(const struct pass *pass, struct work *work, struct pool
                                             .sum = work->sum,
                                             .shift = work->shift};
     row.importance.queries.count = count;
-    row.importance.queries.turned += head * options->bits;
+    row.importance.queries.turned += head * pass->call->cache->code_form.planes;
     row.read = (struct kv_read){.cache = pass->call->cache,
                                 .sequence = seen->sequence,
                                 .kv_head = seen->kv_head,
@@ -376,7 +376,7 @@ static void attend(const struct kv_attend *call, const struct choosing *choosing
     }
 }
 
-#define CHOOSING(name_, symbol, write_, ...)                                                                 \
+#define CHOOSING(name_, symbol, prepare_, write_, ...)                                                       \
     static void symbol##_attend(const struct kv_attend *call)                                                \
     {                                                                                                        \
         static const struct choosing choosing = {__VA_ARGS__};                                               \
@@ -384,7 +384,7 @@ static void attend(const struct kv_attend *call, const struct choosing *choosing
     }                                                                                                        \
     const struct kv_mechanism kv_mechanism_##symbol = {                                                      \
         .name = name_,                                                                                       \
-        .prepare = kv_codes_prepare,                                                                         \
+        .prepare = prepare_,                                                                                 \
         .head_bytes = kv_hashed_head_bytes,                                                                  \
         .write = write_,                                                                                     \
         .read = kv_hashed_read,                                                                              \
@@ -392,9 +392,12 @@ static void attend(const struct kv_attend *call, const struct choosing *choosing
         .attend = symbol##_attend,                                                                           \
     }
 
-CHOOSING("hashed", hashed, kv_hashed_write_centred, .choose = kv_choose_sample);
-CHOOSING("top", top, kv_hashed_write_centred, .choose = kv_choose_top);
-CHOOSING("top-uniform", top_uniform, kv_hashed_write_centred, .choose = kv_choose_top_uniform);
-CHOOSING("hamming", hamming, kv_hashed_write_plain, .signs = true, .choose = kv_choose_top);
-CHOOSING("lsh", lsh, kv_hashed_write_centred, .collides = true, .choose = kv_choose_uniform);
-CHOOSING("window", window, kv_hashed_write_plain, .choose = NULL);
+CHOOSING("hashed", hashed, kv_codes_prepare, kv_hashed_write_centred, .choose = kv_choose_sample);
+CHOOSING("top", top, kv_codes_prepare, kv_hashed_write_centred, .choose = kv_choose_top);
+CHOOSING("top-uniform", top_uniform, kv_codes_prepare, kv_hashed_write_centred,
+         .choose = kv_choose_top_uniform);
+CHOOSING("hamming", hamming, kv_codes_prepare_signs, kv_hashed_write_plain, .signs = true,
+         .choose = kv_choose_top);
+CHOOSING("lsh", lsh, kv_codes_prepare_signs, kv_hashed_write_centred, .collides = true,
+         .choose = kv_choose_uniform);
+CHOOSING("window", window, kv_codes_prepare_signs, kv_hashed_write_plain, .choose = NULL);

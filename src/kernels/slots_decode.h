@@ -9,7 +9,7 @@
 
 #include "kernels/dtype.h"
 
-enum { DECODE_BLOCK = 64, DECODE_MOST_BYTES = 32, DECODE_TABLE = 64, DECODE_LARGEST_ENTRY = 63 };
+enum { DECODE_BLOCK = 64, DECODE_MOST_BYTES = 128, DECODE_TABLE = 64, DECODE_LARGEST_ENTRY = 63 };
 
 /* Byte b of the code of row r of a block is codes[b * DECODE_BLOCK + decode_place(r)]. */
 static inline size_t decode_place(size_t row)

@@ -1,9 +1,11 @@
 /* Scores from codes against the estimate by its definition in double precision, for every instruction set
-   and number of bits; the estimate is right for a query in the key's direction and close for others; Hamming
-   codes count equal signs; the default sharpness is what the measured error of scores asks for.
+   and digits of 1, 2 and 4 bits; the estimate is right for a query in the key's direction and close for
+   others; Hamming codes count equal signs; the default sharpness is what the measured error of scores asks
+   for.
    Planted and caught: the first query's product with the mean for all queries; the error of few bits for
-   many.
-   Covers: kv_codes.c.
+   many; directions that count twice forgotten; the step of another digit; a digit beyond the largest; the
+   second digit of 4 bits for the first.
+   Covers: kv_code_form.c, kv_codes.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +38,7 @@ static void code(struct coded *t, const char *isa, size_t bits, bool centred, ui
     options.head_dim = D;
     options.bits = bits;
     options.seed = seed;
-    cache_case_new(&t->c, isa, 1, "hashed", &options);
+    cache_case_new(&t->c, isa, 1, centred ? "hashed" : "hamming", &options);
     random_normals(random_key(seed, RANDOM_BENCH, 0), 0, t->key, KV_BLOCK * D);
     random_normals(random_key(seed, RANDOM_BENCH, 1), 0, t->query, QUERIES * D);
     for (size_t i = 0; i < KV_BLOCK * D; i++)
@@ -59,19 +61,32 @@ static double turned_by(const struct coded *t, size_t b, const double *x)
     return sum;
 }
 
+/* The odd whole number that digit p of row r of block 1 stands for. */
+static double digit(const struct coded *t, size_t p, size_t r)
+{
+    size_t bits = t->c.cache.code_form.digit_bits, bytes = t->c.cache.options.bits / 8, at = p * bits;
+    unsigned byte = t->codes[(bytes + at / 8) * KV_BLOCK + decode_place(r)], most = (1U << bits) - 1;
+    return 2.0 * (byte >> at % 8 & most) - most;
+}
+
 static void scores_are_the_estimate(void **state)
 {
     (void)state;
-    static const size_t all_bits[] = {16, 64, 128, 256};
+    static const size_t all_bits[] = {16, 64, 128, 192, 256, 1024}, digits[] = {1, 1, 2, 4, 2, 4};
     static struct coded t;
     for (const struct kernels *const *table = kernels_all(); *table != NULL; table++)
-        for (size_t n = 0; n < 4; n++) {
+        for (size_t n = 0; n < 6; n++) {
             size_t bits = all_bits[n];
             double wrong = 0, size = 0;
             code(&t, (*table)->name, bits, true, 1);
+            const struct kv_code_form form = t.c.cache.code_form;
+            double most = (double)(1U << form.digit_bits) - 1;
+            assert_int_equal(form.digit_bits, digits[n]);
+            assert_int_equal(form.planes * form.digit_bits, bits);
             for (size_t i = 0; i < QUERIES; i++)
                 for (size_t r = 0; r < KV_BLOCK; r++) {
-                    double x[D], q[D], length = 0, sum = 0, signs = 0, base = 0, exact = 0, widest = 0;
+                    double x[D], q[D], length = 0, sum = 0, dot = 0, base = 0, exact = 0, widest = 0,
+                                       squares = 0;
                     for (size_t k = 0; k < D; k++) {
                         double mean = 0;
                         for (size_t j = 0; j < KV_BLOCK; j++)
@@ -82,23 +97,28 @@ static void scores_are_the_estimate(void **state)
                         base += q[k] * mean;
                         exact += q[k] * (double)t.key[r * D + k];
                     }
-                    for (size_t b = 0; b < bits; b++) {
-                        double of_x = turned_by(&t, b, x), of_q = turned_by(&t, b, q);
-                        sum += fabs(of_x);
-                        signs += of_x > 0 ? of_q : -of_q;
+                    for (size_t p = 0; p < form.planes; p++)
+                        squares += turned_by(&t, p, x) * turned_by(&t, p, x);
+                    double step = form.step * sqrt(squares / (double)form.planes);
+                    for (size_t p = 0; p < form.planes; p++) {
+                        double of_x = turned_by(&t, p, x), of_q = turned_by(&t, p, q), d = digit(&t, p, r);
+                        double rounded = fmax(-most, fmin(most, 2 * floor(of_x / step) + 1));
+                        if (fabs(remainder(of_x, step)) > 1e-4 * step)
+                            assert_true(d == rounded);
+                        sum += of_x * d;
+                        dot += d * of_q;
                         widest = fmax(widest, fabs(of_q));
                     }
-                    double want = base + length / sum * signs;
-                    /* A table entry is off by half a step, at most 4 / 63 of the largest number. */
-                    double bound = length / sum * (double)bits / 4 * widest * 4 / 63 + 1e-3;
+                    double want = base + length / sum * dot;
+                    /* A table entry is off by half a step, at most most / 63 of the sum of its numbers. */
+                    double bound = length / sum * (double)form.planes * widest * most / 63 + 1e-3;
                     check_near((double)t.scores[i * KV_BLOCK + r], want, bound, "a score");
                     if (i == 0 && r == 5)
                         check_near(want, exact, 1e-3, "the key's own direction");
                     wrong += (want - exact) * (want - exact);
                     size += (exact - base) * (exact - base);
                 }
-            /* The relative error of the estimate falls as 1 / sqrt(bits). */
-            assert_true(sqrt(wrong / size) < 8 / sqrt((double)bits));
+            assert_true(wrong / size < 1.5 * form.error);
             cache_case_free(&t.c);
         }
 }
@@ -107,9 +127,9 @@ static void scores_are_the_estimate(void **state)
 static void sharpness_suits_the_error(void **state)
 {
     (void)state;
-    static const size_t all_bits[] = {16, 48, 96, 192};
+    static const size_t all_bits[] = {16, 48, 96, 192, 256};
     static struct coded t;
-    for (size_t n = 0; n < 4; n++) {
+    for (size_t n = 0; n < 5; n++) {
         double wrong = 0, size = 0;
         for (uint64_t seed = 1; seed <= 60; seed++) {
             code(&t, "auto", all_bits[n], true, seed);
@@ -127,11 +147,13 @@ static void sharpness_suits_the_error(void **state)
             cache_case_free(&t.c);
         }
         double sharpness = 1 / (1 + wrong / size);
-        check_near(kv_codes_sharpness(all_bits[n], D), sharpness, 0.08 * sharpness, "sharpness");
+        check_near(kv_code_sharpness(all_bits[n], D), sharpness, 0.03, "sharpness");
     }
-    assert_true(fabs(kv_codes_sharpness(128, 64) - 0.778) < 1e-3);
-    assert_true(kv_codes_bits(1) == 128 && kv_codes_bits(64) == 128 && kv_codes_bits(130) == 144 &&
-                kv_codes_bits(256) == 256);
+    assert_true(fabs(kv_code_sharpness(128, 64) - 0.881) < 1e-3);
+    assert_true(fabs(kv_code_sharpness(128, 256) - 0.318) < 1e-3);
+    assert_true(kv_code_bits(1) == 128 && kv_code_bits(64) == 128 && kv_code_bits(130) == 288 &&
+                kv_code_bits(256) == 512);
+    assert_int_equal(kv_code_form_of(256, 64, true).digit_bits, 1);
 }
 
 static void hamming_codes_count_equal_signs(void **state)

@@ -193,7 +193,7 @@ static void a_tolerance_is_met(void **state)
         free(query);
         cache_case_free(&c);
     }
-    assert_true(before > 1000);
+    assert_true(before > 600);
 }
 
 /* The rows that both caches have, one after another and in one call. */
