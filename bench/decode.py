@@ -142,18 +142,19 @@ def read_prompt(model, ids):
 
 
 def codes_of(given):
-    """The options of codes that are given."""
-    return {name: getattr(given, name) for name in ("bits", "sharpness") if getattr(given, name)}
+    """The options of codes, a dictionary for each of --bits."""
+    more = {"sharpness": given.sharpness} if given.sharpness else {}
+    return [{"bits": bits} | more for bits in given.bits] or [more]
 
 
-def cache_of(model, prompt, length, mechanism, budget, codes=None):
+def cache_of(model, prompt, length, mechanism, budget, bits=None, sharpness=None):
     """Our cache with the rows of a prompt. PyTorch's layers with a window hold the last rows only, so zeros come first."""
     import torch
     import hashattn.torch.transformers as ours
     from hashattn.torch.cached import Runs
 
     model.set_attn_implementation("hashattn-softmax")
-    cache = ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget} | (codes or {})))
+    cache = ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget, "bits": bits, "sharpness": sharpness}))
     for layer, read in zip(cache.layers, prompt.layers):
         heads, d = model.config.num_attention_heads, read.keys.shape[-1]
         layer.update(*(torch.nn.functional.pad(each, (0, 0, length - each.shape[2], 0)) for each in (read.keys, read.values)))
@@ -174,9 +175,8 @@ def perplexity(given, save, have):
     tokenizer, model = load(given, "sdpa")
     for path in given.texts:
         points = [{"part": "perplexity", "model": given.name, "text": os.path.basename(path), "skip": given.skip,
-                   "length": given.length, "last": given.last, "mechanism": mechanism, "budget": budget,
-                   **(codes_of(given) if budget else {})}
-                  for mechanism, budget in settings(given)]
+                   "length": given.length, "last": given.last, "mechanism": mechanism, "budget": budget, **codes}
+                  for mechanism, budget in settings(given) for codes in (codes_of(given) if budget else [{}])]
         points = [point for point in points if not have(point)]
         if not points:
             continue
@@ -184,7 +184,7 @@ def perplexity(given, save, have):
         prompt, first = read_prompt(model, ids[:, : -given.last])
         for point in points:
             cache = cache_of(model, prompt, given.length - given.last, point["mechanism"], point["budget"],
-                             codes_of(given))
+                             point.get("bits"), point.get("sharpness"))
             with torch.inference_mode():
                 scores = model(ids[:, -given.last:-1], past_key_values=cache).logits[0]
             scores = torch.log_softmax(torch.cat([first, scores]), -1)
@@ -280,10 +280,9 @@ def errors(given, save, have):
         return sdpa_attention_forward(module, query, key, value, mask, **more)
 
     AttentionInterface.register("catching", catch)
-    codes = codes_of(given)
     points = [{"part": "errors", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
                "length": given.length, "mechanism": mechanism, "budget": budget, **codes}
-              for budget in given.budgets for mechanism in given.mechanisms]
+              for budget in given.budgets for mechanism in given.mechanisms for codes in codes_of(given)]
     points = [point for point in points if not have(point)]
     if not points:
         return
@@ -295,7 +294,8 @@ def errors(given, save, have):
         for query, key, value in caught.values():
             heads, rows, d = query.shape
             caches = [hashattn.Cache(heads, key.shape[0], d, **options)
-                      for options in ({}, {"mechanism": point["mechanism"], "budget": point["budget"], **codes})]
+                      for options in ({}, {"mechanism": point["mechanism"], "budget": point["budget"],
+                                            "bits": point.get("bits"), "sharpness": point.get("sharpness")})]
             begin, outs = 0, ([], [])
             for r in range(rows):
                 end = key.shape[1] - given.last + r * (given.last // 16) + 1
@@ -382,7 +382,7 @@ def main():
         part.add_argument("--budgets", type=float, nargs="+", default=[0.02, 0.06, 0.12])
         part.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS))
         if name in ("errors", "perplexity"):
-            part.add_argument("--bits", type=int)
+            part.add_argument("--bits", type=int, nargs="+", default=[])
             part.add_argument("--sharpness", type=float)
     for name, run in (("show", show), ("figure", figure)):
         part = parts.add_parser(name)
