@@ -201,8 +201,8 @@ def needles(given, save, have):
     question = tokenizer(QUESTION, add_special_tokens=False, return_tensors="pt").input_ids
     for depth in range(1, 10):
         points = [{"part": "needles", "model": given.name, "text": os.path.basename(given.texts[0]), "skip": given.skip,
-                   "length": given.length, "depth": depth / 10, "mechanism": mechanism, "budget": budget}
-                  for mechanism, budget in settings(given)]
+                   "length": given.length, "depth": depth / 10, "mechanism": mechanism, "budget": budget, **codes}
+                  for mechanism, budget in settings(given) for codes in (codes_of(given) if budget else [{}])]
         points = [point for point in points if not have(point)]
         if not points:
             continue
@@ -211,7 +211,8 @@ def needles(given, save, have):
         hiding = torch.cat([ids[:, :at], fact, ids[:, at:]], 1)
         prompt, _ = read_prompt(model, hiding)
         for point in points:
-            cache, told = cache_of(model, prompt, hiding.shape[1], point["mechanism"], point["budget"]), []
+            cache, told = cache_of(model, prompt, hiding.shape[1], point["mechanism"], point["budget"],
+                                   point.get("bits"), point.get("sharpness")), []
             with torch.inference_mode():
                 scores = model(question, past_key_values=cache).logits[:, -1]
                 for _ in range(8):
@@ -326,7 +327,7 @@ def show(given):
 
 def figure(given):
     """Errors against the share of rows read, both on logarithmic axes."""
-    points = [line for line in lines(given.file) if line["part"] == "errors"]
+    points = [line for line in lines(given.file) if line["part"] == "errors" and line["model"] == given.name]
     shares, errors_ = sorted({point["budget"] for point in points}), [point["error"] for point in points]
     left, top, width, height = 60, 20, 400, 260
 
@@ -381,13 +382,14 @@ def main():
         part.add_argument("--last", type=int, default=300)
         part.add_argument("--budgets", type=float, nargs="+", default=[0.02, 0.06, 0.12])
         part.add_argument("--mechanisms", nargs="+", default=list(MECHANISMS))
-        if name in ("errors", "perplexity"):
+        if name in ("errors", "perplexity", "needles"):
             part.add_argument("--bits", type=int, nargs="+", default=[])
             part.add_argument("--sharpness", type=float)
     for name, run in (("show", show), ("figure", figure)):
         part = parts.add_parser(name)
         part.set_defaults(run=run)
         part.add_argument("file")
+        part.add_argument("--name", default="SmolLM2-135M")
     given = parser.parse_args()
     if given.part in ("show", "figure"):
         given.run(given)

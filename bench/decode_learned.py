@@ -7,7 +7,7 @@ and keys, one set for each key-value head, so that softmax of the estimated scor
     bench/decode_learned.py --show FILE                             prints the lines; FILE: docs/results/decode.jsonl
 
 Planes are trained on the tokens from --train-skip on, and judged on those from --skip on: |out - exact| / |exact| of 16 queries of
-the last 300, the mean over layers and the worst layer. The codes and the estimate are those of src/decoding/kv_codes.h, in
+the last 300, the mean over layers and the worst layer. Codes are signs, and the estimate is that of src/decoding/kv_codes.h, in
 PyTorch, with a choice for each query head. "exact" planes choose by the true scores: what better codes can gain at most."""
 
 import argparse
