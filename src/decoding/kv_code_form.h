@@ -9,10 +9,10 @@
 #include "kernels/slots_decode.h"
 
 /* Digits of a code of so many bits. `error` is the variance of the error of scores as a share of that of the
-   scores, for vectors in random directions. Digits add (1 / rho^2 - 1) head_dim / planes, for the correlation
-   rho of a normal number and its digit: 0.571, 0.135 and 0.0117 times that for 1, 2 and 4 bits. Planes that
-   are no multiple of head_dim add what the directions that are missing, or count twice, do: head_dim / planes
-   - 1 for fewer planes than columns. */
+   scores, for vectors in random directions. Digits add e head_dim / planes, where e = 1 / rho^2 - 1, for the
+   correlation rho of a normal number and its digit, is 0.571, 0.135 and 0.0117 for 1, 2 and 4 bits. Planes
+   that are no multiple of head_dim add what directions that are missing, or count twice, do; fewer planes
+   than columns add head_dim / planes - 1. */
 struct kv_code_form {
     size_t digit_bits, planes; /* planes: a multiple of 16; digit_bits * planes = bits */
     double error;

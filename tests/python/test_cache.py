@@ -74,11 +74,11 @@ def test_truncate_reorder_and_clear():
         assert cache.lengths == [40]
 
 
-@pytest.mark.parametrize("mechanism", ["softmax", "hashed"])
+@pytest.mark.parametrize("mechanism, bits", [("softmax", None), ("hashed", None), ("hashed", 1024)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_saved_cache_goes_on(mechanism, dtype, tmp_path):
+def test_a_saved_cache_goes_on(mechanism, bits, dtype, tmp_path):
     k, v, q = numbers(2, 2, 500, 16, seed=1), numbers(2, 2, 500, 16, seed=2), numbers(2, 8, 3, 16, seed=3)
-    with cache_of(mechanism=mechanism, dtype=dtype, budget=0.3, seed=7) as cache:
+    with cache_of(mechanism=mechanism, bits=bits, dtype=dtype, budget=0.3, seed=7) as cache:
         cache.append(k, v)
         cache.truncate([500, 300])
         cache.save(tmp_path / "prompt")
@@ -117,6 +117,7 @@ def test_bfloat16_arrays():
     (dict(mechanism="sotfmax"), "no mechanism \"sotfmax\""),
     (dict(dtype="float16"), "dtype is 'float16'"),
     (dict(mechanism="hashed", bits=100), "bits is 100"),
+    (dict(mechanism="hashed", bits=1040), "bits is 1040; a multiple of 16 from 16 to 1024"),
     (dict(mechanism="hashed", budget=0), "budget is 0"),
     (dict(mechanism="top", tolerance=0.1), "top knows no error of its own"),
 ])
