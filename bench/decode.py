@@ -154,7 +154,8 @@ def cache_of(model, prompt, length, mechanism, budget, bits=None, sharpness=None
     from hashattn.torch.cached import Runs
 
     model.set_attn_implementation("hashattn-softmax")
-    cache = ours.Cache(model.config, mechanism=mechanism, **({} if mechanism == "softmax" else {"budget": budget, "bits": bits, "sharpness": sharpness}))
+    options = {} if mechanism == "softmax" else {"budget": budget, "bits": bits, "sharpness": sharpness}
+    cache = ours.Cache(model.config, mechanism=mechanism, **options)
     for layer, read in zip(cache.layers, prompt.layers):
         heads, d = model.config.num_attention_heads, read.keys.shape[-1]
         layer.update(*(torch.nn.functional.pad(each, (0, 0, length - each.shape[2], 0)) for each in (read.keys, read.values)))

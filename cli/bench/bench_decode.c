@@ -187,7 +187,7 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_number(&options, "tolerance", &b.tolerance, "X",
                        "hashed: relative error to aim at, in place of a budget (default 0: none)", 0, 0.99);
     options_add_count(&options, "bits", &b.bits, "B",
-                      "bits of a key's code (default: twice head-dim, at least 128)", 16, 1024);
+                      "bits of a key's code (default: twice head-dim, at least 128)", 16, 1 << 20);
     bench_add_repeats(&options, &b.repeats);
     int code;
     if (!options_parse(&options, argc, argv, &code))

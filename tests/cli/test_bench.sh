@@ -174,6 +174,7 @@ holds exact_decode_is_exact json decode_softmax.json '0 < d["relative_error"] < 
 holds hashed_decode_errs_less python3 -c 'import json; e = {m: json.load(open(f"decode_{m}.json"))["relative_error"] for m in ("softmax", "hashed", "top", "window")}; assert e["softmax"] < e["hashed"] < e["window"], e'
 says words_of_decode "rows read       100" bench decode --seq-len 100 --heads 2 --kv-heads 1
 says longer_codes_of_decode "rows read       100.0 of 2000" bench decode --mechanism hashed --seq-len 2000 --heads 2 --kv-heads 1 --budget 100 --bits 1024
+expect too_long_codes_of_decode 2 "bits is 1040; a multiple of 16 from 16 to 1024 is needed" bench decode --mechanism hashed --seq-len 2000 --bits 1040
 expect decode_takes_no_operand 2 "bench decode takes no operand, got 'x'" bench decode x
 expect decode_names_mechanisms 2 'a cache has no mechanism "x"; there are: softmax hashed' bench decode --mechanism x --seq-len 10
 

@@ -2,8 +2,8 @@
    and digits of 1, 2 and 4 bits; the estimate is right for a query in the key's direction and close for
    others; Hamming codes count equal signs; the default sharpness is what the measured error of scores asks
    for.
-   Planted and caught: the first query's product with the mean for all queries; the error of few bits for
-   many; directions that count twice forgotten; the step of another digit; a digit beyond the largest; the
+   Planted and caught: the first query's product with the mean for all queries; the error of another
+   digit; directions that count twice forgotten; the step of another digit; a digit beyond the largest; the
    second digit of 4 bits for the first.
    Covers: kv_code_form.c, kv_codes.c.
    SPDX-License-Identifier: Apache-2.0 */

@@ -213,8 +213,7 @@ const char *yoso_ranks_refuse(const void *of, const struct problem_shape *shape)
     (void)shape;
     if (options->max_partners > 0)
         return "`max_partners` is {max_partners}; it must be 0 if ranks share a sequence, because keys come "
-               "in "
-               "parts";
+               "in parts";
     if (!unit_map_is_l2(options) && options->max_norm <= 0)
         return "`map` neyshabur needs `max_norm` if ranks share a sequence, because a rank sees its own rows "
                "only";

@@ -40,8 +40,7 @@ const char *yoso_refuse(const void *of, const struct problem_shape *shape)
         return "`max_partners` needs `gradient` true or released: lower is cheap in full buckets without it";
     if (options->gradient == YOSO_GRADIENT_RELEASED && options->gradient_hashes > 0)
         return "`gradient_hashes` is {gradient_hashes}; it must be 0 with `gradient` released, which counts "
-               "a "
-               "pair once for all hashes";
+               "a pair once for all hashes";
     if (options->gradient_hashes > options->num_hashes)
         return "`gradient_hashes` is {gradient_hashes}; it must be at most `num_hashes`, which is "
                "{num_hashes}";
