@@ -92,18 +92,20 @@ static void code_row(const struct kv_cache *cache, const struct kv_codes *codes,
     }
     for (size_t c = 0; c < cache->options.head_dim; c++)
         length += (double)x[c] * x[c];
-    codes->scale[block * KV_BLOCK + r] = !centred ? 1 : product > 0 ? (float)(length / product) : 0;
+    float scale = !centred ? 1 : product > 0 ? (float)(length / product) : 0;
+    cache->kernels->bf16.round(&codes->scale[block * KV_BLOCK + r], 1, &scale, 1, 1, 1);
 }
 
 void kv_codes_write(const struct kv_cache *cache, const struct kv_codes *codes, size_t block, bool centred,
                     const float *(*row)(const void *rows, size_t r, float *room), const void *rows)
 {
     size_t d = cache->options.head_dim, planes = cache->code_form.planes;
-    float *mean = codes->mean + block * d, room[KV_WIDEST], x[STRIP * KV_WIDEST],
-          turned[STRIP * KV_MOST_BITS];
-    memset(mean, 0, d * sizeof *mean);
+    bf16 *rounded = codes->mean + block * d;
+    float mean[KV_WIDEST] = {0}, room[KV_WIDEST], x[STRIP * KV_WIDEST], turned[STRIP * KV_MOST_BITS];
     for (size_t r = 0; centred && r < KV_BLOCK; r++)
         cache->kernels->rows.axpy(mean, 1.0f / KV_BLOCK, row(rows, r, room), d);
+    cache->kernels->bf16.round(rounded, d, mean, d, 1, d);
+    cache->kernels->bf16.widen(mean, d, rounded, d, 1, d);
     for (size_t first = 0; first < KV_BLOCK; first += STRIP) {
         for (size_t r = 0; r < STRIP; r++) {
             memcpy(x + r * d, row(rows, first + r, room), d * sizeof *x);
@@ -122,15 +124,15 @@ void kv_codes_write(const struct kv_cache *cache, const struct kv_codes *codes, 
 static void fill_table(uint8_t *table, const float *turned, size_t digit_bits, float steps)
 {
     unsigned most = (1U << digit_bits) - 1;
-    for (unsigned code = 0; code < 16; code++) {
-        float above = 0;
-        for (size_t i = 0; i < 4 / digit_bits; i++) {
-            unsigned digit = code >> i * digit_bits & most;
-            above +=
-                turned[i] > 0 ? turned[i] * (float)(2 * digit) : turned[i] * -(float)(2 * (most - digit));
-        }
-        table[code] = (uint8_t)(above * steps + 0.5f);
+    float above[16] = {0};
+    for (size_t i = 0, known = 1; i < 4 / digit_bits; i++, known <<= digit_bits) {
+        float each = 2 * steps * turned[i], first = fmaxf(0, -each * (float)most);
+        for (unsigned digit = most + 1; digit-- > 0;)
+            for (size_t code = 0; code < known; code++)
+                above[digit * known + code] = above[code] + (first + each * (float)digit);
     }
+    for (size_t code = 0; code < 16; code++)
+        table[code] = (uint8_t)(above[code] + 0.5f);
     for (size_t again = 16; again < DECODE_TABLE; again += 16)
         memcpy(table + again, table, 16);
 }
@@ -165,17 +167,23 @@ void kv_codes_query(const struct kv_cache *cache, const struct kv_code_queries *
     }
 }
 
-void kv_codes_scores(const struct kv_cache *cache, const struct kv_code_queries *queries,
-                     const struct kv_codes *codes, size_t block, float *scores, size_t ld)
+void kv_codes_bases(const struct kv_cache *cache, const struct kv_code_queries *queries,
+                    const struct kv_codes *codes, float *base)
 {
-    size_t d = cache->options.head_dim, bytes = cache->options.bits / 8;
-    float base[8];
-    for (size_t first = 0; first < queries->count; first += 8) {
-        size_t count = size_min(8, queries->count - first);
-        cache->kernels->rows.dots(base, queries->query + first * d, d, codes->mean + block * d, 0, count, d);
-        for (size_t i = 0; i < count; i++)
-            queries->known[first + i].base = base[i];
-    }
+    const unsigned char *mean[KV_PAGE_BLOCKS];
+    for (size_t b = 0; b < KV_PAGE_BLOCKS; b++)
+        mean[b] = (const unsigned char *)(codes->mean + b * cache->options.head_dim);
+    const struct decode_rows rows = {
+        .row = mean, .count = KV_PAGE_BLOCKS, .cols = cache->options.head_dim, .dtype = DTYPE_BFLOAT16};
+    cache->kernels->decode.row_dots(base, KV_PAGE_BLOCKS, &rows, queries->query, queries->count);
+}
+
+void kv_codes_scores(const struct kv_cache *cache, const struct kv_code_queries *queries,
+                     const struct kv_codes *codes, const float *base, size_t block, float *scores, size_t ld)
+{
+    size_t bytes = cache->options.bits / 8;
+    for (size_t i = 0; i < queries->count; i++)
+        queries->known[i].base = base[i * KV_PAGE_BLOCKS + block];
     cache->kernels->decode.scores(scores, ld, codes->codes + block * bytes * KV_BLOCK,
                                   codes->scale + block * KV_BLOCK, bytes, queries->known, queries->count);
 }

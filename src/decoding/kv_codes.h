@@ -5,7 +5,8 @@
    estimated by <q, mean> + |x|^2 / <R x, c(R x)> <R q, c(R x)>. The query is not coded. Its products with the
    digits in 4 bits are a table of 16 entries of 6 bits (slot decode.scores).
    A block has a code once it is full; the mean is its own, so codes depend on the block's rows alone.
-   Memory: bits / 8 + 4 bytes a row, and head_dim floats a block. Cost of a block: 64 d planes multiply-adds;
+   Means and scales are rounded to bfloat16, before keys are coded about the means.
+   Memory: bits / 8 + 2 bytes a row, and 2 head_dim bytes a block. Cost of a block: 64 d planes multiply-adds;
    of scores: 2 bits / 8 lookups a row.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef DECODING_KV_CODES_H
@@ -23,8 +24,8 @@ hashattn_status kv_codes_prepare_signs(struct kv_cache *cache);
 /* The codes of the blocks of a page. */
 struct kv_codes {
     uint8_t *codes; /* (blocks, bits / 8, KV_BLOCK), as slot decode.scores reads them */
-    float *scale;   /* (rows) */
-    float *mean;    /* (blocks, head_dim) */
+    bf16 *scale;    /* (rows) */
+    bf16 *mean;     /* (blocks, head_dim) */
 };
 
 /* Codes a block of rows of head_dim floats. centred: about their mean; otherwise the mean is 0 and every
@@ -41,8 +42,11 @@ struct kv_code_queries {
     struct decode_query *known; /* (count) */
 };
 void kv_codes_query(const struct kv_cache *cache, const struct kv_code_queries *queries, bool signs);
-/* scores (count, ld): of the rows of a block. */
+/* base (count, KV_PAGE_BLOCKS) = <q, mean> for the blocks of a page. */
+void kv_codes_bases(const struct kv_cache *cache, const struct kv_code_queries *queries,
+                    const struct kv_codes *codes, float *base);
+/* scores (count, ld): of the rows of a block of the page. */
 void kv_codes_scores(const struct kv_cache *cache, const struct kv_code_queries *queries,
-                     const struct kv_codes *codes, size_t block, float *scores, size_t ld);
+                     const struct kv_codes *codes, const float *base, size_t block, float *scores, size_t ld);
 
 #endif

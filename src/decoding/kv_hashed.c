@@ -213,9 +213,9 @@ static float collision_probability(const struct kv_read *read, size_t query, siz
     const float *q = read->query + query * d;
     const struct kv_codes codes =
         kv_hashed_codes(cache, &row->pass->at, read->sequence, read->kv_head, position / KV_PAGE_ROWS);
-    const float *mean = codes.mean + block * d;
-    float key[KV_WIDEST], value[KV_WIDEST];
+    float key[KV_WIDEST], value[KV_WIDEST], mean[KV_WIDEST];
     double dot = 0, of_q = 0, of_x = 0;
+    cache->kernels->bf16.widen(mean, d, codes.mean + block * d, d, 1, d);
     kv_hashed_read(cache, read->sequence, read->kv_head, position, key, value);
     for (size_t c = 0; c < d; c++) {
         double x = (double)key[c] - (double)mean[c];

@@ -13,9 +13,9 @@ struct kv_hashed_page kv_hashed_page_of(const struct kv_options *options)
     at.codes = arena.used;
     arena_take(&arena, KV_PAGE_ROWS, options->bits / 8);
     at.scale = arena.used;
-    arena_take(&arena, KV_PAGE_ROWS, sizeof(float));
+    arena_take(&arena, KV_PAGE_ROWS, sizeof(bf16));
     at.mean = arena.used;
-    arena_take(&arena, KV_PAGE_BLOCKS * d, sizeof(float));
+    arena_take(&arena, KV_PAGE_BLOCKS * d, sizeof(bf16));
     at.rows = arena.used;
     arena_take(&arena, 2 * KV_PAGE_ROWS * d, element_bytes(options->dtype));
     at.bytes = arena.used;
@@ -25,8 +25,8 @@ struct kv_hashed_page kv_hashed_page_of(const struct kv_options *options)
 static struct kv_codes codes_at(unsigned char *page, const struct kv_hashed_page *at)
 {
     return (struct kv_codes){.codes = page + at->codes,
-                             .scale = (float *)(void *)(page + at->scale),
-                             .mean = (float *)(void *)(page + at->mean)};
+                             .scale = (bf16 *)(void *)(page + at->scale),
+                             .mean = (bf16 *)(void *)(page + at->mean)};
 }
 
 struct kv_codes kv_hashed_codes(const struct kv_cache *cache, const struct kv_hashed_page *at,

@@ -1,7 +1,7 @@
 /* What a page holds for mechanisms that choose rows by codes: for each key-value head the codes of its keys
    (kv_codes.h), their scales and means, then the rows, each a key and its value. A query reads the first part
    of every page, and of the rows only those that are chosen.
-   Memory of a row: bits / 8 + 4 bytes, 1 / 16 of head_dim bytes, and 2 head_dim elements.
+   Memory of a row: bits / 8 + 2 bytes, 1 / 32 of head_dim bytes, and 2 head_dim elements.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef DECODING_KV_HASHED_PAGE_H
 #define DECODING_KV_HASHED_PAGE_H

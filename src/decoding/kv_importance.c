@@ -5,12 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { PILOT_PAGES = 4, PILOT_STEP = 8 };
+enum { PILOT_STEP = 8, LEAST_PILOT = 4, MOST_PILOT = 16 }; /* pages */
 
 struct kv_importance_scratch kv_importance_scratch_lay_out(struct arena *arena, size_t group)
 {
     return (struct kv_importance_scratch){
         .scores = arena_take(arena, group * KV_PAGE_ROWS, sizeof(float)),
+        .base = arena_take(arena, group * KV_PAGE_BLOCKS, sizeof(float)),
         .known = arena_take(arena, group, sizeof(struct decode_query)),
     };
 }
@@ -56,6 +57,8 @@ static void score_page(const struct kv_importance *of, size_t page, size_t next,
     struct kv_code_queries queries = of->queries;
     queries.known = scratch->known;
     memcpy(scratch->known, of->queries.known, queries.count * sizeof *scratch->known);
+    if (!of->collides)
+        kv_codes_bases(of->cache, &queries, &codes, scratch->base);
     for (size_t b = 0; b < KV_PAGE_BLOCKS; b++) {
         size_t block = begin / KV_BLOCK + b;
         fetch_codes(of, next, b);
@@ -64,7 +67,8 @@ static void score_page(const struct kv_importance *of, size_t page, size_t next,
         if (of->collides)
             collide(of, &codes, b, scores + b * KV_BLOCK);
         else
-            kv_codes_scores(of->cache, &queries, &codes, b, scores + b * KV_BLOCK, KV_PAGE_ROWS);
+            kv_codes_scores(of->cache, &queries, &codes, scratch->base, b, scores + b * KV_BLOCK,
+                            KV_PAGE_ROWS);
     }
     size_t first = size_max(begin, of->first), last = size_min(begin + KV_PAGE_ROWS, of->last);
     for (size_t i = 0; i < queries.count && last - first < KV_PAGE_ROWS; i++)
@@ -81,7 +85,8 @@ static float exponent_of(const struct kv_options *options)
 
 static size_t pilot_step(const struct kv_importance *of)
 {
-    return size_max(1, size_min(PILOT_STEP, of->pages / PILOT_PAGES));
+    size_t step = size_min(PILOT_STEP, of->pages / LEAST_PILOT);
+    return size_max(1, size_max(step, of->pages / MOST_PILOT));
 }
 
 /* Unit: a page of the pilot. Its largest scores, and the sums of the importance below them. */

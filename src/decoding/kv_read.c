@@ -52,24 +52,27 @@ static void weigh(const struct kv_read *read, size_t query, size_t first, size_t
                   float *variance, const struct kv_read_sums *sums)
 {
     const struct kernels *kernels = read->cache->kernels;
+    const float *inverse = read->choice->weight + first;
     float *most = &sums->most[query], shift, scale = read->cache->options.scale;
-    double sum = 0, spread = 0;
+    size_t padded = (count + DECODE_BLOCK - 1) / DECODE_BLOCK * DECODE_BLOCK;
+    float chosen[KV_READ_ROWS];
     kernels->softmax.largest(most, weight, count, 1, count);
     shift = *most *= scale;
     kernels->softmax.exp(weight, count, weight, count, 1, count, scale, &shift, 0);
+    for (size_t i = 0; i < count && read->chance != NULL; i++)
+        chosen[i] = first + i < read->certain
+                        ? inverse[i]
+                        : inverse[i] / read->chance(read, query, read->choice->row[first + i]);
+    inverse = read->chance != NULL ? chosen : inverse;
     for (size_t i = 0; i < count; i++) {
-        float inverse = read->choice->weight[first + i], each = weight[i];
-        if (read->chance != NULL && first + i >= read->certain)
-            inverse /= read->chance(read, query, read->choice->row[first + i]);
-        weight[i] = each * inverse;
-        variance[i] = each * weight[i] * (inverse - 1);
+        float each = weight[i];
+        weight[i] = each * inverse[i];
+        variance[i] = each * weight[i] * (inverse[i] - 1);
     }
-    for (size_t i = 0; i < count; i++) {
-        sum += (double)weight[i];
-        spread += (double)variance[i];
-    }
-    sums->sum[query] = (float)sum;
-    sums->spread[query] = (float)spread;
+    memset(weight + count, 0, (padded - count) * sizeof *weight);
+    memset(variance + count, 0, (padded - count) * sizeof *variance);
+    sums->sum[query] = (float)kernels->decode.sum_below(weight, padded, INFINITY);
+    sums->spread[query] = (float)kernels->decode.sum_below(variance, padded, INFINITY);
 }
 
 void kv_read_part(const struct kv_read *read, size_t part, const struct kv_read_scratch *scratch,

@@ -8,7 +8,7 @@
 #include "kernels/ref_bf16.h"
 #include "kernels/slots_decode.h"
 
-static void decode_scores(float *out, size_t ld_out, const uint8_t *codes, const float *scale, size_t bytes,
+static void decode_scores(float *out, size_t ld_out, const uint8_t *codes, const bf16 *scale, size_t bytes,
                           const struct decode_query *query, size_t queries)
 {
     for (size_t i = 0; i < queries; i++)
@@ -20,7 +20,7 @@ static void decode_scores(float *out, size_t ld_out, const uint8_t *codes, const
                 sum += query[i].tables[(2 * b + 1) * DECODE_TABLE + (code >> 4)];
             }
             float dot = fmaf(query[i].step, (float)sum, query[i].least);
-            out[i * ld_out + r] = fmaf(scale[r], dot, query[i].base);
+            out[i * ld_out + r] = fmaf(widened(scale[r]), dot, query[i].base);
         }
 }
 

@@ -50,7 +50,7 @@ struct decode_slots {
        from the query's tables, out[i * ld_out + r] = fma(scale[r], fma(step, s, least), base). codes is
        (bytes, DECODE_BLOCK), bytes an even number of at most DECODE_MOST_BYTES; scale is (DECODE_BLOCK).
        EXACT. */
-    void (*scores)(float *out, size_t ld_out, const uint8_t *codes, const float *scale, size_t bytes,
+    void (*scores)(float *out, size_t ld_out, const uint8_t *codes, const bf16 *scale, size_t bytes,
                    const struct decode_query *query, size_t queries);
 
     /* out[j] = the sum over the rows i of power(x[i * ld + j] * factor + shift[i]); returns the sum of out.

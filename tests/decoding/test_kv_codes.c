@@ -4,7 +4,8 @@
    for.
    Planted and caught: the first query's product with the mean for all queries; the error of another
    digit; directions that count twice forgotten; the step of another digit; a digit beyond the largest; the
-   second digit of 4 bits for the first.
+   second digit of 4 bits for the first; the mean of the next block; codes about a mean that is not rounded;
+   sums of digits on top of each other.
    Covers: kv_code_form.c, kv_codes.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -21,7 +22,8 @@ struct coded {
     struct cache_case c;
     float key[KV_BLOCK * D], query[QUERIES * D], turned[QUERIES * KV_MOST_BITS];
     uint8_t codes[2 * KV_BLOCK * DECODE_MOST_BYTES], tables[QUERIES * KV_MOST_BITS / 4 * DECODE_TABLE];
-    float scale[2 * KV_BLOCK], mean[2 * D], scores[QUERIES * KV_BLOCK];
+    bf16 scale[2 * KV_BLOCK], rounded[KV_PAGE_BLOCKS * D];
+    float mean[KV_PAGE_BLOCKS * D], base[QUERIES * KV_PAGE_BLOCKS], scores[QUERIES * KV_BLOCK];
     struct decode_query known[QUERIES];
 };
 
@@ -29,6 +31,22 @@ static const float *row_of(const void *rows, size_t r, float *room)
 {
     (void)room;
     return (const float *)rows + r * D;
+}
+
+/* Codes `key` as a block. */
+static void code_block(struct coded *t, size_t block, bool centred)
+{
+    const struct kv_codes codes = {t->codes, t->scale, t->rounded};
+    kv_codes_write(&t->c.cache, &codes, block, centred, row_of, t->key);
+    t->c.cache.kernels->bf16.widen(t->mean, D, t->rounded, D, KV_PAGE_BLOCKS, D);
+}
+
+static void score_block(struct coded *t, size_t block)
+{
+    const struct kv_codes codes = {t->codes, t->scale, t->rounded};
+    const struct kv_code_queries queries = {QUERIES, t->query, t->turned, t->tables, t->known};
+    kv_codes_bases(&t->c.cache, &queries, &codes, t->base);
+    kv_codes_scores(&t->c.cache, &queries, &codes, t->base, block, t->scores, KV_BLOCK);
 }
 
 /* Codes normal keys with a large mean as block 1, and scores queries; the first one is along key 5. */
@@ -43,13 +61,12 @@ static void code(struct coded *t, const char *isa, size_t bits, bool centred, ui
     random_normals(random_key(seed, RANDOM_BENCH, 1), 0, t->query, QUERIES * D);
     for (size_t i = 0; i < KV_BLOCK * D; i++)
         t->key[i] += centred ? (float)(i % D) / 4 : 0;
-    const struct kv_codes codes = {t->codes, t->scale, t->mean};
-    kv_codes_write(&t->c.cache, &codes, 1, centred, row_of, t->key);
+    code_block(t, 1, centred);
     for (size_t k = 0; k < D && centred; k++)
         t->query[k] = t->key[5 * D + k] - t->mean[D + k];
     const struct kv_code_queries queries = {QUERIES, t->query, t->turned, t->tables, t->known};
     kv_codes_query(&t->c.cache, &queries, !centred);
-    kv_codes_scores(&t->c.cache, &queries, &codes, 1, t->scores, KV_BLOCK);
+    score_block(t, 1);
 }
 
 /* <plane b, x> */
@@ -88,9 +105,11 @@ static void scores_are_the_estimate(void **state)
                     double x[D], q[D], length = 0, sum = 0, dot = 0, base = 0, exact = 0, widest = 0,
                                        squares = 0;
                     for (size_t k = 0; k < D; k++) {
-                        double mean = 0;
+                        double mean = 0, coded = (double)t.mean[D + k];
                         for (size_t j = 0; j < KV_BLOCK; j++)
                             mean += (double)t.key[j * D + k] / KV_BLOCK;
+                        check_near(coded, mean, fabs(mean) / 256 + 1e-6, "a mean");
+                        mean = coded;
                         x[k] = (double)t.key[r * D + k] - mean;
                         q[k] = t.query[i * D + k];
                         length += x[k] * x[k];
@@ -112,6 +131,7 @@ static void scores_are_the_estimate(void **state)
                     double want = base + length / sum * dot;
                     /* A table entry is off by half a step, at most most / 63 of the sum of its numbers. */
                     double bound = length / sum * (double)form.planes * widest * most / 63 + 1e-3;
+                    bound += fabs(length / sum * dot) / 256; /* the scale is rounded */
                     check_near((double)t.scores[i * KV_BLOCK + r], want, bound, "a score");
                     if (i == 0 && r == 5)
                         check_near(want, exact, 1e-3, "the key's own direction");
@@ -182,12 +202,10 @@ static void equal_keys(void **state)
     (void)state;
     static struct coded t;
     code(&t, "auto", 64, true, 1);
-    const struct kv_codes codes = {t.codes, t.scale, t.mean};
-    const struct kv_code_queries queries = {QUERIES, t.query, t.turned, t.tables, t.known};
     for (size_t i = 0; i < KV_BLOCK * D; i++)
         t.key[i] = 2;
-    kv_codes_write(&t.c.cache, &codes, 0, true, row_of, t.key);
-    kv_codes_scores(&t.c.cache, &queries, &codes, 0, t.scores, KV_BLOCK);
+    code_block(&t, 0, true);
+    score_block(&t, 0);
     double want = 0;
     for (size_t k = 0; k < D; k++)
         want += 2 * (double)t.query[D + k];

@@ -1,8 +1,8 @@
 /* Importance of rows against its definition in double precision, for every instruction set: a pilot of all
-   pages, of which the importance of all rows sums to the number of heads, and one of every eighth page; rows
-   that are no candidates have none; rows that share a byte with the query have 1.
-   Planted and caught: a pilot of the first pages, in place of every eighth; the last page left out; rows
-   after the last candidate.
+   pages, of which the importance of all rows sums to the number of heads, and of every eighth or ninth page;
+   rows that are no candidates have none; rows that share a byte with the query have 1.
+   Planted and caught: a pilot of the first pages, in place of every eighth; every eighth of a long sequence;
+   the last page left out; rows after the last candidate.
    Covers: kv_importance.c, kv_hashed_page.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -17,7 +17,7 @@
    too. */
 static const float SCALE = 0.7f;
 static const double POWER_ERROR = 0.063;
-enum { GROUP = 2, MOST_PAGES = 35, MOST_ROWS = MOST_PAGES * KV_PAGE_ROWS, BITS = 128, D = 32 };
+enum { GROUP = 2, MOST_PAGES = 144, MOST_ROWS = MOST_PAGES * KV_PAGE_ROWS, BITS = 128, D = 32 };
 
 struct ranked {
     struct cache_case c;
@@ -28,6 +28,7 @@ struct ranked {
     float found[MOST_ROWS], most[MOST_PAGES * GROUP], sum[MOST_PAGES * GROUP], shift[GROUP];
     float scores[2][GROUP * KV_PAGE_ROWS];
     struct decode_query scored[2][GROUP];
+    float base[2][GROUP * KV_PAGE_BLOCKS];
     struct kv_importance_scratch scratch[2];
     struct kv_importance of;
 };
@@ -44,7 +45,7 @@ static void rank(struct ranked *t, const char *isa, size_t rows, size_t first, s
     t->query = cache_case_query(&t->c, 1);
     t->at = kv_hashed_page_of(&options);
     for (size_t w = 0; w < 2; w++)
-        t->scratch[w] = (struct kv_importance_scratch){t->scores[w], t->scored[w]};
+        t->scratch[w] = (struct kv_importance_scratch){t->scores[w], t->base[w], t->scored[w]};
     t->of = (struct kv_importance){
         .cache = &t->c.cache,
         .at = &t->at,
@@ -76,7 +77,9 @@ static void forget(struct ranked *t)
 static void scores_of(struct ranked *t, size_t block, float *scores)
 {
     const struct kv_codes codes = kv_hashed_codes(&t->c.cache, &t->at, 0, 1, block / KV_PAGE_BLOCKS);
-    kv_codes_scores(&t->c.cache, &t->of.queries, &codes, block % KV_PAGE_BLOCKS, scores, KV_BLOCK);
+    kv_codes_bases(&t->c.cache, &t->of.queries, &codes, t->base[0]);
+    kv_codes_scores(&t->c.cache, &t->of.queries, &codes, t->base[0], block % KV_PAGE_BLOCKS, scores,
+                    KV_BLOCK);
 }
 
 static bool candidate(const struct ranked *t, size_t j)
@@ -91,7 +94,7 @@ static void importance_is_a_share_of_the_pilot(void **state)
     static double share[GROUP][MOST_ROWS];
     static const struct {
         size_t rows, step;
-    } cases[] = {{700, 1}, {4096, 4}, {MOST_ROWS, 8}, {MOST_ROWS - 150, 8}};
+    } cases[] = {{700, 1}, {4096, 4}, {8960, 8}, {8960 - 150, 8}, {MOST_ROWS, 9}};
     for (const struct kernels *const *table = kernels_all(); *table != NULL; table++)
         for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
             double pilot[GROUP] = {0}, all = 0, worst = 0, exponent = (double)SCALE * (double)0.8f;

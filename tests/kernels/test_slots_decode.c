@@ -2,10 +2,11 @@
    for every even number of bytes; importance and sums against double; samples against a plain loop, with
    certain rows and chances from 0 to the largest; products and sums of scattered rows against double.
    Planted and caught: every second pair of code bytes left out; a borrow of the lower bytes shifted by 7;
-   rows of a lane in reverse; importance above 2^100; none cut off below 2^-126; sums of what is above; a
-   running sum that starts anew in each lane, or steps of half a chance; x equal to the bound left to chance;
-   a shift of the prefix sums by 3; AVX2 prefixes without the lower half, and comparisons of signed numbers; a
-   row behind the last read, or written; squares of the first weights alone; sums that replace what was there.
+   rows of a lane in reverse; the scales of rows 16 further; importance above 2^100; none cut off below
+   2^-126; sums of what is above; a running sum that starts anew in each lane, or steps of half a chance; x
+   equal to the bound left to chance; a shift of the prefix sums by 3; AVX2 prefixes without the lower half,
+   and comparisons of signed numbers; a row behind the last read, or written; squares of the first weights
+   alone; sums that replace what was there.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/slots.h"
 
@@ -17,9 +18,11 @@ static void check_scores(const struct kernels *kernels, size_t bytes, uint64_t s
     uint8_t digits[2 * DECODE_MOST_BYTES][DECODE_BLOCK], codes[DECODE_MOST_BYTES * DECODE_BLOCK];
     static uint8_t tables[QUERIES][2 * DECODE_MOST_BYTES * DECODE_TABLE];
     struct decode_query query[QUERIES];
-    float *scale = normals(seed, DECODE_BLOCK), *out = normals(seed + 1, QUERIES * LD);
-    float *alone = normals(seed + 2, LD), *numbers = normals(seed + 3, 3 * QUERIES),
-          after = out[DECODE_BLOCK];
+    float *numbers = normals(seed + 3, 3 * QUERIES), *scales = normals(seed, DECODE_BLOCK);
+    float *out = normals(seed + 1, QUERIES * LD);
+    float *alone = normals(seed + 2, LD), after = out[DECODE_BLOCK];
+    float *room = guard_floats(DECODE_BLOCK / 2);
+    bf16 *scale = (bf16 *)(void *)room;
     struct random random = random_open(random_key(seed, RANDOM_BENCH, 1));
     for (size_t g = 0; g < 2 * bytes; g++)
         for (size_t r = 0; r < DECODE_BLOCK; r++)
@@ -35,6 +38,8 @@ static void check_scores(const struct kernels *kernels, size_t bytes, uint64_t s
                                                   : (uint8_t)random_below(&random, DECODE_LARGEST_ENTRY + 1);
         query[i] = (struct decode_query){tables[i], numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]};
     }
+    kernels->bf16.round(scale, DECODE_BLOCK, scales, DECODE_BLOCK, 1, DECODE_BLOCK);
+    kernels->bf16.widen(scales, DECODE_BLOCK, scale, DECODE_BLOCK, 1, DECODE_BLOCK);
     of(text, "decode.scores", kernels, bytes, seed);
     kernels->decode.scores(out, LD, codes, scale, bytes, query, QUERIES);
     kernels->decode.scores(alone, LD, codes, scale, bytes, query + 1, 1);
@@ -45,10 +50,11 @@ static void check_scores(const struct kernels *kernels, size_t bytes, uint64_t s
             unsigned sum = 0;
             for (size_t g = 0; g < 2 * bytes; g++)
                 sum += tables[i][DECODE_TABLE * g + digits[g][r]];
-            float want = fmaf(scale[r], fmaf(query[i].step, (float)sum, query[i].least), query[i].base);
+            float want = fmaf(scales[r], fmaf(query[i].step, (float)sum, query[i].least), query[i].base);
             check_same_bits(&out[i * LD + r], &want, sizeof want, text);
         }
-    guard_free(scale, DECODE_BLOCK);
+    guard_free(room, DECODE_BLOCK / 2);
+    guard_free(scales, DECODE_BLOCK);
     guard_free(out, QUERIES * LD);
     guard_free(alone, LD);
     guard_free(numbers, 3 * QUERIES);

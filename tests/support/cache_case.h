@@ -7,7 +7,7 @@
 #include "decoding/kv_cache.h"
 #include "support/check.h"
 
-enum { CACHE_SEQUENCES = 4, CACHE_ROWS = 9000 };
+enum { CACHE_SEQUENCES = 4, CACHE_ROWS = 36864 };
 
 struct cache_case {
     struct failing_host host;
