@@ -3,7 +3,7 @@
    heads of exp(t score), as a share of the head's sum over the rows of a pilot: every eighth page, in long
    sequences about 16 pages. Any positive importance leaves a sample by it unbiased.
    Cost for n rows, in operations on 16 lanes: codes of 128 bits take 27 for 16 rows of a head, importance 7.
-   A pilot of every eighth page of 131,072 rows would take 1.1 times as long.
+   With a pilot of every eighth page of 131,072 rows, `attend` takes 1.1 times as long.
    Memory: what a page has before its rows (kv_hashed_page.h), of which the next page's is fetched while a
    page is scored; 4 bytes of importance a row, which stay in the second-level cache.
    SPDX-License-Identifier: Apache-2.0 */
