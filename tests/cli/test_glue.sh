@@ -1,7 +1,8 @@
 #!/bin/sh
 # From texts to GLUE through the tool: a tokenizer, pretraining with samples, fine-tuning with the expectation; a stored
 # checkpoint; scores; and the script of the paper's grid, which goes on where it stopped.
-# Planted and caught: a script that trains a finished point again; the majority of dev taken for that of train.
+# Planted and caught: a script that trains a finished point again; the majority of dev taken for that of train; hashes that
+# --before does not tune; a tuning that freezes nothing.
 # Covers: bench/glue.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
@@ -85,4 +86,29 @@ holds three_trainings test "$(find grid -name done.json | wc -l)" = 3
 find grid -name model.safetensors -delete
 python3 $grid --from small=pretrained:softmax -- --max-len 24 >again.md 2>/dev/null
 holds nothing_is_trained_again cmp table.md again.md
+
+# --before: another mechanism in the first model's run, where --tune trains its hashes and nothing else.
+before() { # before OUT OPTIONS...
+    python3 $source_dir/bench/glue.py $build --data sets --out "$@" --sets RTE --batches 20 --rates 1e-3 --epochs 1 --threads 2 \
+        --from small=pretrained:softmax --from "hashed=pretrained:lha --mode paper --num-buckets 2" -- --max-len 24 2>/dev/null
+}
+before tuning --before also --tune 1 >tuning.md
+holds rows_before_and_after test "$(grep -cE '^\| (small|hashed, before fine-tuning|hashed) \| [0-9.]+ \|$' tuning.md)" = 3
+before untuned --before only >untuned.md
+holds no_row_after test "$(grep -cE '^\| (small|hashed, before fine-tuning|hashed) \| [0-9.]+ \|$' untuned.md)" = 2
+holds only_hashes_are_tuned python3 - <<'P'
+import json
+def tensors(place):
+    data = open(f"{place}/model.safetensors", "rb").read()
+    size = 8 + int.from_bytes(data[:8], "little")
+    rows = json.loads(data[8:size])
+    return {name: data[size:][slice(*row["data_offsets"])] for name, row in rows.items() if name != "__metadata__"}
+point = "RTE/batch20-rate0.001-seed1"
+start, tuned, untuned = (tensors(place) for place in (f"tuning/small/{point}/run", f"tuning/hashed/{point}/before",
+                                                      f"untuned/hashed/{point}/before"))
+hashes = set(tuned) - set(start)
+assert hashes and set(tuned) == set(untuned) and set(start) < set(tuned)
+assert all(tuned[name] == start[name] == untuned[name] for name in start)
+assert all(tuned[name] != untuned[name] for name in hashes)
+P
 finish

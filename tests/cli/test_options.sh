@@ -2,7 +2,7 @@
 # The command line: what is read as a value, where options end, limits of the tables, the layout of every help, and every
 # suggestion, which a program of its own derives from the names.
 # Planted and caught: --isa or --quiet left out; every distance 0; a loop over one name too many; operands that are not kept;
-# flags of the library not found.
+# flags of the library not found; help that does not name the task.
 # Covers: arguments.c command_options.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
@@ -35,6 +35,10 @@ flag flag_with_a_value false --joint --joint=false
 expect negated_flag_has_no_value 2 "--no-joint takes no value" bench attention --no-joint=true
 expect negation_has_a_dash 2 "info has no option --no_joint" info --no_joint
 expect only_flags_are_negated 2 "info has no option --no-num-hashes" info --no-num-hashes
+
+# A usage error points to the help of the task that the line names.
+expect help_of_the_task 2 "train has no option --nope (see hashattn train text --help)" train text --nope
+expect help_without_a_task 2 "train has no option --nope (see hashattn train --help)" train --nope text
 
 expect long_name 2 "info has no option --$(printf '%063d' 1) (see" info "--$(printf '%063d' 1)"
 expect longer_name 2 "info has no option --$(printf '%063d' 1) (see" info "--$(printf '%063d' 1)x"

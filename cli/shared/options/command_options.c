@@ -255,6 +255,7 @@ void options_add_tasks(struct options *options, const char *owner, const char *n
     size_t only = find_task(named);
     if (hashattn_task_get(only, &task)) {
         add_task(options, only, owner);
+        options->task = task.name;
         options->task_sets = owner == NULL ? task.attention : NULL;
         return;
     }
@@ -269,7 +270,8 @@ int options_fail(const struct options *options, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return tool_fail(EXIT_USAGE, "%s (see hashattn %s --help)", text, options->command->name);
+    return tool_fail(EXIT_USAGE, "%s (see hashattn %s%s%s --help)", text, options->command->name,
+                     options->task == NULL ? "" : " ", options->task == NULL ? "" : options->task);
 }
 
 const struct option *options_find(const struct options *options, const char *name,

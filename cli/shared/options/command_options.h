@@ -62,7 +62,8 @@ struct options {
     const char *presets[MOST_PRESETS + 1]; /* ended by NULL: what --preset offers */
     char preset_help[320];
     const char *sizes[MOST_SIZES + 1]; /* ended by NULL: what --size offers */
-    const char *task_sets; /* hashattn_task_info.attention of the named task; NULL: none is named */
+    const char *task;                  /* the named task; NULL: none is named */
+    const char *task_sets;             /* hashattn_task_info.attention of that task */
     struct setting settings[MOST_SETTINGS];
     size_t num_settings;
     const char *operands[MOST_OPERANDS];
@@ -123,7 +124,7 @@ size_t options_scope(const char *name);
    ("local*5,lha*5/lha"). */
 int options_check_task(const struct options *options, const char *word);
 int options_check_mechanism(const struct options *options, const char *word);
-/* Reports a usage error that points to --help; returns EXIT_USAGE. */
+/* Reports a usage error that points to --help, that of the named task if there is one; returns EXIT_USAGE. */
 int options_fail(const struct options *options, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
