@@ -400,9 +400,9 @@ static int run(const struct command *self, int argc, char **argv)
     options_add_text(
         &options, "from", &train.from, "DIR",
         "start from this run or checkpoint (BERT, RoBERTa and kin, YOSO): its architecture, attention, "
-        "tokens and tensors; new heads start from the seed. From a checkpoint, the defaults of text and glue "
-        "are 3 epochs, batch 16, learning rate 5e-5, linear, weight decay 0.01, dropout 0.1, and documents "
-        "are cut at its positions");
+        "tokens and tensors; new heads start from the seed. From a checkpoint, or a run that comes from one, "
+        "the defaults of text and glue are 3 epochs, batch 16, learning rate 5e-5, linear, weight decay "
+        "0.01, dropout 0.1, and documents are cut at its positions");
     options_add_text(
         &options, "freeze", &train.freeze, "NAMES",
         "do not train these parameters, as in trunk or embeddings,encoder.layer.0; all-but-own trains only "

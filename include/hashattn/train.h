@@ -56,9 +56,10 @@ HASHATTN_API const char *hashattn_size_name(size_t index);
    option of the architecture is INVALID from then on; a mechanism selected later keeps the options that it
    has in common with the stored one. Tensors of the trunk are taken, and those of objectives that the task
    has; new ones start from the seed. Positions are cut, or extended for longer sequences (extend_positions).
-   From a checkpoint, `text` and `glue` without a preset train 3 epochs of batches of 16 with rate 5e-5,
-   linear, after a warm-up of a tenth, weight decay 0.01 and dropout 0.1. BAD_FILE: there is no such model, or
-   its tensors do not fit its config. The run does not need the directory once it has been saved. */
+   From a checkpoint, or a run that comes from one, `text` and `glue` without a preset train 3 epochs of
+   batches of 16 with rate 5e-5, linear, after a warm-up of a tenth, weight decay 0.01 and dropout 0.1.
+   BAD_FILE: there is no such model, or its tensors do not fit its config. The run does not need the directory
+   once it has been saved. */
 HASHATTN_API hashattn_status hashattn_setup_from(hashattn_setup *setup, const char *directory);
 /* Parameters that keep their values: "NAME,NAME,...", each the name of a tensor, its first words
    ("embeddings", "encoder.layer.0"), "trunk": all but the objectives, or "all-but-own": all but the tensors

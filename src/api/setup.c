@@ -264,12 +264,13 @@ hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, const char *mech
     return HASHATTN_OK;
 }
 
-/* How encoders of the transformers library are fine-tuned (Devlin et al. 2019), instead of the task's own
-   options, which are of small models that begin with random values. An explicit preset stays. */
+/* How encoders of the transformers library, and runs that come from one, are fine-tuned (Devlin et al. 2019),
+   instead of the task's own options, which are of small models that begin with random values and whose rate,
+   60 times as high, would undo the training. An explicit preset stays. */
 static void take_fine_tuning(struct hashattn_setup *setup)
 {
     const struct task *task = setup->config.task;
-    if (setup->origin->run.task != NULL || !task->fine_tunes || setup->preset != &task->preset)
+    if (!setup->config.pretrained || !task->fine_tunes || setup->preset != &task->preset)
         return;
     options_take(train_rows, &setup->config.training,
                  "epochs=3 batch=16 learning_rate=5e-5 schedule=linear weight_decay=0.01 beta2=0.999 "
@@ -299,6 +300,7 @@ hashattn_status hashattn_setup_from(hashattn_setup *setup, const char *directory
     drop_origin(setup);
     setup->origin = origin;
     strcpy(setup->config.from, origin->directory);
+    setup->config.pretrained = origin->run.task == NULL || origin->run.pretrained;
     origin_architecture(origin, model);
     take_fine_tuning(setup);
     head_plan_free(host, &model->plan);

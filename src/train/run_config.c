@@ -2,10 +2,10 @@
    if the facts have one (run_facts.h). The vocabulary is written first, so an existing config.json is
    complete. Sections: "task" (name, options, facts with the labels), "model", "attention" (name, options; if
    heads are mixed the name is the plan, head_plan.h, and options are grouped by mechanism), "training",
-   "data", and if they were given "from" and "freeze". An option is written as a number, flag or word; reading
-   uses the same rows as the command line, so every range is checked. A missing option has its default, so
-   older files stay readable. An unknown key, a missing section and a value out of range are BAD_FILE with the
-   key.
+   "data", and if they were given "from", with "pretrained", and "freeze". An option is written as a number,
+   flag or word; reading uses the same rows as the command line, so every range is checked. A missing option
+   has its default, so older files stay readable. An unknown key, a missing section and a value out of range
+   are BAD_FILE with the key.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -194,6 +194,8 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
         TRY(json_put_string(host, root, "freeze", config->freeze));
     if (config->from[0] != '\0')
         TRY(json_put_string(host, root, "from", config->from));
+    if (config->pretrained)
+        TRY(json_put_bool(host, root, "pretrained", true));
     return json_put_string(host, root, "data", config->data);
 }
 
@@ -363,8 +365,8 @@ static hashattn_status get_word(struct host *host, const struct json *root, cons
 
 static hashattn_status get_config(struct host *host, const struct json *root, struct run_config *config)
 {
-    static const char *const members[] = {"format",   "version", "task", "model", "attention",
-                                          "training", "freeze",  "from", "data",  NULL};
+    static const char *const members[] = {"format", "version", "task",       "model", "attention", "training",
+                                          "freeze", "from",    "pretrained", "data",  NULL};
     const char *text;
     int64_t version;
     TRY(json_get_string(host, root, "format", &text));
@@ -385,6 +387,8 @@ static hashattn_status get_config(struct host *host, const struct json *root, st
     TRY(get_word(host, root, "data", config->data, sizeof config->data));
     if (json_find(root, "from") != NULL)
         TRY(get_word(host, root, "from", config->from, sizeof config->from));
+    if (json_find(root, "pretrained") != NULL)
+        TRY(json_get_bool(host, root, "pretrained", &config->pretrained));
     if (json_find(root, "freeze") != NULL)
         TRY(get_word(host, root, "freeze", config->freeze, sizeof config->freeze));
     return check_model(host, config);

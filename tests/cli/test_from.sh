@@ -1,7 +1,8 @@
 #!/bin/sh
 # train --from, --freeze and --epochs through the tool: a run of bytes becomes a classifier, a stopped one resumes without the
 # stored model, and what does not fit is refused with both values.
-# Planted and caught: --freeze not passed on; the epochs of fine-tuning kept beside --steps; its options in place of a preset's.
+# Planted and caught: --freeze not passed on; the epochs of fine-tuning kept beside --steps; its options in place of a preset's, and for
+# every run.
 # Covers: cmd_train.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16"
@@ -37,6 +38,10 @@ run predict tokens mail/train.tsv
 # Fine-tuning a checkpoint has defaults of its own, and documents are cut at its positions.
 run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --out tuned --train-last 1 --quiet
 holds defaults_of_fine_tuning json tuned/config.json '(d["training"]["epochs"], d["training"]["batch"], d["training"]["learning_rate"], d["training"]["schedule"], d["training"]["weight_decay"], d["training"]["beta2"], d["model"]["dropout"], d["task"]["facts"]["max_len"], d["training"]["train_last"]) == (3, 16, 5e-5, "linear", 0.01, 0.999, 0.1, 10, 1)'
+run train text --data mail --from tuned --out further --quiet
+holds a_run_from_a_checkpoint_is_tuned_alike json further/config.json 'd["pretrained"] and (d["training"]["epochs"], d["training"]["batch"], d["training"]["learning_rate"], d["training"]["schedule"], d["training"]["weight_decay"], d["model"]["dropout"]) == (3, 16, 5e-5, "linear", 0.01, 0.1)'
+run train text --data mail --tokens bytes --from lm --no-causal --steps 1 --out own --quiet
+holds a_run_of_its_own_is_not json own/config.json '"pretrained" not in d and (d["training"]["batch"], d["training"]["learning_rate"]) == (32, 0.003)'
 run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --out longer --max-len 19 --steps 3 --extend-positions interpolate
 holds tells_the_extension grep -q "10 positions interpolated to 19" err
 holds steps_instead_of_epochs json longer/config.json '(d["training"]["epochs"], d["training"]["steps"], d["training"]["batch"]) == (0, 3, 16)'
