@@ -9,6 +9,7 @@ import time
 
 # (vendor, family): [(first model, last model, name)], from the manufacturers' lists of families and models
 GENERATIONS = {
+    ("AuthenticAMD", 23): [(0x00, 0x2F, "Zen 1"), (0x30, 0xAF, "Zen 2")],
     ("AuthenticAMD", 25): [(0x00, 0x0F, "Zen 3"), (0x10, 0x1F, "Zen 4"), (0x20, 0x5F, "Zen 3"), (0x60, 0x7F, "Zen 4"),
                            (0xA0, 0xAF, "Zen 4")],
     ("AuthenticAMD", 26): [(0x00, 0x7F, "Zen 5")],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of Markdown, and the marked parts of documents that scripts write. Standard library only."""
 
-KINDS = ("Zen 5", "Zen 4", "Zen 3", "Granite Rapids", "Emerald Rapids", "Sapphire Rapids", "Intel AMX")
+KINDS = ("Zen 5", "Zen 4", "Zen 3", "Zen 2", "Zen 1", "Granite Rapids", "Emerald Rapids", "Sapphire Rapids", "Intel AMX")
 
 
 class Table:
