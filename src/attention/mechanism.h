@@ -42,7 +42,7 @@ struct preparation_facet {
     void (*prepare)(const struct preparation *preparation);
 };
 
-/* The mechanism's own loss. */
+/* The mechanism's own loss. Its learned parameters have no gradient from elsewhere. */
 struct own_loss_facet {
     /* Its value, after forward; its gradient is added into gradients->params only (NULL: value only). */
     double (*compute)(const struct problem *problem, const struct problem_gradients *gradients);

@@ -48,7 +48,8 @@ struct model_batch {
     const double *counts;
     size_t examples;
     bool training;           /* applies dropout, and keeps what backward needs */
-    size_t first_trained;    /* the gradients of parameters before this offset may stay as they are */
+    size_t first_trained;    /* the gradients of parameters before this offset may stay as they are, */
+    bool own_losses_only;    /* and so may all that are not of a mechanism's own loss */
     struct profile *profile; /* or NULL */
     const struct inspector *inspector; /* or NULL; see nn/rows.h */
     /* NULL, or the rows of each sequence that this rank has: then offsets, input and the targets of rows are

@@ -120,16 +120,17 @@ void model_backward(struct model_pass *pass, float *gradients, const struct back
     float *dx = model->bare            ? NULL
                 : model_decodes(model) ? trunk_gradient(&pass->decoder)
                                        : encoder_stack_gradient(&pass->encoder);
-    for (size_t i = 0; i < model->num_terms; i++) {
+    for (size_t i = 0; i < model->num_terms && !batch->own_losses_only; i++) {
         struct objective_pass term = term_pass(pass, i, x);
         model->terms[i].objective->backward(&term, (struct slice){gradients, 0}, dx, i > 0);
     }
     profile_lap(batch->profile, PROFILE_HEAD);
+    pass->decoder.own_losses_only = batch->own_losses_only;
     if (model_decodes(model))
         trunk_backward(&pass->decoder, gradients, own, model->num_own);
     if (!model->bare)
         encoder_stack_backward(&pass->encoder, gradients, own, model->num_own, batch->first_trained,
-                               listener);
+                               batch->own_losses_only, listener);
 }
 
 void model_count(const struct model_pass *pass, double *sums)

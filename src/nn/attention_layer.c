@@ -88,6 +88,7 @@ static hashattn_status describe_own(struct host *host, struct params *params, co
                        (size_t[]){heads, rows, cols}, "%s.own.%s%s%s", name, mixed ? mechanism->name : "",
                        mixed ? "." : "", row->name));
         params->rows[params->num_rows - 1].decayed = row->decays;
+        params->rows[params->num_rows - 1].of_own_loss = mechanism->own_loss != NULL;
     }
     assert(mixing->own_count == attention_param_count(mechanism, mixing->group.options, sizes));
     return HASHATTN_OK;

@@ -25,6 +25,7 @@ struct param {
     /* By weight decay. Vectors (biases, and gains of norms) are not; a mechanism's tensors say it in their
        row (decays of struct parameter_row). */
     bool decayed;
+    bool of_own_loss; /* a mechanism's own loss trains it, and nothing else */
     /* For the weights of a dense layer, (out, in): distance in floats before the values at which they are
        packed, transposed for forward, as stored for backward. 0: not packed. */
     size_t packed, packed_backward;

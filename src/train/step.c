@@ -43,6 +43,7 @@ static hashattn_status make_blocks(struct stepper *s)
     s->chunk_sums = block;
     size_t num_ranges;
     TRY(freeze_ranges(host, s->config->freeze, options->train_last, s->model, &s->trained, &num_ranges));
+    s->own_losses_only = freeze_leaves_own_losses(s->model, s->trained, num_ranges);
     s->optim = (struct optim){.kernels = s->setup->kernels,
                               .pool = s->setup->pool,
                               .total = total,
@@ -137,6 +138,7 @@ static struct model_batch batch_of(const struct stepper *s, const struct packed_
     batch.examples = (size_t)options->batch * (size_t)options->accumulate;
     batch.training = true;
     batch.first_trained = s->optim.num_ranges == 0 ? 0 : s->trained[0].first;
+    batch.own_losses_only = s->own_losses_only;
     batch.profile = s->setup->profile;
     return batch;
 }

@@ -1,8 +1,9 @@
 /* What a backward pass tells its listener (nn/rows.h), for every mechanism: gradients that it calls known do
    not change any more. With parameters that are not trained it ends early, and the others have the same
-   gradients. Bugs planted and caught: a stage told before its chunks are added; the parameters of mixing told
-   before it; ticks on another thread than the caller's; a backward pass that ends one layer too early, or
-   never.
+   gradients. Those of own losses have the same bits alone, when nothing else is computed. Bugs planted and
+   caught: a stage told before its chunks are added; the parameters of mixing told before it; ticks on another
+   thread than the caller's; a backward pass that ends one layer too early, or never; own losses without those
+   of the first layer; a task's loss that reaches a parameter of an own loss.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <pthread.h>
@@ -77,6 +78,25 @@ static void check_early_end(const struct model *model, struct model_pass *pass, 
     free(some);
 }
 
+/* Backward of own losses only: the gradients `all` of their parameters, bit for bit, and no others. */
+static void check_own_losses(const struct model *model, struct model_pass *pass, struct model_batch *batch,
+                             const float *all, const char *name)
+{
+    const struct params *params = model_params(model);
+    float *own = calloc(params->total, sizeof *own), *none = calloc(params->total, sizeof *none);
+    batch->own_losses_only = true;
+    model_forward(pass);
+    model_backward(pass, own, NULL);
+    for (size_t i = 0; i < params->num_rows; i++) {
+        const struct param *row = &params->rows[i];
+        const float *want = (row->of_own_loss ? all : none) + row->offset;
+        check_same_bits(own + row->offset, want, row->count * sizeof(float), name);
+    }
+    batch->own_losses_only = false;
+    free(own);
+    free(none);
+}
+
 /* On one thread the caller computes every chunk, so it must hear ticks; on more it may get none. */
 static void check_mechanism(const struct mechanism *mechanism, int norm, int threads)
 {
@@ -140,6 +160,7 @@ static void check_mechanism(const struct mechanism *mechanism, int norm, int thr
         free(ear.seen[i]);
     }
     check_early_end(model, pass.pass, &batch, base.gradients, mechanism->name);
+    check_own_losses(model, pass.pass, &batch, base.gradients, mechanism->name);
     test_pass_close(&pass);
     memset(&base.params, 0, sizeof base.params); /* the model's */
     model_free(&base.host, model);

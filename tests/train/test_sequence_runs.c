@@ -71,7 +71,8 @@ static void free_step(struct step_team *steps)
         free(steps->gradients[rank]);
 }
 
-static bool extra_options; /* attention_dropout and layered positions */
+static bool extra_options;      /* attention_dropout and layered positions */
+static const char *frozen = ""; /* parameters that are not trained */
 
 static void check_steps(const char *mechanism, const char *pooling, const char *causal, const char *taps)
 {
@@ -82,6 +83,8 @@ static void check_steps(const char *mechanism, const char *pooling, const char *
     team_set(&team, "conv_window", taps);
     team_set(&team, "layers", "2");
     team_set(&team, "clip", "0");
+    for (int rank = 0; rank < MOST_RANKS; rank++)
+        strcpy(team.members[rank].config.freeze, frozen);
     if (extra_options) {
         team_set(&team, "attention_dropout", "0.3");
         team_set(&team, "positions", "layered");
@@ -320,11 +323,22 @@ static void evaluations_are_those_of_one_process(void **state)
     small_run_free(&small);
 }
 
+/* Backward then computes nothing else, and exchanges no gradients of rows. */
+static void own_losses_alone_are_those_of_one_process(void **state)
+{
+    (void)state;
+    frozen = "all-but-own";
+    check_steps("lha", "mean", "false", "0");
+    check_steps("lha", "first", "true", "0");
+    frozen = "";
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_that_of_one_process),
         cmocka_unit_test(attention_dropout_and_layered_positions_are_those_of_one_process),
+        cmocka_unit_test(own_losses_alone_are_those_of_one_process),
         cmocka_unit_test(runs_have_the_same_bits_and_resume),
         cmocka_unit_test(the_number_is_recorded),
         cmocka_unit_test(a_rank_without_memory_ends_all),

@@ -194,15 +194,18 @@ float *encoder_stack_gradient(const struct encoder_stack_pass *pass)
 
 void encoder_stack_backward(const struct encoder_stack_pass *pass, float *gradients,
                             const struct own_loss *own, size_t num_own, size_t first_trained,
-                            const struct backward_listener *listener)
+                            bool own_losses_only, const struct backward_listener *listener)
 {
     for (size_t part = pass->plan->encoder->num_more + 1; part-- > 0;) {
         struct encoder_stack_place *place = &pass->places[part];
         place->trunk.listener = listener;
         place->trunk.first_trained = pass->plan->encoder->num_more == 0 ? first_trained : 0;
+        place->trunk.own_losses_only = own_losses_only;
         trunk_backward(&place->trunk, gradients, own, num_own);
         if (part == 0)
             return;
+        if (own_losses_only)
+            continue;
         const struct trunk_pass *before = &place[-1].trunk;
         distil_backward(&pass->plan->encoder->more[part - 1].distil, &place->distil, gradients,
                         trunk_gradient(before), trunk_gradient(&place->trunk), trunk_rows(before),

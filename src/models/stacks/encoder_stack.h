@@ -68,6 +68,6 @@ const float *encoder_stack_rows(const struct encoder_stack_pass *pass);
 float *encoder_stack_gradient(const struct encoder_stack_pass *pass);
 void encoder_stack_backward(const struct encoder_stack_pass *pass, float *gradients,
                             const struct own_loss *own, size_t num_own, size_t first_trained,
-                            const struct backward_listener *listener);
+                            bool own_losses_only, const struct backward_listener *listener);
 
 #endif

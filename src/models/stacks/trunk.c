@@ -337,6 +337,13 @@ static void parts_backward(struct run *run, unsigned parts, float *gradients)
     profile_lap(run->rows.profile, PROFILE_SUMS);
 }
 
+static void own_backward(const struct place *p, struct slice gradients, const struct own_loss *own,
+                         size_t num_own)
+{
+    for (size_t i = 0; i < num_own; i++)
+        block_auxiliary(p->block, &p->pass, &p->space, own[i].mechanism, gradients, own[i].weight);
+}
+
 /* The mixing after the current stage. */
 static void mix_backward(const struct run *run, struct slice gradients, const struct own_loss *own,
                          size_t num_own)
@@ -348,8 +355,22 @@ static void mix_backward(const struct run *run, struct slice gradients, const st
         return;
     }
     block_mix_backward(p.block, &p.pass, &p.space, gradients, d);
-    for (size_t i = 0; i < num_own; i++)
-        block_auxiliary(p.block, &p.pass, &p.space, own[i].mechanism, gradients, own[i].weight);
+    own_backward(&p, gradients, own, num_own);
+}
+
+/* The gradients of own losses, which need none of rows. A step that tunes the hashes of a MiniLM takes 0.45
+   of the time, with the same bits (Zen 1, 450 rows). */
+static void only_own_backward(struct run *run, struct slice gradients, const struct own_loss *own,
+                              size_t num_own)
+{
+    for (size_t left = trunk_mixings(run->trunk); left > 0; left--) {
+        run->stage = left - 1;
+        if (is_inside(run))
+            continue;
+        struct place p = place_of(run, layer_of(run));
+        own_backward(&p, gradients, own, num_own);
+        tell(run, trunk_stage(run->trunk, run->stage, STAGE_ENDS | STAGE_BEGINS).first);
+    }
 }
 
 /* The offset after the parameters of the current stage and its mixing. */
@@ -373,6 +394,11 @@ void trunk_backward(const struct trunk_pass *pass, float *gradients, const struc
     struct run run = open_run(pass);
     const struct trunk *trunk = run.trunk;
     struct slice whole = {gradients, 0};
+    if (pass->own_losses_only) {
+        tell(&run, trunk->end);
+        only_own_backward(&run, whole, own, num_own);
+        return;
+    }
     if (trunk->crosses)
         memset(pass->dencoded, 0, pass->space.encoded * sizeof(float));
     tell(&run, trunk->end); /* after it are those of the objectives */

@@ -107,6 +107,7 @@ struct trunk_pass {
     const struct backward_listener *listener; /* of backward, or NULL */
     size_t
         first_trained; /* backward ends at parameters before this offset, whose gradients stay as they are */
+    bool own_losses_only; /* backward computes the gradients of own losses only, without those of rows */
     struct trunk_space space;
 };
 /* A pass in this memory of memory_bytes. */

@@ -122,3 +122,21 @@ done:
     *num_ranges = count;
     return status;
 }
+
+/* True if the row is not trained. */
+static bool is_frozen(const struct param *row, const struct optim_range *ranges, size_t num_ranges)
+{
+    for (size_t i = 0; i < num_ranges; i++)
+        if (row->offset >= ranges[i].first && row->offset < ranges[i].first + ranges[i].count)
+            return false;
+    return num_ranges > 0; /* no range: all is trained */
+}
+
+bool freeze_leaves_own_losses(const struct model *model, const struct optim_range *ranges, size_t num_ranges)
+{
+    const struct params *params = model_params(model);
+    for (size_t i = 0; i < params->num_rows; i++)
+        if (!params->rows[i].of_own_loss && !is_frozen(&params->rows[i], ranges, num_ranges))
+            return false;
+    return true;
+}

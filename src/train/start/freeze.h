@@ -15,4 +15,7 @@
 hashattn_status freeze_ranges(struct host *host, const char *list, int64_t last, const struct model *model,
                               struct optim_range **ranges, size_t *num_ranges);
 
+/* True if all that is trained are parameters of mechanisms that have an own loss, which alone trains them. */
+bool freeze_leaves_own_losses(const struct model *model, const struct optim_range *ranges, size_t num_ranges);
+
 #endif

@@ -2,7 +2,7 @@
    planted and caught: names compared without the dot, so that layer 1 froze layer 10; the last of several
    names ignored; the padding after a trained tensor left out, so that neighbours were two ranges; a list that
    froze everything accepted; all-but-own read as trunk, so that objectives were trained; layer 10 as the end
-   of the layers before layer 1.
+   of the layers before layer 1; every learned tensor taken for one of an own loss.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/start/freeze.h"
 
@@ -130,6 +130,36 @@ static void all_but_own_trains_what_mechanisms_learn(void **state)
     small_run_free(&small);
 }
 
+/* Only what an own loss trains is left: with all-but-own, if no other mechanism learns anything. */
+static void own_losses_may_be_all_that_is_left(void **state)
+{
+    (void)state;
+    const struct {
+        const char *mechanisms, *list;
+        bool left;
+    } cases[] = {
+        {"lha", "all-but-own", true},
+        {"softmax,lha", "all-but-own", true},
+        {"softmax/lha,routing", "all-but-own", true},
+        {"linformer,lha", "all-but-own", false}, /* the task trains its projections */
+        {"lha", "trunk", false},
+        {"lha", "classifier", false},
+        {"lha", "", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct small_run small;
+        struct model *model = model_of(&small, cases[i].mechanisms);
+        struct optim_range *ranges;
+        size_t count;
+        check_status(&small.host, freeze_ranges(&small.host, cases[i].list, 0, model, &ranges, &count),
+                     HASHATTN_OK, NULL);
+        assert_int_equal(freeze_leaves_own_losses(model, ranges, count), cases[i].left);
+        memory_free(&small.host, ranges);
+        model_free(&small.host, model);
+        small_run_free(&small);
+    }
+}
+
 static void wrong_names_are_refused(void **state)
 {
     (void)state;
@@ -171,6 +201,7 @@ int main(void)
         cmocka_unit_test(names_are_tensors_or_parts),
         cmocka_unit_test(last_layers_are_trained_with_what_follows),
         cmocka_unit_test(all_but_own_trains_what_mechanisms_learn),
+        cmocka_unit_test(own_losses_may_be_all_that_is_left),
         cmocka_unit_test(wrong_names_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
