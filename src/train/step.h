@@ -33,7 +33,7 @@ struct stepper {
     const struct run_config *config;
     const struct train_options *options; /* points into config */
     struct optim_range *trained;         /* of the parameters; NULL: all */
-    bool own_losses_only;                /* these are parameters that own losses train */
+    bool own_losses_only;                /* all of these are trained by own losses alone */
     struct model *model;
     const struct params *params; /* of model */
     struct dataset train;

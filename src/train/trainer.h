@@ -103,7 +103,7 @@ struct run_config {
     struct train_options training;
     char data[RUN_PATH];     /* directory of the data set */
     char from[RUN_PATH];     /* of the stored model that it started from (origin.h); empty: none */
-    bool pretrained;         /* the first of the models that it comes from is a checkpoint, not a run */
+    bool pretrained;         /* it comes from a checkpoint, directly or through other runs */
     char freeze[RUN_FREEZE]; /* parameters that are not trained (freeze.h); empty: none */
 };
 void run_config_free(struct host *host, struct run_config *config);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # train --from, --freeze and --epochs through the tool: a run of bytes becomes a classifier, a stopped one resumes without the
 # stored model, and what does not fit is refused with both values.
-# Planted and caught: --freeze not passed on; the epochs of fine-tuning kept beside --steps; its options in place of a preset's, and for
-# every run.
+# Planted and caught: --freeze not passed on; the epochs of fine-tuning kept beside --steps; its options in place of a preset's;
+# its options for runs that come from no checkpoint.
 # Covers: cmd_train.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16"

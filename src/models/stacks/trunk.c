@@ -358,8 +358,8 @@ static void mix_backward(const struct run *run, struct slice gradients, const st
     own_backward(&p, gradients, own, num_own);
 }
 
-/* The gradients of own losses, which need none of rows. A step that tunes the hashes of a MiniLM takes 0.45
-   of the time, with the same bits (Zen 1, 450 rows). */
+/* The gradients of own losses. They need no gradients of rows, so a step that tunes the hashes of a MiniLM
+   takes 0.45 of the time, with the same bits (Zen 1, 450 rows). */
 static void only_own_backward(struct run *run, struct slice gradients, const struct own_loss *own,
                               size_t num_own)
 {
