@@ -4,14 +4,15 @@
   bench/glue.py BUILD --data GLUE --out DIR --from MODEL [--from "NAME=MODEL:MECHANISM --OPTION X"] [--sets RTE,MRPC] [--seeds 5]
   bench/glue.py BUILD --data GLUE --out DIR --small
 
-GLUE: a directory with RTE, MRPC, ... in the official layout (train.tsv, dev.tsv). MODEL: a run or a checkpoint that each
-training starts from; MECHANISM replaces its attention, as in YOSO-x-E rows (pretrained with samples, fine-tuned with
-yoso-e). --before: a row of each further model before fine-tuning: its mechanism in the first model's fine-tuned runs.
---tune EPOCHS: hashes that a mechanism learns (lha) are trained so long with all else frozen, before either row.
---small: models from scratch, or small pretrained ones, with larger learning rates. A score is that of the best
-epoch on dev. As in the paper, the best of the grid is reported: every point of it runs with the first seed, and the best
-point with all seeds. The table has mean and standard deviation over seeds, and the chosen point. Its first row,
-"majority", always answers the most frequent label of train; a correlation with a constant is written as 0.
+GLUE: a directory with RTE, MRPC, ... in the official layout (train.tsv, dev.tsv). It may have a set of documents, the folder
+IMDb in the layout of aclImdb: the epoch is chosen on a tenth of train, and the score is that on test. MODEL: a run or a
+checkpoint that each training starts from; MECHANISM replaces its attention, as in YOSO-x-E rows (pretrained with samples,
+fine-tuned with yoso-e). --before: a row of each further model before fine-tuning: its mechanism in the first model's
+fine-tuned runs. --tune EPOCHS: hashes that a mechanism learns (lha) are trained so long with all else frozen, before either
+row. --small: models from scratch, or small pretrained ones, with larger learning rates. A score is that of the best epoch
+on dev. As in the paper, the best of the grid is reported: every point of it runs with the first seed, and the best point
+with all seeds. The table has mean and standard deviation over seeds, and the chosen point. Its first row, "majority",
+always answers the most frequent label of train; a correlation with a constant is written as 0.
 
 Resume: run the same command again. A finished training has DIR/.../done.json; one that was stopped continues bit for
 bit. The table is written to DIR/table.md and to stdout."""
@@ -25,10 +26,11 @@ from runs import once
 from trainings import replaced, tool, train
 
 SETS = {"CoLA": ["matthews"], "SST-2": ["accuracy"], "MRPC": ["f1", "accuracy"], "QQP": ["f1", "accuracy"],
-        "STS-B": ["pearson", "spearman"], "MNLI": ["accuracy"], "QNLI": ["accuracy"], "RTE": ["accuracy"]}
-# Column of the label, and the label that is positive. STS-B has none: every correlation with a constant is undefined.
+        "STS-B": ["pearson", "spearman"], "MNLI": ["accuracy"], "QNLI": ["accuracy"], "RTE": ["accuracy"], "IMDb": ["accuracy"]}
+DOCUMENTS = "IMDb"  # train and test are folders of a folder for each label
+# Column of the label in a .tsv, and the label that is positive. STS-B has none: every correlation with a constant is undefined.
 LABELS = {"CoLA": (1, "1"), "SST-2": (-1, "1"), "MRPC": (0, "1"), "QQP": (-1, "1"), "MNLI": (-1, None), "QNLI": (-1, None),
-          "RTE": (-1, None)}
+          "RTE": (-1, None), DOCUMENTS: (None, None)}
 LEARN_HASHES = ["lha"]
 TUNING_RATE = 1e-3  # of hashes; 1e-2 gives an F1 on MRPC 0.3 points lower
 PAPER = {"batches": [8, 16, 32], "rates": [2e-5, 3e-5, 4e-5, 5e-5], "epochs": 4}
@@ -60,7 +62,13 @@ def place_of(arguments, model, which, batch, rate, seed):
 
 
 def data_of(arguments, which):
-    return ["glue", "--data", os.path.join(arguments.data, which), "--name", which]
+    data = os.path.join(arguments.data, which)
+    return ["text", "--data", data] if which == DOCUMENTS else ["glue", "--data", data, "--name", which]
+
+
+def evaluated(arguments, directory, which):
+    found = tool(arguments, "eval", directory, "--split", "test" if which == DOCUMENTS else "valid")
+    return {name: found[name] for name in SETS[which]}
 
 
 def remove_states(arguments, directory):
@@ -92,8 +100,7 @@ def run(arguments, model, which, batch, rate, seed):
             options = ["--from", tuned]
         train(arguments, directory, *data_of(arguments, which), *options, "--epochs", arguments.epochs, "--batch", batch,
               "--learning-rate", f"{rate:g}", "--seed", seed, *arguments.train)
-        found = tool(arguments, "eval", directory, "--split", "valid")
-        return {name: found[name] for name in SETS[which]}
+        return evaluated(arguments, directory, which)
     scores = once(os.path.join(place, "done.json"), compute)
     remove_states(arguments, directory)
     return scores
@@ -111,8 +118,7 @@ def before(arguments, model, which, batch, rate, seed):
             remove_states(arguments, directory)
         else:
             replaced(arguments, directory, *data_of(arguments, which), "--from", start, *model.attention(), *arguments.train)
-        found = tool(arguments, "eval", directory, "--split", "valid")
-        return {name: found[name] for name in SETS[which]}
+        return evaluated(arguments, directory, which)
     return once(os.path.join(place, "before.json"), compute)
 
 
@@ -139,18 +145,24 @@ def cell(results):
     return " / ".join(parts)
 
 
+def labels(arguments, which, split):
+    """The number of examples of each label."""
+    place = os.path.join(arguments.data, which, split)
+    if which == DOCUMENTS:
+        return Counter({label: len(os.listdir(os.path.join(place, label))) for label in ("neg", "pos")})
+    with open(place + ".tsv", encoding="utf-8-sig", errors="replace", newline="\n") as file:
+        lines = file.read().rstrip("\n").split("\n")[which != "CoLA":]  # CoLA has no header
+    return Counter(line.rstrip("\r").split("\t")[LABELS[which][0]] for line in lines)
+
+
 def majority(arguments, which):
-    """Scores on dev of always answering the most frequent label of train."""
+    """Scores of always answering the most frequent label of train."""
     if which not in LABELS:
         return {name: 0.0 for name in SETS[which]}
-    column, positive = LABELS[which]
-    counts = {}
-    for split in "train", "dev":
-        with open(os.path.join(arguments.data, which, split + ".tsv"), encoding="utf-8-sig", errors="replace", newline="\n") as file:
-            lines = file.read().rstrip("\n").split("\n")[which != "CoLA":]  # CoLA has no header
-        counts[split] = Counter(line.rstrip("\r").split("\t")[column] for line in lines)
-    answer = counts["train"].most_common(1)[0][0]
-    share = counts["dev"][answer] / sum(counts["dev"].values())
+    positive = LABELS[which][1]
+    train, scored = (labels(arguments, which, split) for split in ("train", "test" if which == DOCUMENTS else "dev"))
+    answer = train.most_common(1)[0][0]
+    share = scored[answer] / sum(scored.values())
     known = {"accuracy": share, "matthews": 0.0, "f1": 2 * share / (1 + share) if answer == positive else 0.0}
     return {name: known[name] for name in SETS[which]}
 
@@ -162,7 +174,7 @@ def table(arguments, found):
     for name in dict.fromkeys(name for name, _ in found):
         cells = [cell(found[name, which][1]) if (name, which) in found else "-" for which in arguments.sets]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    lines += ["", f"Dev scores in per cent, best of {arguments.epochs} epochs; mean and standard deviation of "
+    lines += ["", f"Scores in per cent, best of {arguments.epochs} epochs; mean and standard deviation of "
                   f"{arguments.seeds} seeds. Points of the grid (batch, learning rate) chosen by the first seed:", ""]
     for (name, which), (point, _) in sorted(found.items()):
         lines.append(f"- {name}, {which}: {point[0]}, {point[1]:g}")
@@ -200,11 +212,12 @@ def read_arguments():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
     arguments.models = arguments.models or [Model("scratch")]
-    present = [name for name in SETS if os.path.exists(os.path.join(arguments.data, name, "train.tsv"))]
+    present = [name for name in SETS
+               if os.path.exists(os.path.join(arguments.data, name, "train" if name == DOCUMENTS else "train.tsv"))]
     arguments.sets = arguments.sets or present
     missing = [name for name in arguments.sets if name not in present]
     if missing or not arguments.sets:
-        parser.error(f"{arguments.data} has no train.tsv of {', '.join(missing) or 'any set'}")
+        parser.error(f"{arguments.data} has no training examples of {', '.join(missing) or 'any set'}")
     return arguments
 
 

@@ -2,7 +2,7 @@
 # From texts to GLUE through the tool: a tokenizer, pretraining with samples, fine-tuning with the expectation; a stored
 # checkpoint; scores; and the script of the paper's grid, which goes on where it stopped.
 # Planted and caught: a script that trains a finished point again; the majority of dev taken for that of train; hashes that
-# --before does not tune; a tuning that freezes nothing.
+# --before does not tune; a tuning that freezes nothing; documents that are scored on validation.
 # Covers: bench/glue.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
@@ -111,4 +111,22 @@ assert hashes and set(tuned) == set(untuned) and set(start) < set(tuned)
 assert all(tuned[name] == start[name] == untuned[name] for name in start)
 assert all(tuned[name] != untuned[name] for name in hashes)
 P
+
+# The set of documents: chosen on a tenth of train, scored on test, whose labels are not balanced here.
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+    for part in train/neg train/pos train/unsup test/neg; do
+        mkdir -p sets/IMDb/$part
+        echo "the cat sat on a mat $i" >sets/IMDb/$part/$i.txt
+    done
+done
+mkdir sets/IMDb/test/pos
+for i in 1 2 3 4; do echo "a dog of france $i" >sets/IMDb/test/pos/$i.txt; done
+python3 $source_dir/bench/glue.py $build --data sets --out documents --sets IMDb --batches 10 --rates 1e-3 --epochs 1 --threads 2 \
+    --before also --from small=pretrained:softmax --from none=pretrained:none -- --max-len 24 >documents.md 2>/dev/null
+holds rows_of_documents test "$(grep -cE '^\| (small|none, before fine-tuning|none) \| [0-9.]+ \|$' documents.md)" = 3
+holds documents_are_those_of_test grep -qxF "| majority | 75.0 |" documents.md
+run eval documents/small/IMDb/batch10-rate0.001-seed1/run --split test --json
+holds score_is_that_of_test python3 -c '
+import json
+assert json.load(open("out"))["accuracy"] == json.load(open("documents/small/IMDb/batch10-rate0.001-seed1/done.json"))["accuracy"]'
 finish
