@@ -182,6 +182,8 @@ class Build:
                       "-MMD", "-MF", words[at] + ".d"]
             self.commands[words[at]] = words
             self.targets.setdefault(target, []).append(words[at])
+        if "checked_objects" in self.targets:  # kernels of instruction sets are compiled once (CMakeLists.txt)
+            self.targets["checked_objects"] += [o for o in self.targets["objects"] if "/kernels/isa_" in o]
         packages = "jansson libutf8proc cmocka".split()
         self.libraries = subprocess.check_output(["pkg-config", "--libs", *packages], text=True).split() + ["-lm", "-lpthread"]
         if any(c.endswith("/kernels/product.c.o") for c in self.commands):
