@@ -192,7 +192,7 @@ static int run(const struct command *self, int argc, char **argv)
     struct wanted wanted = {.split = "test"};
     options_begin(&options, self);
     options_add_text(&options, "data", &wanted.data, "DIR",
-                     "directory of the data set, or CSV file (default: the one recorded in the run)");
+                     "directory of the data set, or a file (default: the one recorded in the run)");
     options_add_split(&options, &wanted.split, "train, valid or test (default test)");
     options_add_text(
         &options, "positive", &wanted.positive, "LABEL",

@@ -265,10 +265,9 @@ const struct command command_generate = {
     .name = "generate",
     .operands = "RUN [PROMPT|-]",
     .summary = "Writes text that follows a prompt (- for stdin) with a trained language model",
-    .example = "  mkdir tales\n"
-               "  for i in $(seq 200); do echo \"The cat sat on mat $i. The dog lay on log $i.\"; done > "
-               "tales/train.txt\n"
-               "  hashattn train lm --data tales --steps 30 --eval-every 10 --out teller\n"
+    .example = "  for i in $(seq 200); do echo \"The cat sat on mat $i. The dog lay on log $i.\"; done > "
+               "tales.txt\n"
+               "  hashattn train lm --data tales.txt --steps 30 --eval-every 10 --out teller\n"
                "  hashattn generate teller \"The cat\" --max-tokens 40 --temperature 0.8\n",
     .run = run,
 };

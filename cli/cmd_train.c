@@ -453,7 +453,7 @@ const struct command command_train = {
     .example =
         "  hashattn data needle --out needles --train 5000 --valid 200 --seq-len 128 --marks 8\n"
         "  hashattn train needle --data needles --attention yoso --steps 100 --out run\n"
-        "  mkdir texts && hashattn train --help > texts/train.txt && hashattn info >> texts/train.txt\n"
-        "  hashattn train lm --data texts --attention softmax --seq-len 64 --steps 20 --out model\n",
+        "  hashattn train --help > text.txt && hashattn info >> text.txt\n"
+        "  hashattn train lm --data text.txt --attention softmax --seq-len 64 --steps 20 --out model\n",
     .run = run,
 };

@@ -1,15 +1,15 @@
 /* Language modelling: predicts the next token of a text. Plain text files in the layout of WikiText (Merity
    et al. 2016): DIR/wiki.train.tokens, .valid and .test as published, or train.txt, valid.txt and test.txt.
-   Three vocabularies. bytes: a token is a byte + 1, line ends included; any file will do. words: words of the
-   training file (words.h), <eos> at the end of every line, <unk> for unknown words. bpe: tokens of a
-   byte-level BPE learned from the training file, line by line with line ends, of any file; or those of a
-   stored model that training starts from. A split is one run of tokens, cut into segments of seq_len. The
-   model reads the tokens of a segment and predicts the token after each; the target of the last is the first
-   token of the next segment, so every token but the file's first is a target once. A segment does not see
-   the text before it, so its first tokens are predicted from little context. The last segment may be shorter.
-   Missing valid and test files are replaced by the last tenths of the training file's segments, in the order
-   train, test, valid; the vocabulary is that of the whole file. Cost: one pass over a file, and another for
-   its words.
+   One file in place of DIR is the training file; `eval` reads another one as a whole. Three vocabularies.
+   bytes: a token is a byte + 1, line ends included; any file will do. words: words of the training file
+   (words.h), <eos> at the end of every line, <unk> for unknown words. bpe: tokens of a byte-level BPE learned
+   from the training file, line by line with line ends, of any file; or those of a stored model that training
+   starts from. A split is one run of tokens, cut into segments of seq_len. The model reads the tokens of a
+   segment and predicts the token after each; the target of the last is the first token of the next segment,
+   so every token but the file's first is a target once. A segment does not see the text before it, so its
+   first tokens are predicted from little context. The last segment may be shorter. Missing valid and test
+   files are replaced by the last tenths of the training file's segments, in the order train, test, valid; the
+   vocabulary is that of the whole file. Cost: one pass over a file, and another for its words.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -47,7 +47,7 @@ static const char *const published_endings[] = {".tokens", NULL}, *const own_end
 static const struct split_files published = {
     .stems = {"wiki.train", "wiki.valid", "wiki.test"}, .endings = published_endings, .one_text = true};
 static const struct split_files own = {
-    .stems = {"train", "valid", "test"}, .endings = own_endings, .one_text = true};
+    .stems = {"train", "valid", "test"}, .endings = own_endings, .one_text = true, .lone = true};
 
 /* The published names if the training file has one of them. */
 static hashattn_status files_of(struct host *host, const char *directory, const struct split_files **files)
@@ -217,7 +217,7 @@ static hashattn_status load(struct host *host, const void *options, const struct
 
 const struct task task_lm = {
     .name = "lm",
-    .summary = "predict the next byte, word or token of a text (train.txt, or WikiText's files)",
+    .summary = "predict the next byte, word or token of a text (a file, train.txt, or WikiText's files)",
     .options = rows,
     .options_size = sizeof(struct lm_options),
     .unread = "decoder_layers distil pooling classifier class_weight",
@@ -237,6 +237,7 @@ const struct task task_lm = {
                       "initial_std=0.02",
              .training = "schedule=cosine", .task = "vocabulary=words max_words=1048575 seq_len=1536"},
             {.name = NULL}},
+    .lone_files = true,
     .facts = facts,
     .load = load,
 };

@@ -44,6 +44,12 @@ assert re.sub(r"[0-9]+ tokens/s\n$", "", line) == f"test: perplexity {d['perplex
 P
 holds every_word_of_eval sh -c '[ ! -s told ] || { cat told; exit 1; }'
 says bits_per_byte_are_said "bits per byte" eval run
+# A file of any name: the training text is split, another text is evaluated as a whole.
+run train lm --data letters/test.txt --out lone --attention softmax --steps 20 --eval-every 20 --seed 3 --quiet $small
+run eval lone --split test --json
+holds last_tenth_is_the_test json out 'd["examples"] == 50'
+run eval lone --data letters/valid.txt --json
+holds another_text_is_evaluated json out 'd["examples"] == 250 and d["tokens"] == 3999'
 expect prediction_is_refused 2 "lm has no files of documents to predict; eval reports its metrics" predict run letters/test.txt
 
 # The sampled mechanism, causal; the best model is the one with the smallest loss.

@@ -3,8 +3,8 @@
    token that is a target twice; the last short segment lost; a last segment of one token; <eos> missing at
    empty lines or at a last line without its end; splits drawn at random, or in the other order; unknown words
    counted that are input only; own files preferred to the published ones; ids cut to 16 bits; id 0 predicted;
-   words taken for bytes; with bpe, id 0 not predicted, line feeds lost, special tokens added, and the given
-   tokenizer replaced.
+   words taken for bytes; a file in place of a folder split when all of it is wanted; with bpe, id 0 not
+   predicted, line feeds lost, special tokens added, and the given tokenizer replaced.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,6 +174,34 @@ static void splits_are_the_end_of_the_text(void **state)
     task_facts_free(&folder->host, &facts);
 }
 
+/* One file is train.txt, whatever its name; `eval` reads all segments of another one. */
+static void a_file_is_a_data_set(void **state)
+{
+    struct folder *folder = *state;
+    struct options bytes = options_of("bytes", "5", "9"), words = options_of("words", "5", "9");
+    const struct task *task = task_find("lm");
+    char text[101], path[300];
+    uint32_t tokens[101];
+    for (size_t i = 0; i < 101; i++)
+        tokens[i] = (uint32_t)(1 + (unsigned char)(text[i] = (char)(20 + i)));
+    folder_put(folder, "book", text, sizeof text);
+    snprintf(path, sizeof path, "%s/book", folder->path);
+    struct task_facts facts;
+    struct dataset dataset;
+    check_status(&folder->host, task->facts(&folder->host, &bytes, path, NULL, &facts), HASHATTN_OK, NULL);
+    static const size_t first[] = {0, 90, 80, 0}, count[] = {81, 11, 11, 101};
+    for (enum split split = 0; split <= SPLIT_COUNT; split++) {
+        check_status(&folder->host, task->load(&folder->host, &bytes, &facts, path, split, 1, &dataset),
+                     HASHATTN_OK, NULL);
+        check_segments(&dataset, tokens + first[split], count[split], 5);
+        dataset_free(&folder->host, &dataset);
+    }
+    task_facts_free(&folder->host, &facts);
+    folder_put_text(folder, "book", "a b a\n\xff\n");
+    check_status(&folder->host, task->facts(&folder->host, &words, path, NULL, &facts), HASHATTN_BAD_FILE,
+                 "book: line 2");
+}
+
 static void refuse(struct folder *folder, const struct options *options, const char *part)
 {
     struct task_facts facts;
@@ -292,6 +320,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(bytes_are_read_as_they_stand, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(words_end_in_line_ends, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(splits_are_the_end_of_the_text, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_file_is_a_data_set, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(tokens_of_bpe_are_the_text, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(what_cannot_be_read_is_refused, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived, folder_enter, folder_leave),
