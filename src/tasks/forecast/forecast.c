@@ -5,7 +5,6 @@
    centred. Models: an encoder over patches of the series, and without attention DLinear, the last value, and
    the mean of the season. Cost: one pass over the file per split; windows are cut when a batch is packed.
    SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +12,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "tasks/forecast/series_files.h"
+#include "tasks/forecast/series_statistics.h"
 #include "tasks/forecast/series_windows.h"
 
 enum features { FEATURES_S, FEATURES_M, FEATURES_MS };
@@ -344,61 +344,6 @@ static hashattn_status load(struct host *host, const void *options, const struct
 
 /* ---- facts --------------------------------------------------------------------------------------------- */
 
-/* Mean and deviation of a column over the first n rows of a piece; and the mean size of differences over a
-   season there (Hyndman and Koehler 2006). */
-static void measure(const double *x, size_t apart, size_t n, size_t season, struct task_column *result)
-{
-    double sum = 0, squares = 0, sizes = 0;
-    bool constant = true;
-    for (size_t t = 0; t < n; t++) {
-        sum += x[t * apart];
-        constant = constant && x[t * apart] == x[0];
-    }
-    result->mean = constant ? x[0] : sum / (double)n;
-    for (size_t t = 0; t < n; t++) {
-        double off = x[t * apart] - result->mean;
-        squares += off * off;
-    }
-    double deviation = sqrt(squares / (double)n);
-    result->deviation = constant || !(deviation > 0) ? 1 : deviation;
-    for (size_t t = season; t < n; t++)
-        sizes += fabs(x[t * apart] - x[(t - season) * apart]);
-    result->scale = n > season && isfinite(sizes) ? sizes / (double)(n - season) : 0;
-}
-
-/* The row of the largest of n numbers of a column. */
-static size_t row_of_largest(const double *x, size_t apart, size_t n)
-{
-    size_t found = 0;
-    for (size_t t = 1; t < n; t++)
-        if (fabs(x[t * apart]) > fabs(x[found * apart]))
-            found = t;
-    return found;
-}
-
-/* Statistics of the columns of one piece over its first n rows; its place among the facts. */
-static hashattn_status take_columns(struct host *host, const struct series *series, size_t piece, size_t n,
-                                    size_t season, struct task_facts *facts)
-{
-    for (size_t c = 0; c < series->columns; c++) {
-        struct task_column *column = &facts->columns[piece * series->columns + c];
-        const double *x = series->values + series->pieces[piece].time * series->columns + c;
-        void *block;
-        size_t size = strlen(series->names[c]) + 1;
-        TRY(memory_new(host, size, 1, "the name of a column", &block));
-        column->name = block;
-        memcpy(column->name, series->names[c], size);
-        measure(x, series->columns, n, season, column);
-        if (isfinite(column->deviation) && isfinite(column->mean))
-            continue;
-        size_t row = row_of_largest(x, series->columns, n);
-        return host_fail(host, HASHATTN_BAD_FILE,
-                         "row %zu: column '%.60s' is %g, too large to standardise; up to 1e150 are allowed",
-                         row + 1, column->name, x[row * series->columns]);
-    }
-    return HASHATTN_OK;
-}
-
 static hashattn_status take_series(struct host *host, const struct forecast_options *options,
                                    const struct windows *windows, struct series *series,
                                    struct task_facts *facts)
@@ -413,7 +358,8 @@ static hashattn_status take_series(struct host *host, const struct forecast_opti
     facts->num_columns = count;
     for (size_t p = 0; p < pieces; p++) {
         TRY(series_parts(host, series, p, &cut, windows, parts));
-        TRY(take_columns(host, series, p, parts[SPLIT_TRAIN].end, size_max(season, 1), facts));
+        TRY(series_statistics(host, series, p, parts[SPLIT_TRAIN].end, size_max(season, 1),
+                              facts->columns + p * series->columns));
     }
     if (series->pieces[0].name == NULL)
         return HASHATTN_OK;
