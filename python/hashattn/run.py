@@ -187,7 +187,8 @@ class Run(ContextObject):
                  progress: Watcher = True) -> Evaluation:
         """Evaluates the model on a split, "train", "valid" or "test".
 
-        data: a directory; None = the recorded one. seed: of the hashing; None = that of training.
+        data: a directory, or a file of the user, which is evaluated whole; None = the recorded one. seed: of the
+            hashing; None = that of training.
         progress: True = a tqdm bar if tqdm is installed; False = nothing; or a function of `Progress` that is called
             after each batch and returns True to stop, which raises Interrupted. Ctrl-C stops after a batch.
         """

@@ -146,7 +146,7 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     """Trains a new run in the directory `run`, which must not exist, and returns it loaded.
 
     task: "text", "retrieval", "lm", "mlm", "glue", "needle", "listops", "image", "pathfinder", "forecast". data: the
-        directory of the data set; of forecast also a CSV file.
+        directory of the data set; of text, retrieval, lm and forecast also a file.
     mechanism: None = "yoso"; a list for several heads or layers, "local*5,lha*5", as in the tool.
     preset: "lra", the settings of YOSO's Long Range Arena configurations; "bert", of BERT's pretraining.
     size: "tiny", "mini", "small" or "base", layers, dim, heads and ffn of BERT's published models.
