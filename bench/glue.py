@@ -27,7 +27,7 @@ from trainings import replaced, tool, train
 
 SETS = {"CoLA": ["matthews"], "SST-2": ["accuracy"], "MRPC": ["f1", "accuracy"], "QQP": ["f1", "accuracy"],
         "STS-B": ["pearson", "spearman"], "MNLI": ["accuracy"], "QNLI": ["accuracy"], "RTE": ["accuracy"], "IMDb": ["accuracy"]}
-DOCUMENTS = "IMDb"  # train and test are folders of a folder for each label
+DOCUMENTS = "IMDb"  # folders train and test, which have a folder for each label
 # Column of the label in a .tsv, and the label that is positive. STS-B has none: every correlation with a constant is undefined.
 LABELS = {"CoLA": (1, "1"), "SST-2": (-1, "1"), "MRPC": (0, "1"), "QQP": (-1, "1"), "MNLI": (-1, None), "QNLI": (-1, None),
           "RTE": (-1, None), DOCUMENTS: (None, None)}

@@ -1,4 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* The mean comes first and then the distances from it, so that a large mean costs the deviation no digits.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/forecast/series_statistics.h"
 
 #include <math.h>
