@@ -7,6 +7,7 @@
    has its default, so older files stay readable. An unknown key, a missing section and a value out of range
    are BAD_FILE with the key.
    SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -458,8 +459,11 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
 
 hashattn_status run_config_data(struct host *host, const struct run_config *config, const char **data)
 {
-    if (*data != NULL)
+    if (*data != NULL) {
+        FAIL_IF(!file_is_standard(*data) && !file_exists(*data), host, HASHATTN_BAD_FILE,
+                "cannot open %.300s: %s", *data, strerror(errno));
         return HASHATTN_OK;
+    }
     FAIL_IF(!file_is_standard(config->data) && !file_exists(config->data), host, HASHATTN_BAD_FILE,
             "%.300s: the data of the run is not there; move it back, or give its new place with `data`",
             config->data);

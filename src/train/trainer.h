@@ -122,7 +122,8 @@ hashattn_status run_config_text(struct host *host, const struct run_config *conf
 hashattn_status run_config_check(struct host *host, const struct run_config *config);
 /* On failure the config is empty. An option that the file lacks has its default. */
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config);
-/* *data NULL becomes the recorded path, which must be a regular file or a directory (base/file.h). */
+/* *data NULL becomes the recorded path, which must be a regular file or a directory (base/file.h). BAD_FILE:
+   nothing is there. */
 hashattn_status run_config_data(struct host *host, const struct run_config *config, const char **data);
 /* Parses the text of a config.json. */
 hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config);

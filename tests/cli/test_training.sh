@@ -211,6 +211,7 @@ expect data_that_moved 3 "/d: the data of the run is not there; move it back, or
 says data_at_their_new_place '"loss"' eval whole --data moved --json
 mv moved d
 expect data_that_are_not_there 3 "cannot open nowhere: No such file" train needle --data nowhere --out x
+expect other_data_that_are_not_there 3 "cannot open nowhere: No such file" eval whole --data nowhere
 expect data_of_another_task 3 "d" train listops --data d --out x
 expect unknown_preset 2 "no preset 'lar', there are: lra" train needle --data d --out x --preset lar
 expect preset_that_is_not 2 "needle has no preset lra" train needle --data d --out x --preset lra
