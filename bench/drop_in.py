@@ -28,10 +28,9 @@ import statistics
 import sys
 
 from runs import once
-from trainings import tool, train
+from trainings import LEARN_HASHES, TUNING, tool, train
 
-LEARN_HASHES = ("lha",)
-TUNING = ("--freeze", "all-but-own", "--batch", 16, "--learning-rate", 1e-3, "--warmup", 0)  # the rate of bench/glue.py
+BATCH = 4  # of pairs in --tune: long documents have targets enough, and hashes need the steps
 STORED = "stored"
 
 
@@ -98,8 +97,8 @@ def embed(given, model, options, texts, seed):
 
 def tuned(given, options, seed, place):
     run = os.path.join(place, f"tuned-seed{seed}")
-    train(given, run, "retrieval", "--data", given.tune, "--from", given.model, *options, *TUNING, "--steps", given.steps,
-          "--eval-every", given.steps, "--seed", seed)
+    train(given, run, "retrieval", "--data", given.tune, "--from", given.model, *options, *TUNING, "--batch", BATCH,
+          "--steps", given.steps, "--eval-every", given.steps, "--seed", seed)
     return run
 
 
@@ -159,7 +158,7 @@ def main():
     parser.add_argument("--pairs", required=True, nargs="+", metavar="FILE")
     parser.add_argument("--row", dest="rows", action="append", default=[], type=row_of, metavar="NAME=MECHANISM")
     parser.add_argument("--tune", metavar="DATA", help="directory of `train retrieval`")
-    parser.add_argument("--steps", type=int, default=40, help="of --tune (default 40)")
+    parser.add_argument("--steps", type=int, default=160, help="of --tune (default 160)")
     parser.add_argument("--seed", type=int, default=1, help="of hashes (default 1)")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     given = parser.parse_args()
