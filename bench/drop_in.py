@@ -15,7 +15,9 @@ Each row is a mechanism with its options; the row "stored" comes first. Columns:
 
 Documents are cut at the positions of the model. --tune DATA: hashes that a mechanism learns are trained first on the
 documents of `train retrieval`, with all else frozen; no label takes part. A finished row is DIR/ROW/seedN.json; the table has
-the mean over the seeds that DIR has, and their standard deviation."""
+the mean over the seeds that DIR has, and their standard deviation.
+
+A row is a forward pass over all texts: about 3 minutes of a Zen 1 core for 467 papers and STS-B; --tune takes 15 more."""
 
 import argparse
 import bisect

@@ -2,7 +2,8 @@
 # The record of bench/decode.py: the picture of guide page 11 is what the script draws from docs/results/decode.jsonl, the
 # lines are printed by part, and a time is the median of calls in turn, without the first. No model and no PyTorch is needed.
 # Planted and caught: curves of another model in the picture; errors from above to below; a point out of the order of
-# budgets; the first call in the median; the mechanisms before the exact one; bits left out where there is no sharpness.
+# budgets; the first call in the median; the mechanisms before the exact one; bits left out beside a sharpness;
+# parts in another order.
 # Covers: bench/decode.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
