@@ -137,7 +137,7 @@ help:
 	@echo 'make deb      build the Debian packages, build/deb/*.deb'
 	@echo 'make test-python  build the wheel and test it in a clean environment of each of PYTHONS=python3'
 	@echo 'make test-python-asan  run the Python tests on a library built with ASan and UBSan, in PYTHON=python3'
-	@echo 'make test-aarch64  cross-build for AArch64 and run tests of kernels, parts and attention under qemu-user'
+	@echo 'make test-aarch64  cross-build for AArch64 and run tests of the lower floors under qemu-user'
 	@echo 'make install  install library, headers, tool, pkg-config and CMake files into PREFIX=/usr/local (under DESTDIR)'
 	@echo 'make docs     make the API reference from the headers, build/docs/html/index.html'
 	@echo 'make check    run make test, then ASan+UBSan, TSan and every instruction set (half an hour)'

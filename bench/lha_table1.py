@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Table 1 of the LHA paper (You et al. 2022) in small, where far words help: language models of two layers with local heads,
+"""Table 1 of the LHA paper (Sun et al. 2022) in small, where far words help: language models of two layers with local heads,
 hashed heads and both, beside softmax over all keys.
 
     bench/lha_table1.py BUILD --data DIR --out OUT [-- OPTIONS]  trains what is missing, two runs at a time, and prints the table

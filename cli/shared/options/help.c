@@ -114,7 +114,7 @@ static void print_mechanisms(const struct options *options, const char *plan, st
 /* "yoso.hash_bits=8 joint=1" as "--yoso.hash-bits 8 --joint 1". */
 static void print_task_sets(const char *sets, struct page *page)
 {
-    char text[300] = "This task has defaults of its own: --";
+    char text[300] = "Defaults of this task, in place of those below: --";
     size_t used = strlen(text);
     for (; *sets != '\0' && used + 4 < sizeof text; sets++)
         if (*sets == ' ')
@@ -155,9 +155,9 @@ void help_print(const struct options *options, const char *plan, struct page *pa
     print_library(options, "model", "options of the model", page);
     page_section(page, "options of every command");
     print_own(options, 0, num_common + 1, page);
-    print_mechanisms(options, plan, page);
     if (options->task_sets != NULL && *options->task_sets != '\0')
         print_task_sets(options->task_sets, page);
+    print_mechanisms(options, plan, page);
     page_section(page, "example");
     page_example(page, command->example);
     page_refer(page, "");
