@@ -2,7 +2,7 @@
 # Task mlm: texts become token files, a model learns masked tokens and the order of two texts, a stopped run goes on with the
 # same masks, and refusals.
 # Planted and caught: masks keyed by something that a resumed process does not have; data that depend on the threads;
-# --long without --order refused.
+# --long without --order refused; memory that grows with a file of short documents or with its longest documents.
 . "$(dirname "$0")/checks.sh"
 small="--layers 1 --dim 32 --heads 2 --ffn 64 --batch 32 --dropout 0 --attention softmax --seed 3"
 
@@ -55,6 +55,31 @@ run train mlm --data long --out longer --steps 2 --eval-examples 4 --json $small
 holds one_objective json out '"valid_perplexity" in d and "valid_classify.accuracy" not in d'
 run data mlm text.txt --tokenizer tokens --order nsp --valid text.txt --test text.txt --out nsp --json
 holds splits_of_files json out 'd["test"] > 500 and d["valid"] > 500'
+
+# Documents of very different sizes: memory is that of a block of 8 MiB, whatever the size of the file.
+if [ -n "${HASHATTN_SANITIZED:-}" ]; then
+    echo "SKIPPED: memory of data mlm (sanitizers keep what is freed)"
+elif python3 -c 'import resource' 2>/dev/null; then
+    cat >peak.py <<'P'
+import resource, subprocess, sys
+subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+P
+    for n in 10 32; do
+        python3 - $n >many.txt <<'P'
+import random, sys
+random.seed(6)
+left = int(sys.argv[1]) * 1000000
+while left > 0:
+    text = "one cat sat on the red mat, and the cat saw red.\n" * int(min(1000, 6 * random.paretovariate(1.1)))
+    left -= len(text)
+    print(text)
+P
+        python3 peak.py "$tool" data mlm many.txt --tokenizer tokens --seq-len 512 --out many$n --threads 1 >peak$n
+    done
+    [ "$(cat peak32)" -lt $(($(cat peak10) * 13 / 10)) ] && passed memory_is_that_of_a_block || failed memory_is_that_of_a_block "$(cat peak10 peak32) KiB"
+    rm -r many.txt many10 many32
+fi
 
 expect no_text 2 "data mlm needs a file of text" data mlm --tokenizer tokens --out x
 expect no_tokenizer 2 "data mlm needs --tokenizer DIR" data mlm text.txt --out x

@@ -1,7 +1,8 @@
 /* Texts are read in blocks of sections. The threads of the pool split and encode the sections of a block; the
    calling thread then packs and writes them in order, which costs a few per cent of encoding. An example
-   depends on (seed, split, section, duplicate) only. Encoders grow, so each thread has a host of its own,
-   which uses malloc.
+   depends on (seed, split, section, duplicate) only. With order nsp, B is from another document of the block;
+   a document alone in its block takes B from the block before, whose tokens are kept, or, in the first block,
+   from the next. Encoders grow, so each thread has a host of its own, which uses malloc.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/mlm_data.h"
 
@@ -79,10 +80,25 @@ enum { SECTION_MOST = 1 << 16, SECTIONS_LEAST = 256 };
 
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
-/* The tokens of a section; grown and freed with a host of malloc. */
+/* The tokens of the sections of a block that one worker encoded. */
+struct token_store {
+    uint32_t *ids;
+    size_t *ends; /* of sentences, as in token_document */
+    size_t num_ids, num_ends, ids_capacity, ends_capacity;
+};
+
+/* A section: its index among those of all files, and its place in a store. */
 struct slot {
-    struct token_document document;
-    size_t count, ids_capacity, ends_capacity;
+    uint64_t section;
+    size_t first_id, num_ids, first_end, num_ends;
+    int thread;
+};
+
+/* Those of a block; reused from block to block. */
+struct slots {
+    struct slot *list;          /* (count) */
+    struct token_store *stores; /* (threads); grown by the workers */
+    size_t count, capacity;
 };
 
 struct worker {
@@ -101,41 +117,47 @@ struct job {
     struct worker *workers; /* (threads) */
     size_t num_workers;
     struct section_block block;
-    struct slot *slots; /* (slots_capacity) of the sections of a block */
-    size_t num_slots, slots_capacity;
-    struct token_document *documents; /* (documents_capacity) those with tokens, for ORDER_NSP */
+    struct slots sets[2];
+    struct slots *slots;              /* of this block */
+    struct slots *before;             /* with ORDER_NSP, of the last block before this one that has tokens */
+    bool waiting;                     /* the only document of `before` is not packed yet */
+    struct token_document *documents; /* (documents_capacity) with tokens, for ORDER_NSP */
     size_t num_documents, documents_capacity;
     struct token_writer writers[SPLIT_COUNT];
     bool open[SPLIT_COUNT];
     uint64_t done, total; /* bytes of text */
 };
 
+/* Appends the tokens of a section to a store. */
 static hashattn_status encode(struct worker *worker, const char *text, const struct text_section *section,
-                              struct slot *slot)
+                              struct token_store *store, struct slot *slot)
 {
     struct host *host = &worker->host;
-    struct token_document *document = &slot->document;
     const struct encode_options options = {.special_tokens = false};
     struct sentences *sentences = &worker->sentences;
+    slot->section = section->index;
+    slot->first_id = store->num_ids;
+    slot->first_end = store->num_ends;
     TRY(sentences_split(host, (struct piece){text + section->start, section->size}, section->wrapped,
                         sentences));
-    TRY(memory_grow(host, &document->ends, &slot->ends_capacity, 0, sentences->count, sizeof *document->ends,
-                    "ends of sentences"));
+    TRY(memory_grow(host, &store->ends, &store->ends_capacity, store->num_ends, sentences->count,
+                    sizeof *store->ends, "ends of sentences"));
     size_t start = 0;
-    slot->count = document->num_sentences = 0;
     for (size_t i = 0; i < sentences->count; i++) {
         struct encoding encoding;
         TRY(encoder_encode(worker->encoder,
                            (struct piece){sentences->text + start, sentences->ends[i] - start}, &options,
                            &encoding));
         start = sentences->ends[i];
-        TRY(memory_grow(host, &document->ids, &slot->ids_capacity, slot->count, encoding.count,
-                        sizeof *document->ids, "tokens of a document"));
+        TRY(memory_grow(host, &store->ids, &store->ids_capacity, store->num_ids, encoding.count,
+                        sizeof *store->ids, "tokens of documents"));
         if (encoding.count > 0)
-            memcpy(document->ids + slot->count, encoding.ids, encoding.count * sizeof *document->ids);
-        slot->count += encoding.count;
-        document->ends[document->num_sentences++] = slot->count;
+            memcpy(store->ids + store->num_ids, encoding.ids, encoding.count * sizeof *store->ids);
+        store->num_ids += encoding.count;
+        store->ends[store->num_ends++] = store->num_ids - slot->first_id;
     }
+    slot->num_ids = store->num_ids - slot->first_id;
+    slot->num_ends = store->num_ends - slot->first_end;
     return HASHATTN_OK;
 }
 
@@ -143,21 +165,23 @@ static void encode_section(void *argument, size_t index, int thread)
 {
     struct job *job = argument;
     struct worker *worker = &job->workers[thread];
+    struct slot *slot = &job->slots->list[index];
+    slot->thread = thread;
     if (worker->status == HASHATTN_OK)
-        worker->status = encode(worker, job->block.text, &job->block.list[index], &job->slots[index]);
+        worker->status =
+            encode(worker, job->block.text, &job->block.list[index], &job->slots->stores[thread], slot);
 }
 
 static hashattn_status encode_block(struct job *job)
 {
     struct host *host = job->host;
-    size_t count = job->block.count;
-    if (count > job->num_slots) {
-        TRY(memory_grow(host, &job->slots, &job->slots_capacity, job->num_slots, count - job->num_slots,
-                        sizeof *job->slots, "documents of a block"));
-        memset(job->slots + job->num_slots, 0, (count - job->num_slots) * sizeof *job->slots);
-        job->num_slots = count;
-    }
-    pool_run(job->sources->pool, encode_section, job, count);
+    struct slots *slots = job->slots;
+    slots->count = job->block.count;
+    TRY(memory_grow(host, &slots->list, &slots->capacity, 0, slots->count, sizeof *slots->list,
+                    "documents of a block"));
+    for (size_t i = 0; i < job->num_workers; i++)
+        slots->stores[i].num_ids = slots->stores[i].num_ends = 0;
+    pool_run(job->sources->pool, encode_section, job, slots->count);
     for (size_t i = 0; i < job->num_workers; i++)
         FAIL_IF(job->workers[i].status != HASHATTN_OK, host, job->workers[i].status, "%s",
                 job->workers[i].host.message);
@@ -210,45 +234,72 @@ static enum split split_of(const struct job *job, enum split files, uint64_t sec
     return SPLIT_TRAIN;
 }
 
-static hashattn_status list_others(struct job *job)
+/* Appends the documents with tokens. */
+static hashattn_status list_documents(struct job *job, const struct slots *slots)
 {
-    job->num_documents = 0;
-    for (size_t i = 0; i < job->block.count; i++) {
-        if (job->slots[i].count == 0)
+    for (size_t i = 0; i < slots->count; i++) {
+        const struct slot *slot = &slots->list[i];
+        const struct token_store *store = &slots->stores[slot->thread];
+        if (slot->num_ids == 0)
             continue;
         TRY(memory_grow(job->host, &job->documents, &job->documents_capacity, job->num_documents, 1,
                         sizeof *job->documents, "documents of a block"));
-        job->documents[job->num_documents++] = job->slots[i].document;
+        job->documents[job->num_documents++] = (struct token_document){
+            store->ids + slot->first_id, store->ends + slot->first_end, slot->num_ends};
     }
-    FAIL_IF(job->options->order == ORDER_NSP && job->num_documents == 1, job->host, HASHATTN_INVALID,
-            "`order` nsp takes texts from other documents, and there is one document among %zu bytes of text",
-            job->block.used);
     return HASHATTN_OK;
 }
 
-static hashattn_status pack_block(struct job *job, enum split files)
+/* Packs the documents of a block; `document` is the first of them among those listed. */
+static hashattn_status pack_slots(struct job *job, const struct slots *slots,
+                                  const struct token_document *document, enum split files)
 {
     const struct mlm_data_options *options = job->options;
-    struct pair_rules rules = {.order = (enum pair_order)options->order,
-                               .capacity = (size_t)options->seq_len - (options->order == ORDER_NONE ? 2 : 3),
-                               .whole = options->whole != 0};
-    TRY(list_others(job));
-    rules.others = job->documents;
-    rules.num_others = job->num_documents;
-    for (size_t i = 0, document = 0; i < job->block.count; i++) {
-        if (job->slots[i].count == 0)
+    const size_t special = options->order == ORDER_NONE ? 2 : 3;
+    const struct pair_rules rules = {.order = (enum pair_order)options->order,
+                                     .capacity = (size_t)options->seq_len - special,
+                                     .whole = options->whole != 0,
+                                     .others = job->documents,
+                                     .num_others = job->num_documents};
+    for (size_t i = 0; i < slots->count; i++) {
+        if (slots->list[i].num_ids == 0)
             continue;
-        uint64_t section = job->block.list[i].index;
+        uint64_t section = slots->list[i].section;
         struct target target = {job, split_of(job, files, section)};
         int64_t times = target.split == SPLIT_TRAIN ? options->duplicates : 1;
         uint64_t key = random_key(job->sources->seed, RANDOM_DATA, files);
         for (int64_t k = 0; k < times; k++) {
             uint64_t own = random_key(random_key(key, RANDOM_DATA, (uint64_t)k), RANDOM_DATA, section);
-            TRY(pair_pack(&rules, &job->documents[document], own, write_example, &target,
-                          &job->prepared->dropped));
+            TRY(pair_pack(&rules, document, own, write_example, &target, &job->prepared->dropped));
         }
         document++;
         job->prepared->documents++;
+    }
+    return HASHATTN_OK;
+}
+
+/* With ORDER_NSP two documents or more are listed whenever one is packed: pair_pack draws until it has
+   another one. */
+static hashattn_status pack_block(struct job *job, enum split files)
+{
+    struct slots *now = job->slots, *before = job->before;
+    bool pairs = job->options->order == ORDER_NSP;
+    job->num_documents = 0;
+    TRY(list_documents(job, now));
+    size_t own = job->num_documents;
+    if (own == 0)
+        return HASHATTN_OK;
+    if (pairs && (own == 1 || job->waiting))
+        TRY(list_documents(job, before));
+    bool waiting = pairs && job->num_documents == 1;
+    if (job->waiting)
+        TRY(pack_slots(job, before, job->documents + own, files));
+    if (!waiting)
+        TRY(pack_slots(job, now, job->documents, files));
+    job->waiting = waiting;
+    if (pairs) {
+        job->slots = before;
+        job->before = now;
     }
     return HASHATTN_OK;
 }
@@ -266,6 +317,7 @@ static hashattn_status convert(struct job *job, enum split files, const char *co
     TRY(section_reader_open(host, paths, num_paths, (enum document_rule)job->options->documents, section,
                             &reader));
     hashattn_status status;
+    job->before->count = 0; /* B is of the same files */
     for (;;) {
         TRY_DONE(section_reader_next(&reader, &job->block));
         if (job->block.count == 0)
@@ -279,6 +331,11 @@ static hashattn_status convert(struct job *job, enum split files, const char *co
             goto done;
         }
     }
+    if (job->waiting)
+        status = host_fail(host, HASHATTN_INVALID,
+                           "`order` nsp takes texts from other documents, and there is one document among "
+                           "%llu bytes of text; two are needed",
+                           (unsigned long long)reader.bytes);
 done:
     section_reader_close(&reader);
     return status;
@@ -400,6 +457,10 @@ static hashattn_status open_workers(struct job *job, const struct tokenizer *tok
     void *block;
     TRY(memory_new_zeroed(job->host, count, sizeof *job->workers, "encoders", &block));
     job->workers = block;
+    for (int set = 0; set < 2; set++) {
+        TRY(memory_new_zeroed(job->host, count, sizeof(struct token_store), "tokens of documents", &block));
+        job->sets[set].stores = block;
+    }
     for (; job->num_workers < count; job->num_workers++) {
         struct worker *worker = &job->workers[job->num_workers];
         host_init(&worker->host);
@@ -416,16 +477,19 @@ static void close_job(struct job *job)
     for (enum split split = 0; split < SPLIT_COUNT; split++)
         if (job->open[split])
             token_writer_abandon(job->host, &job->writers[split]);
-    for (size_t i = 0; i < job->num_slots; i++) {
-        memory_free(&plain, job->slots[i].document.ids);
-        memory_free(&plain, job->slots[i].document.ends);
-    }
     for (size_t i = 0; i < job->num_workers; i++) {
+        for (int set = 0; set < 2; set++) {
+            memory_free(&plain, job->sets[set].stores[i].ids);
+            memory_free(&plain, job->sets[set].stores[i].ends);
+        }
         encoder_free(job->workers[i].encoder);
         sentences_free(&job->workers[i].host, &job->workers[i].sentences);
     }
+    for (int set = 0; set < 2; set++) {
+        memory_free(job->host, job->sets[set].list);
+        memory_free(job->host, job->sets[set].stores);
+    }
     memory_free(job->host, job->workers);
-    memory_free(job->host, job->slots);
     memory_free(job->host, job->documents);
     section_block_free(job->host, &job->block);
 }
@@ -437,6 +501,8 @@ hashattn_status mlm_prepare(struct host *host, const void *options, const struct
     struct job job = {.host = host, .options = &data, .sources = sources, .prepared = prepared};
     struct tokenizer *tokenizer;
     *prepared = (struct task_prepared){.documents = 0};
+    job.slots = &job.sets[0];
+    job.before = &job.sets[1];
     if (data.order == ORDER_AUTO)
         data.order = data.whole ? ORDER_NONE : ORDER_SOP;
     FAIL_IF(data.whole && data.order != ORDER_NONE, host, HASHATTN_INVALID,

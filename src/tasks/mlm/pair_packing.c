@@ -62,6 +62,10 @@ static struct token_span from_another(struct packer *p, size_t most)
     while (&rules->others[chosen] == p->document || rules->others[chosen].num_sentences == 0);
     const struct token_document *other = &rules->others[chosen];
     size_t sentence = draw(p, other->num_sentences), first = sentence == 0 ? 0 : other->ends[sentence - 1];
+    while (first == tokens_of(other)) { /* the last sentences can have no tokens */
+        sentence--;
+        first = sentence == 0 ? 0 : other->ends[sentence - 1];
+    }
     return span_of(other, first, fill(other, first, sentence, most));
 }
 
@@ -93,6 +97,7 @@ hashattn_status pair_pack(const struct pair_rules *rules, const struct token_doc
     struct packer p = {.rules = rules, .document = document, .random = random_open(key)};
     size_t count = tokens_of(document);
     assert(rules->capacity >= SHORTEST && (!rules->whole || rules->order == ORDER_NONE));
+    assert(rules->order != ORDER_NSP || rules->num_others >= 2); /* otherwise from_another draws for ever */
     for (move_to(&p, 0); p.at < count;) {
         size_t target = rules->capacity, at = p.at;
         if (!rules->whole && draw(&p, ONE_SHORT_IN) == 0)

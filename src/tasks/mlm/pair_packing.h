@@ -37,7 +37,7 @@ struct pair_rules {
     enum pair_order order;
     size_t capacity; /* tokens of A and B together, at least 2 */
     bool whole;      /* documents are cut at `capacity` tokens, whatever their sentences; with ORDER_NONE */
-    /* For ORDER_NSP: the documents that B may come from, at least two. */
+    /* For ORDER_NSP: the documents that B may come from, at least two, each with a token. */
     const struct token_document *others;
     size_t num_others;
 };

@@ -122,14 +122,28 @@ static hashattn_status add_json(struct section_reader *reader, struct piece line
     return status;
 }
 
-/* A line of a file. */
+/* The next read_line returns this line, the last one that was read, once more. */
+static void put_back(struct section_reader *reader, struct piece line)
+{
+    const char *end = reader->rest.bytes + reader->rest.size;
+    reader->rest = (struct piece){line.bytes, (size_t)(end - line.bytes)};
+    reader->line--;
+}
+
+/* A line of a file. If the block is full, a line that begins a document is left for the next one: here it
+   would begin a section, and a block ends between sections only. */
 static hashattn_status take_line(struct section_reader *reader, enum text_kind kind, struct piece line)
 {
     bool wrapped = kind == TEXT_PLAIN && reader->rule == DOCUMENTS_FILE;
     if (kind == TEXT_JSONL)
         return add_json(reader, line);
-    if (kind == TEXT_WIKI ? is_title(line) : !wrapped && is_blank(line))
+    if (kind == TEXT_WIKI ? is_title(line) : !wrapped && is_blank(line)) {
         TRY(end_section(reader, wrapped));
+        if (reader->block->used >= SECTION_BLOCK) {
+            put_back(reader, line);
+            return HASHATTN_OK;
+        }
+    }
     return add_line(reader, line, wrapped);
 }
 

@@ -4,7 +4,8 @@
    - .jsonl: one on each line, {"text": "..."}; its line feeds end sentences;
    - .tokens (WikiText): begins at a heading of the first level, " = Title = "; each line ends a sentence.
    A document longer than a section is divided at a line feed, for wrapped lines at a blank line, so that work
-   is balanced; a section counts as a document of its own. Memory: one block, whatever the size of the files.
+   is balanced; a section counts as a document of its own. Memory: one block and the section or line that
+   crosses its end, whatever the size of the files.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_TEXT_SECTIONS_H
 #define TASKS_TEXT_SECTIONS_H

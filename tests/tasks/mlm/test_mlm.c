@@ -2,7 +2,9 @@
    refused. Bugs planted and caught: a key with the number of the thread; no split among few documents;
    duplicates with the same draws; validation packed as often as training; special tokens that may be hidden;
    the mask's id taken from the end token; the tokenizer of a failed call freed twice; the tokenizer's hash
-   not compared; long with order auto refused; a file overwritten; the progress ignored; temporary files left.
+   not compared; long with order auto refused; a file overwritten; the progress ignored; temporary files left;
+   nsp refused if a block has one document; a block without tokens that takes the place of the one before;
+   a document that waited for another lost.
    Covers: mlm.c mlm_data.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/mlm_data.h"
@@ -279,6 +281,87 @@ static void other_orders_have_other_labels(void **state)
     close_data(&data);
 }
 
+/* Appends a document: its words, spaces up to `size` bytes, and a blank line. */
+static char *put_document(char *at, const char *words, size_t size)
+{
+    size_t used = strlen(words);
+    memcpy(at, words, used);
+    memset(at + used, ' ', size - used);
+    memcpy(at + size, "\n\n", 2);
+    return at + size + 2;
+}
+
+/* The examples that begin in the document of "dog", which has no other word; the other documents are of
+   "cat", and `foreign` counts the examples with a B from there. */
+static size_t examples_of_dog(const struct dataset *dataset, size_t *foreign)
+{
+    enum { CAT = 7, DOG = 8 };
+    size_t count = 0;
+    *foreign = 0;
+    for (size_t i = 0; i < dataset->count; i++) {
+        const uint32_t *ids = dataset->ids + dataset->offsets[i];
+        size_t last = dataset->offsets[i + 1] - dataset->offsets[i] - 2; /* of B */
+        if (ids[1] != DOG)
+            continue;
+        count++;
+        assert_int_equal(ids[last], dataset->targets[1].ids[i] == 1 ? CAT : DOG);
+        *foreign += ids[last] == CAT;
+    }
+    return count;
+}
+
+/* A block has 8 MiB, here nearly all spaces, and ends with its document. Each way: where the document of
+   "dog" is alone in its block. */
+static void a_document_alone_in_its_block_is_paired(void **state)
+{
+    enum { BLOCK = 1 << 23, WAYS = 4 };
+    static const char dog[] = "dog dog dog dog dog dog dog dog dog dog", cat[] = "cat cat cat",
+                      none[] = "\x01";
+    static const struct {
+        const char *words[4];
+        size_t small, documents;                    /* small: which of them has 100 bytes */
+    } ways[WAYS] = {{{cat, cat, dog}, 0, 3},        /* at the end */
+                    {{dog, cat, cat}, 1, 3},        /* at the beginning */
+                    {{dog, none, none, cat}, 4, 2}, /* with nothing in the next blocks */
+                    {{cat, none, dog}, 4, 2}};      /* or in the one before */
+    struct data data;
+    char *text = malloc(4 * (BLOCK + 100)), valid[140];
+    assert_non_null(text);
+    open_data(&data, *state);
+    snprintf(valid, sizeof valid, "%s/valid.txt", data.folder->path);
+    folder_put_text(data.folder, "valid.txt", "cat cat\n\ncat cat\n");
+    data.sources.valid = valid;
+    data.options.order = ORDER_NSP;
+    data.options.duplicates = 20;
+    for (size_t way = 0; way < WAYS; way++) {
+        struct task_prepared prepared;
+        struct task_facts facts;
+        struct dataset dataset;
+        char *at = text;
+        size_t foreign;
+        for (size_t i = 0; i < 4 && ways[way].words[i] != NULL; i++)
+            at = put_document(at, ways[way].words[i], i == ways[way].small ? 100 : BLOCK);
+        *at = '\0';
+        folder_put_text(data.folder, "text.txt", text);
+        check_prepared(&data, data.out, 2, &prepared);
+        assert_int_equal(prepared.documents, ways[way].documents + 2);
+        load(&data, SPLIT_TRAIN, &facts, &dataset);
+        size_t count = examples_of_dog(&dataset, &foreign);
+        assert_true(count >= 20 && foreign > 0 && foreign < count);
+        dataset_free(&data.folder->host, &dataset);
+        task_facts_free(&data.folder->host, &facts);
+        clear(data.out);
+    }
+    /* A document of validation is not paired with one of training, nor one of training with no other. */
+    folder_put_text(data.folder, "valid.txt", "cat cat\n");
+    check_refused(&data, HASHATTN_INVALID, "there is one document among 8 bytes of text; two are needed");
+    *put_document(put_document(text, dog, BLOCK), none, BLOCK) = '\0';
+    folder_put_text(data.folder, "text.txt", text);
+    check_refused(&data, HASHATTN_INVALID, "there is one document among 16777220 bytes of text; two are");
+    free(text);
+    close_data(&data);
+}
+
 static void a_given_tokenizer_must_have_made_the_ids(void **state)
 {
     struct data data;
@@ -362,7 +445,7 @@ static void bad_input_is_named(void **state)
     data.options.order = ORDER_NSP;
     check_refused(
         &data, HASHATTN_INVALID,
-        "order nsp takes texts from other documents, and there is one document among 12 bytes of text");
+        "order nsp takes texts from other documents, and there is one document among 12 bytes of text; two");
     data.options.order = ORDER_SOP;
     struct task_prepared prepared;
     check_prepared(&data, data.out, 2, &prepared); /* one sentence each: divided at a token */
@@ -380,6 +463,7 @@ int main(void)
         IN_FOLDER(training_documents_are_packed_again),
         IN_FOLDER(data_sets_are_examples_of_bert),
         IN_FOLDER(other_orders_have_other_labels),
+        IN_FOLDER(a_document_alone_in_its_block_is_paired),
         IN_FOLDER(a_given_tokenizer_must_have_made_the_ids),
         IN_FOLDER(bad_input_is_named),
     };

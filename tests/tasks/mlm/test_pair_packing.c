@@ -3,7 +3,7 @@
    Bugs planted and caught: a sentence lost after an example; an example one token too long; A and B divided
    inside a sentence although there is another end; always swapped; never short; B of nsp from the same
    document; the rest of a replaced B lost; the label the wrong way round; pieces cut at sentences; a document
-   of one token that ends the program.
+   of one token that ends the program; a B of nsp without tokens, from the end of a document.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/pair_packing.h"
 
@@ -180,6 +180,20 @@ static void short_documents_are_no_example(void **state)
     assert_int_equal(pair_pack(&rules, &none, 1, see, &seen, &dropped), HASHATTN_OK);
 }
 
+/* B of nsp has a token even if only the first of the other document's sentences has any. */
+static void foreign_texts_have_tokens(void **state)
+{
+    (void)state;
+    size_t other_ends[] = {0, 1, 1, 1, 1}, dropped = 0;
+    make_documents();
+    const struct token_document both[] = {documents[0], {ids[1], other_ends, 5}};
+    const struct pair_rules rules = {
+        .order = ORDER_NSP, .capacity = CAPACITY, .others = both, .num_others = 2};
+    struct seen seen = {.order = ORDER_NSP, .capacity = CAPACITY};
+    assert_int_equal(pair_pack(&rules, &both[0], 1, see, &seen, &dropped), HASHATTN_OK);
+    assert_true(seen.changed > 5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +202,7 @@ int main(void)
         cmocka_unit_test(one_in_ten_examples_is_shorter),
         cmocka_unit_test(the_key_determines_the_examples),
         cmocka_unit_test(short_documents_are_no_example),
+        cmocka_unit_test(foreign_texts_have_tokens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

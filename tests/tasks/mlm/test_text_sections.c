@@ -1,7 +1,8 @@
 /* Documents of files: blank lines, whole files, JSON, WikiText's headings; long documents in parts; blocks.
    Bugs planted and caught: a document that goes on in the next file; white space as a document; the byte
    order mark kept; a wrapped document divided inside a paragraph; a heading of the second level that begins a
-   document; the file or line of a message missing; a block that ends inside a document.
+   document; the file or line of a message missing; a block that ends inside a document; a block of short
+   documents that does not end; the line that begins a block's first document lost.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/text_sections.h"
 
@@ -168,6 +169,48 @@ static void blocks_end_with_a_section(void **state)
     section_block_free(&folder->host, &block);
 }
 
+/* Reads a file of short documents, each with its number after `before`, and counts its blocks. */
+static void check_blocks(struct folder *folder, const char *name, const char *before, const char *after)
+{
+    enum { DOCUMENTS = 20000, SIZE = 1000, SECTIONS = 1 << 16 };
+    struct files files = {.count = 0};
+    char *text = malloc((size_t)DOCUMENTS * SIZE + 1), start[40];
+    assert_non_null(text);
+    memset(text, 'x', (size_t)DOCUMENTS * SIZE);
+    for (size_t i = 0; i < DOCUMENTS; i++) {
+        int used = snprintf(start, sizeof start, "%s%05zu%s", before, i, after);
+        memcpy(text + i * SIZE, start, (size_t)used);
+        text[(i + 1) * SIZE - 1] = '\n';
+    }
+    text[(size_t)DOCUMENTS * SIZE] = '\0';
+    put(folder, &files, name, text);
+    struct section_reader reader;
+    struct section_block block = {.text = NULL};
+    size_t sections = 0, blocks = 0;
+    check_status(&folder->host, section_reader_open(&folder->host, files.list, 1, 0, SECTIONS, &reader),
+                 HASHATTN_OK, NULL);
+    for (;; blocks++) {
+        check_status(&folder->host, section_reader_next(&reader, &block), HASHATTN_OK, NULL);
+        if (block.count == 0)
+            break;
+        assert_true(block.used < SECTION_BLOCK + SIZE);
+        for (size_t i = 0; i < block.count; i++, sections++) {
+            assert_true(block.list[i].index == sections && block.list[i].size == SIZE);
+            assert_memory_equal(block.text + block.list[i].start, text + sections * SIZE, SIZE);
+        }
+    }
+    assert_true(sections == DOCUMENTS && blocks == 3);
+    section_reader_close(&reader);
+    section_block_free(&folder->host, &block);
+    free(text);
+}
+
+static void blocks_of_short_documents_end(void **state)
+{
+    check_blocks(*state, "a.txt", "\n", "\n");
+    check_blocks(*state, "a.tokens", " = ", " = \n");
+}
+
 static void other_files_are_refused(void **state)
 {
     struct folder *folder = *state;
@@ -187,9 +230,13 @@ static void other_files_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(blank_lines_or_files_are_documents), IN_FOLDER(lines_of_json_are_documents),
-        IN_FOLDER(titles_begin_documents_of_wikitext), IN_FOLDER(long_documents_are_divided),
-        IN_FOLDER(blocks_end_with_a_section),          IN_FOLDER(other_files_are_refused),
+        IN_FOLDER(blank_lines_or_files_are_documents),
+        IN_FOLDER(lines_of_json_are_documents),
+        IN_FOLDER(titles_begin_documents_of_wikitext),
+        IN_FOLDER(long_documents_are_divided),
+        IN_FOLDER(blocks_end_with_a_section),
+        IN_FOLDER(blocks_of_short_documents_end),
+        IN_FOLDER(other_files_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
