@@ -316,11 +316,15 @@ static int run(const struct command *self, int argc, char **argv)
     hashattn_context *context;
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
+        code = outputs_check_inputs("out", out, options.operands, options.num_operands);
+    if (code == EXIT_GOOD)
+        code = outputs_check_inputs("out", out, bench.items, bench.count);
+    if (code == EXIT_GOOD)
         code = outputs_check_file(out);
     if (code == EXIT_GOOD)
         code = make(&options, &bench, figures, out, context);
     tool_close(context);
-    return code;
+    return code == EXIT_GOOD ? tool_finish() : code;
 }
 
 const struct command command_report = {

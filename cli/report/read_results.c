@@ -202,6 +202,8 @@ enum { OF_DIFFERENCE = sizeof of_difference / sizeof *of_difference };
 static int write_difference(void *user, const char *metric, const hashattn_value *value)
 {
     FILE *to = user;
+    if (metric == NULL) /* of a list */
+        return 0;
     fputs("<tr><th scope=\"row\">", to);
     html_text(to, metric);
     for (size_t i = 0; i < OF_DIFFERENCE; i++) {

@@ -99,14 +99,13 @@ static struct trainer trainer_of(struct host *host, const struct train_setup *se
                             .options = &config->training,
                             .run = run,
                             .lock = {-1},
-                            .patience_from = -1,
                             .stepper = {.host = host}};
 }
 
 static hashattn_status trainer_open_alone(struct trainer *t)
 {
     const struct train_setup *setup = t->setup;
-    t->state.evaluated = t->state.best_step = -1;
+    t->state.evaluated = t->state.best_step = t->state.patience_from = -1;
     t->event.loss = NAN;
     for (size_t i = 0; i < MODEL_METRICS; i++)
         t->state.best[i] = NAN;
@@ -341,12 +340,13 @@ static hashattn_status begin_check(struct trainer *t)
 static hashattn_status extend(struct trainer *t)
 {
     size_t used = strlen(t->note);
-    t->patience_from = t->state.step;
+    t->state.patience_from = t->state.step;
     snprintf(t->note + used, sizeof t->note - used,
              "%ssteps are %lld instead of %lld: from step %lld on, the learning rate is that of a schedule "
              "%s of %lld steps",
              used > 0 ? "; " : "", (long long)t->options->steps, (long long)t->extended_from,
              (long long)t->state.step, schedule_names[t->options->schedule], (long long)t->options->steps);
+    TRY(trainer_write_state(t)); /* first: the steps of config.json alone would extend without patience */
     return run_config_save(t->host, t->run, t->config);
 }
 

@@ -24,7 +24,6 @@ struct trainer {
     size_t num_valid;      /* examples per evaluation */
     uint32_t *drawn;       /* (num_valid) which; NULL: the first */
     int64_t extended_from; /* the steps of the run before a resumption with other steps; 0: none */
-    int64_t patience_from; /* evaluations up to this step do not count as vain; -1: all count */
 
     struct train_state state;
     struct train_event event;

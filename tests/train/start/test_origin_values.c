@@ -3,7 +3,8 @@
    unused rows before the first position repeated with the others; a table that was cut read from its end; the
    seed of a new tensor without its index; BERT's pooler dropped; tensors of float16 copied as they are; the
    factor of words inverted, or applied to every tensor, to projections of tails too, or not to their tables;
-   cutoffs that a new model may choose; a tensor counted as dropped although it was taken.
+   cutoffs that a new model may choose; a tensor counted as dropped although it was taken; a tensor of integers read as
+   floats.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
@@ -276,6 +277,40 @@ static void values_must_be_finite(void **state)
     origin_close(&host, &origin);
 }
 
+/* The encoder's tensors are checked when it is opened; a tensor of the classifier is not. */
+static void tensors_hold_floats(void **state)
+{
+    const struct folder *folder = *state;
+    static const char name[] = "bert.pooler.dense.weight\":{\"dtype\":\"F32";
+    struct host host;
+    struct origin origin;
+    struct origin_report report;
+    size_t size, at = 0;
+    host_init(&host);
+    checkpoint_copy(folder, "bert");
+    char *bytes = folder_get(folder, "model.safetensors", &size);
+    while (at + sizeof name < size && memcmp(bytes + at, name, sizeof name - 1) != 0)
+        at++;
+    assert_true(at + sizeof name < size);
+    bytes[at + sizeof name - 4] = 'I'; /* I32: as many bytes, no floats */
+    folder_put(folder, "model.safetensors", bytes, size);
+    free(bytes);
+    check_status(&host, origin_open(&host, folder->path, &origin), HASHATTN_OK, NULL);
+    struct model_config config = *model_config_of(origin.model);
+    struct model *classifier;
+    config.num_objectives = 1;
+    config.objectives[0] =
+        (struct model_objective){.objective = objective_find("classify"), .weight = 1, .num_outputs = 2};
+    check_status(&host, model_new(&host, &config, &classifier), HASHATTN_OK, NULL);
+    float *values = calloc(model_params(classifier)->total, sizeof *values);
+    check_status(&host,
+                 origin_values(&host, &origin, classifier, &no_facts, EXTEND_REPEAT, 1, values, &report),
+                 HASHATTN_BAD_FILE, "the tensor of 'classifier.dense.weight' is I32, F32, F16 or BF16");
+    free(values);
+    model_free(&host, classifier);
+    origin_close(&host, &origin);
+}
+
 static void every_failed_allocation_is_reported(void **state)
 {
     (void)state;
@@ -311,6 +346,7 @@ int main(void)
         cmocka_unit_test(positions_are_interpolated),
         cmocka_unit_test(words_enter_the_trunk_as_they_did),
         cmocka_unit_test_setup_teardown(values_must_be_finite, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(tensors_hold_floats, folder_enter, folder_leave),
         cmocka_unit_test(every_failed_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
