@@ -96,7 +96,9 @@ HASHATTN_API void hashattn_cache_describe(const hashattn_cache *cache, hashattn_
 
 /* Writes the rows and the options to a file, which appears whole or not at all, and makes a cache of it: a
    prompt that is read once. The loaded cache gives the bits of the saved one on the same instruction set.
-   NO_DISK: it cannot be written. BAD_FILE: not a cache, or damaged, with the reason. */
+   Its blocks of 256 rows may take 128 MiB, or 32 times the bytes of the file if that is more: 17 rows a
+   sequence suffice, if codes are not longer than rows. REFUSED: saving a cache that takes more. NO_DISK: it
+   cannot be written. BAD_FILE: not a cache, one that takes more, or damaged, with the reason. */
 HASHATTN_API hashattn_status hashattn_cache_save(const hashattn_cache *cache, const char *path);
 HASHATTN_API hashattn_status hashattn_cache_load(hashattn_context *context, const char *path,
                                                  hashattn_cache **cache);

@@ -38,7 +38,7 @@ HASHATTN_INLINE void hashattn_density_options_default(hashattn_density_options *
 
 /* An empty sketch for rows of `dim` numbers, 1 to 2^20. options: NULL = the defaults. The context must
    outlive it. INVALID: an option is out of range. REFUSED: dim num_hashes hash_bits is over 2^30. Memory:
-   8 num_hashes 2^hash_bits bytes, and the planes. */
+   8 num_hashes 2^hash_bits bytes; when rows come, also the planes. */
 HASHATTN_API hashattn_status hashattn_density_new(hashattn_context *context, size_t dim,
                                                   const hashattn_density_options *options,
                                                   hashattn_density **density);

@@ -1,5 +1,6 @@
-/* The reader checks the sizes, then the checksum, then appends the rows, which checks each number. The
-   checksum is FNV-1a, which finds every change of one byte: it has to detect damage, not attacks.
+/* The reader checks the sizes, then the checksum, then the memory that the pages take, then appends the rows,
+   which checks each number. The checksum is FNV-1a, which finds every change of one byte: it has to detect
+   damage, not attacks.
    SPDX-License-Identifier: Apache-2.0 */
 #include "decoding/kv_file.h"
 
@@ -37,6 +38,24 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
     return hash;
 }
 
+/* Bytes of a row of all heads. */
+static size_t row_bytes(const struct kv_options *options)
+{
+    return 2 * options->kv_heads * options->head_dim * element_bytes(options->dtype);
+}
+
+/* REFUSED if so many pages take more memory than a file of `size` bytes may ask for. */
+static hashattn_status check_pages(struct host *host, const struct kv_mechanism *mechanism,
+                                   const struct kv_options *options, size_t pages, size_t size)
+{
+    size_t bytes = size_product(pages, size_product(options->kv_heads, mechanism->head_bytes(options)));
+    size_t most = size_max(KV_FILE_PAGES, size_product(KV_FILE_SHARE, size));
+    FAIL_IF(bytes > most, host, HASHATTN_REFUSED,
+            "%zu sequences take %zu pages of %d rows, %zu bytes; a file of %zu bytes may ask for %zu",
+            options->num_sequences, pages, KV_PAGE_ROWS, bytes, size, most);
+    return HASHATTN_OK;
+}
+
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
 struct out {
@@ -63,10 +82,24 @@ static void put_rows(struct out *out, const struct kv_cache *cache, size_t seque
         }
 }
 
+static hashattn_status check_written(const struct kv_cache *cache)
+{
+    struct kv_options options = cache->options;
+    size_t pages = 0, rows = 0;
+    options.num_sequences = cache->pages.num_sequences;
+    for (size_t s = 0; s < options.num_sequences; s++) {
+        pages += kv_pages_for(cache->pages.sequences[s].length);
+        rows += cache->pages.sequences[s].length;
+    }
+    size_t size = sizeof(struct header) + CHECKSUM + options.num_sequences * sizeof(uint64_t);
+    return check_pages(cache->host, cache->mechanism, &options, pages, size + rows * row_bytes(&options));
+}
+
 hashattn_status kv_cache_save(const struct kv_cache *cache, const char *path)
 {
     const struct kv_options *options = &cache->options;
     struct out out = {.hash = first_hash};
+    TRY(check_written(cache));
     TRY(file_open_writer(cache->host, path, &out.file));
     struct header header = {.num_sequences = cache->pages.num_sequences,
                             .num_heads = options->num_heads,
@@ -153,17 +186,29 @@ static uint64_t length_at(const char *lengths, size_t sequence)
 static hashattn_status check_size(struct host *host, const struct header *header, const char *bytes,
                                   size_t size)
 {
+    const struct kv_options options = options_of(header);
     size_t lengths = size_product(header->num_sequences, sizeof(uint64_t)), rows = 0;
     size_t needed = size_sum(sizeof *header + CHECKSUM, lengths);
     FAIL_IF(needed > size, host, HASHATTN_BAD_FILE, "a damaged cache: %zu bytes, its lengths need %zu", size,
             needed);
     for (size_t s = 0; s < header->num_sequences; s++)
         rows = size_sum(rows, length_at(bytes + sizeof *header, s));
-    size_t row = 2 * header->kv_heads * header->head_dim * element_bytes((enum dtype)header->dtype);
-    needed = size_sum(needed, size_product(rows, row));
+    needed = size_sum(needed, size_product(rows, row_bytes(&options)));
     FAIL_IF(needed != size, host, HASHATTN_BAD_FILE, "a damaged cache: %zu bytes, its header needs %zu", size,
             needed);
     return HASHATTN_OK;
+}
+
+static hashattn_status check_read(struct host *host, const struct kv_mechanism *mechanism,
+                                  const struct kv_options *options, const char *lengths, size_t size)
+{
+    size_t pages = 0;
+    for (size_t s = 0; s < options->num_sequences; s++)
+        pages += kv_pages_for(length_at(lengths, s));
+    if (check_pages(host, mechanism, options, pages, size) == HASHATTN_OK)
+        return HASHATTN_OK;
+    host_prefix(host, "a cache that needs too much memory");
+    return HASHATTN_BAD_FILE;
 }
 
 /* Appends the rows of all sequences. */
@@ -204,8 +249,9 @@ hashattn_status kv_cache_parse(struct host *host, const struct kernels *kernels,
     const struct kv_mechanism *mechanism = kv_mechanism_find(header.mechanism);
     FAIL_IF(mechanism == NULL, host, HASHATTN_BAD_FILE, "a cache has no mechanism \"%s\"", header.mechanism);
     const struct kv_options options = options_of(&header);
-    TRY(kv_cache_new(host, kernels, pool, mechanism, &options, cache));
     const char *lengths = bytes + sizeof header;
+    TRY(check_read(host, mechanism, &options, lengths, size));
+    TRY(kv_cache_new(host, kernels, pool, mechanism, &options, cache));
     hashattn_status status = take_rows(cache, lengths, lengths + options.num_sequences * sizeof(uint64_t));
     if (status == HASHATTN_OK)
         return status;

@@ -25,7 +25,7 @@ struct kv_slab {
    than these bytes, so that truncation gives memory back. */
 enum { SLAB_SHARE = 8, SLAB_BYTES = 1 << 24 };
 
-static size_t pages_for(size_t rows)
+size_t kv_pages_for(size_t rows)
 {
     return rows / KV_PAGE_ROWS + (rows % KV_PAGE_ROWS != 0);
 }
@@ -149,7 +149,7 @@ static hashattn_status reserve(struct kv_pages *pages, struct kv_sequence *seque
 {
     if (more == 0)
         return HASHATTN_OK;
-    size_t needed = pages_for(size_sum(sequence->length, more));
+    size_t needed = kv_pages_for(size_sum(sequence->length, more));
     if (sequence->length % KV_PAGE_ROWS != 0)
         TRY(own_last(pages, sequence));
     TRY(memory_grow(pages->host, &sequence->pages, &sequence->capacity, sequence->held,
@@ -182,7 +182,7 @@ hashattn_status kv_pages_extend(struct kv_pages *pages, size_t sequence, size_t 
 void kv_pages_truncate(struct kv_pages *pages, size_t sequence, size_t length)
 {
     pages->sequences[sequence].length = length;
-    hold_only(pages, &pages->sequences[sequence], pages_for(length));
+    hold_only(pages, &pages->sequences[sequence], kv_pages_for(length));
 }
 
 static hashattn_status share(struct host *host, const struct kv_sequence *from, struct kv_sequence *to)

@@ -31,6 +31,9 @@ struct kv_pages {
     size_t allocated;      /* pages, a shared one counts once */
 };
 
+/* Pages that a sequence of so many rows has. */
+size_t kv_pages_for(size_t rows);
+
 hashattn_status kv_pages_new(struct host *host, size_t num_sequences, size_t page_bytes,
                              struct kv_pages *pages);
 void kv_pages_free(struct kv_pages *pages);

@@ -37,30 +37,7 @@ static size_t lay_out(struct sketch *sketch, void *block)
     sketch->counts = arena_take(&arena, sketch_counts(sketch), sizeof *sketch->counts);
     sketch->centre = arena_take(&arena, of_map, sizeof *sketch->centre);
     sketch->scale = arena_take(&arena, of_map, sizeof *sketch->scale);
-    hasher_init(&sketch->hasher, &arena, &sketch->hashing, sketch->width, (size_t)pool_threads(sketch->pool));
-    sketch->hasher.planes = arena_take(&arena, hasher_planes(&sketch->hashing, sketch->width), sizeof(float));
-    sketch->taken = arena_take(&arena, of_map > 0 ? sketch->block_rows : 0,
-                               size_product(sketch->width, sizeof *sketch->taken));
-    sketch->codes = arena_take(&arena, codes_size(&sketch->hasher.hashing, sketch->block_rows), 1);
     return arena.used;
-}
-
-/* The planes of yoso's head 0 in evaluation. */
-static hashattn_status draw_planes(struct host *host, struct sketch *sketch)
-{
-    struct planes_form form = hasher_form(&sketch->hashing, sketch->width);
-    uint64_t key = random_key(sketch->options.seed, RANDOM_EVALUATION, 0);
-    void *planes, *work = NULL;
-    TRY(memory_new(host, planes_count(&form), sizeof(float), "the planes of a sketch", &planes));
-    hashattn_status status =
-        memory_new(host, planes_work_size(&form, (size_t)pool_threads(sketch->pool)), 1, "planes", &work);
-    if (status == HASHATTN_OK) {
-        planes_draw(sketch->kernels, sketch->pool, &form, key, planes, work);
-        hasher_turn(sketch->kernels, &sketch->hasher, planes, random_key(key, RANDOM_HEAD, 0));
-    }
-    memory_free(host, work);
-    memory_free(host, planes);
-    return status;
 }
 
 hashattn_status sketch_new(struct host *host, const struct kernels *kernels, struct pool *pool,
@@ -73,27 +50,89 @@ hashattn_status sketch_new(struct host *host, const struct kernels *kernels, str
     plan.hashing.num_hashes = (int64_t)options->num_hashes;
     plan.hashing.hash_bits = (int64_t)options->hash_bits;
     plan.hashing.projection = HASH_INT16_DP; /* fixed, so that a saved sketch means the same everywhere */
-    plan.block_rows = size_max(CODES_ROWS, size_min(MOST_BLOCK, BLOCK_CODES / options->num_hashes));
+    plan.block_rows = size_min(MOST_BLOCK, BLOCK_CODES / options->num_hashes);
     void *block;
     *sketch = NULL;
     FAIL_IF(hasher_planes(&plan.hashing, plan.width) > SKETCH_MOST_PLANES, host, HASHATTN_REFUSED,
             "%zu columns, %zu hashes and %zu bits: the planes have over %d numbers", dim, options->num_hashes,
             options->hash_bits, SKETCH_MOST_PLANES);
     TRY(memory_new_zeroed(host, lay_out(&plan, NULL), 1, "a sketch", &block));
-    struct sketch *made = block;
-    *made = plan;
-    lay_out(made, block);
-    hashattn_status status = draw_planes(host, made);
-    if (status != HASHATTN_OK)
-        sketch_free(host, made);
-    else
-        *sketch = made;
-    return status;
+    *sketch = block;
+    **sketch = plan;
+    lay_out(*sketch, block);
+    return HASHATTN_OK;
 }
 
 void sketch_free(struct host *host, struct sketch *sketch)
 {
+    if (sketch == NULL)
+        return;
+    memory_free(host, sketch->scratch);
+    memory_free(host, sketch->hasher.planes);
     memory_free(host, sketch);
+}
+
+/* ---- memory of hashing --------------------------------------------------------------------------------- */
+
+/* Scratch for `rows` rows. A thread has room for CODES_ROWS rows; so few rows need one thread only. */
+static size_t lay_out_scratch(struct sketch *sketch, size_t rows, void *block)
+{
+    struct arena arena = arena_on(block);
+    size_t threads = rows > CODES_ROWS ? (size_t)pool_threads(sketch->pool) : 1;
+    float *planes = sketch->hasher.planes;
+    hasher_init(&sketch->hasher, &arena, &sketch->hashing, sketch->width, threads);
+    sketch->hasher.planes = planes;
+    sketch->taken = arena_take(&arena, sketch->options.map == DENSITY_MAP_EUCLIDEAN ? rows : 0,
+                               size_product(sketch->width, sizeof *sketch->taken));
+    sketch->codes = arena_take(&arena, codes_size(&sketch->hasher.hashing, rows), 1);
+    return arena.used;
+}
+
+static hashattn_status grow_scratch(struct host *host, struct sketch *sketch, size_t rows)
+{
+    struct sketch plan = *sketch;
+    void *block;
+    if (rows <= sketch->room)
+        return HASHATTN_OK;
+    TRY(memory_new(host, lay_out_scratch(&plan, rows, NULL), 1, "a block of rows of a sketch", &block));
+    memory_free(host, sketch->scratch);
+    sketch->scratch = block;
+    sketch->room = rows;
+    lay_out_scratch(sketch, rows, block);
+    return HASHATTN_OK;
+}
+
+/* The planes of yoso's head 0 in evaluation. */
+static hashattn_status draw_planes(struct host *host, struct sketch *sketch)
+{
+    struct planes_form form = hasher_form(&sketch->hashing, sketch->width);
+    uint64_t key = random_key(sketch->options.seed, RANDOM_EVALUATION, 0);
+    void *turned, *planes = NULL, *work = NULL;
+    size_t work_bytes = planes_work_size(&form, (size_t)pool_threads(sketch->pool));
+    TRY(memory_new(host, hasher_planes(&sketch->hashing, sketch->width), sizeof(float),
+                   "the planes of a sketch", &turned));
+    hashattn_status status =
+        memory_new(host, planes_count(&form), sizeof(float), "the planes of a sketch", &planes);
+    if (status == HASHATTN_OK)
+        status = memory_new(host, work_bytes, 1, "the planes of a sketch", &work);
+    if (status == HASHATTN_OK) {
+        planes_draw(sketch->kernels, sketch->pool, &form, key, planes, work);
+        sketch->hasher.planes = turned;
+        hasher_turn(sketch->kernels, &sketch->hasher, planes, random_key(key, RANDOM_HEAD, 0));
+    } else
+        memory_free(host, turned);
+    memory_free(host, work);
+    memory_free(host, planes);
+    return status;
+}
+
+/* Makes what hashing n rows needs. */
+static hashattn_status prepare(struct host *host, struct sketch *sketch, size_t n)
+{
+    if (n == 0)
+        return HASHATTN_OK;
+    TRY(grow_scratch(host, sketch, size_min(n, sketch->block_rows)));
+    return sketch->hasher.planes != NULL ? HASHATTN_OK : draw_planes(host, sketch);
 }
 
 /* ---- blocks of rows ------------------------------------------------------------------------------------ */
@@ -126,7 +165,8 @@ static struct codes hash_rows(struct sketch *sketch, const float *x, size_t coun
         rows = sketch->taken;
     }
     struct view view = view_of(rows, count, sketch->width);
-    hasher_codes(sketch->kernels, sketch->pool, &sketch->hasher, view_of(rows, 0, sketch->width), view, NULL,
+    struct pool *pool = sketch->room > CODES_ROWS ? sketch->pool : NULL; /* as the scratch is laid out */
+    hasher_codes(sketch->kernels, pool, &sketch->hasher, view_of(rows, 0, sketch->width), view, NULL,
                  sketch->codes);
     return codes_at(&sketch->hasher.hashing, sketch->codes, count);
 }
@@ -183,6 +223,7 @@ hashattn_status sketch_add(struct host *host, struct sketch *sketch, const float
     FAIL_IF(n > SKETCH_MOST_ROWS - sketch->rows, host, HASHATTN_INVALID,
             "%" PRIu64 " rows and %zu more: at most %" PRIu64 " can be counted", sketch->rows, n,
             SKETCH_MOST_ROWS);
+    TRY(prepare(host, sketch, n));
     if (!sketch->mapped && n > 0) {
         density_map_learn(sketch->centre, sketch->scale, x, size_min(n, number_rows_block(sketch->dim)),
                           sketch->dim);
@@ -197,6 +238,7 @@ hashattn_status sketch_remove(struct host *host, struct sketch *sketch, const fl
     TRY(check_finite(host, sketch, x, n));
     FAIL_IF(n > sketch->rows, host, HASHATTN_INVALID, "%zu rows cannot be taken away from %" PRIu64, n,
             sketch->rows);
+    TRY(prepare(host, sketch, n));
     if (change(sketch, x, n, UINT64_MAX))
         return HASHATTN_OK;
     change(sketch, x, n, 1);
@@ -236,6 +278,7 @@ hashattn_status sketch_score(struct host *host, struct sketch *sketch, const flo
 {
     TRY(check_finite(host, sketch, x, n));
     FAIL_IF(sketch->rows == 0, host, HASHATTN_INVALID, "the sketch has no rows");
+    TRY(prepare(host, sketch, n));
     struct work work = {.sketch = sketch};
     for (size_t first = 0, count; first < n; first += count) {
         count = block_of(sketch, n, first);

@@ -7,8 +7,10 @@
    RACE (Coleman and Shrivastava 2020, Sub-linear RACE sketches for approximate kernel density estimation)
    is the same sum; ACE (Luo and Shrivastava 2018, Arrays of (locality-sensitive) count estimators) uses it
    for anomalies.
-   Memory: 8 m 2^tau bytes, the planes, and one block of rows. Cost of a row: 2 dim m tau operations to hash,
-   and m counts. The planes are those that yoso draws for head 0 of a problem with this seed.
+   Memory: 8 m 2^tau bytes; from the first rows on also the planes, and a block of as many rows as came. A
+   sketch without rows to hash, such as one just loaded, has no planes: a file of a few bytes can ask for
+   gigabytes of them. Cost of a row: 2 dim m tau operations to hash, and m counts. The planes are those that
+   yoso draws for head 0 of a problem with this seed.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef DENSITY_SKETCH_H
 #define DENSITY_SKETCH_H
@@ -21,7 +23,12 @@
 enum density_map { DENSITY_MAP_NONE, DENSITY_MAP_EUCLIDEAN };
 extern const char *const density_map_names[]; /* ended by NULL */
 
-enum { SKETCH_MOST_HASHES = 4096, SKETCH_MOST_BITS = 24, SKETCH_MOST_PLANES = 1 << 30 };
+enum {
+    SKETCH_MOST_DIM = 1 << 20,
+    SKETCH_MOST_HASHES = 4096,
+    SKETCH_MOST_BITS = 24,
+    SKETCH_MOST_PLANES = 1 << 30
+};
 #define SKETCH_MOST_ROWS ((uint64_t)1 << 48) /* sums of counts fit 64 bits */
 
 struct sketch_options {
@@ -39,15 +46,17 @@ struct sketch {
     float *centre, *scale; /* (dim) of the Euclidean map */
     struct yoso_options hashing;
     struct hasher hasher;
-    size_t block_rows; /* rows hashed at a time */
-    float *taken;      /* (block_rows, width) mapped rows */
-    void *codes;       /* (block_rows, num_hashes) */
+    size_t block_rows; /* rows hashed at a time, at most */
+    size_t room;       /* rows that taken and codes have room for */
+    void *scratch;     /* of hashing; NULL until rows come, as hasher.planes */
+    float *taken;      /* (room, width) mapped rows */
+    void *codes;       /* (room, num_hashes) */
     const struct kernels *kernels;
     struct pool *pool;
 };
 
-/* An empty sketch for rows of `dim` >= 1 numbers. REFUSED: the planes have more than SKETCH_MOST_PLANES
-   numbers, which a file of a few bytes could ask for. */
+/* An empty sketch for rows of `dim` numbers, 1 to SKETCH_MOST_DIM. REFUSED: the planes would have more than
+   SKETCH_MOST_PLANES numbers. */
 hashattn_status sketch_new(struct host *host, const struct kernels *kernels, struct pool *pool,
                            const struct sketch_options *options, size_t dim, struct sketch **sketch);
 void sketch_free(struct host *host, struct sketch *sketch); /* NULL is allowed */
@@ -56,7 +65,7 @@ size_t sketch_counts(const struct sketch *sketch);
 
 /* Add rows x (n, dim), or take them away. The first rows added determine the Euclidean map: those of the
    first call, as many as number_rows_block. INVALID, and nothing changes: NaN or infinity; a row taken away
-   has a bucket that is empty, so it was never added. */
+   has a bucket that is empty, so it was never added. NO_MEMORY, here and in sketch_score: nothing changes. */
 hashattn_status sketch_add(struct host *host, struct sketch *sketch, const float *x, size_t n);
 hashattn_status sketch_remove(struct host *host, struct sketch *sketch, const float *x, size_t n);
 /* Writes density (n) of the rows x (n, dim), and unless it is NULL error (n), its standard error over the

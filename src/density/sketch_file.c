@@ -1,5 +1,6 @@
 /* The reader checks the size, then the checksum, then each number, before it makes the sketch; the counts of
-   every table must add up to the rows. The checksum is FNV-1a, which finds every change of one byte: it has
+   every table must add up to the rows. A sketch takes at most 9 bytes for each of the file; its planes are
+   drawn when rows come (sketch.h). The checksum is FNV-1a, which finds every change of one byte: it has
    to detect damage, not attacks.
    SPDX-License-Identifier: Apache-2.0 */
 #include "density/sketch_file.h"
@@ -90,8 +91,11 @@ static size_t size_of(const struct header *header)
 
 static hashattn_status check_header(struct host *host, const struct header *header, size_t size)
 {
-    FAIL_IF(header->dim < 1 || header->dim > UINT32_MAX || header->rows > SKETCH_MOST_ROWS ||
-                header->num_hashes < 1 || header->num_hashes > SKETCH_MOST_HASHES || header->hash_bits < 1 ||
+    FAIL_IF(header->dim < 1 || header->dim > SKETCH_MOST_DIM, host, HASHATTN_BAD_FILE,
+            "a damaged sketch: its header has %" PRIu64 " columns, allowed are 1 to %d", header->dim,
+            SKETCH_MOST_DIM);
+    FAIL_IF(header->rows > SKETCH_MOST_ROWS || header->num_hashes < 1 ||
+                header->num_hashes > SKETCH_MOST_HASHES || header->hash_bits < 1 ||
                 header->hash_bits > SKETCH_MOST_BITS || header->map > DENSITY_MAP_EUCLIDEAN ||
                 header->reserved != 0,
             host, HASHATTN_BAD_FILE,
@@ -152,10 +156,14 @@ hashattn_status sketch_parse(struct host *host, const struct kernels *kernels, s
                                            .map = (enum density_map)header.map,
                                            .seed = header.seed};
     struct sketch *made;
-    TRY(sketch_new(host, kernels, pool, &options, header.dim, &made));
+    hashattn_status status = sketch_new(host, kernels, pool, &options, header.dim, &made);
+    if (status == HASHATTN_REFUSED) { /* nothing writes such a sketch */
+        host_prefix(host, "a damaged sketch");
+        status = HASHATTN_BAD_FILE;
+    }
+    TRY(status);
     made->rows = header.rows;
     bytes += sizeof header;
-    hashattn_status status = HASHATTN_OK;
     if (options.map == DENSITY_MAP_EUCLIDEAN) {
         status = take_map(host, made, bytes);
         bytes += 2 * made->dim * sizeof(float);

@@ -6,7 +6,7 @@
    Planted and caught: one row more in the mean; the bit 0 of a code ignored; the counts of hash 0 read for
    all; the last 15 hashes not counted; a failed removal not undone; the error of one count instead of the
    mean; wide codes read as narrow ones; the rows of a merged sketch not added; the map learned anew in each
-   call.
+   call; a map learned although there was no memory for the planes; scratch that does not grow with the rows.
    SPDX-License-Identifier: Apache-2.0 */
 #include "density/sketch.h"
 
@@ -303,6 +303,42 @@ static void the_map_is_learned_once(void **state)
     sketch_free(&host, sketch);
 }
 
+/* Blocks of more and more rows hash as one does; without memory nothing changes. */
+static void memory_grows_with_the_rows(void **state)
+{
+    (void)state;
+    struct failing_host failing;
+    struct host *host = &failing.host;
+    struct pool *pool;
+    float *x = malloc(MANY * WIDE * sizeof *x);
+    fill(x, MANY, WIDE, 11);
+    struct sketch_options options = {7, 6, DENSITY_MAP_NONE, 3};
+    failing_host_init(&failing, -1);
+    check_status(host, pool_new(host, 3, &pool), HASHATTN_OK, NULL);
+    struct sketch *whole = sketch_of(host, pool, &options, WIDE),
+                  *parts = sketch_of(host, pool, &options, WIDE);
+    add(host, whole, x, MANY);
+    for (size_t first = 0, count = 1; first < MANY; first += count, count = size_min(8 * count, MANY - first))
+        add(host, parts, x + first * WIDE, count);
+    check_same_bits(parts->counts, whole->counts, sketch_counts(whole) * sizeof *whole->counts, "counts");
+    sketch_free(host, whole);
+    sketch_free(host, parts);
+    options.map = DENSITY_MAP_EUCLIDEAN;
+    for (long i = 0; i < 5; i++) {
+        struct sketch *sketch = sketch_of(host, pool, &options, WIDE);
+        failing.until_failure = failing.calls + i;
+        hashattn_status status = sketch_add(host, sketch, x, 500);
+        failing.until_failure = -1;
+        assert_int_equal(status, i < 4 ? HASHATTN_NO_MEMORY : HASHATTN_OK);
+        assert_true(sketch->rows == (status == HASHATTN_OK ? 500 : 0));
+        assert_true(sketch->mapped == (status == HASHATTN_OK));
+        sketch_free(host, sketch);
+    }
+    pool_free(host, pool);
+    assert_int_equal(failing.outstanding, 0);
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +348,7 @@ int main(void)
         cmocka_unit_test(bad_rows_change_nothing),
         cmocka_unit_test(different_sketches_are_not_merged),
         cmocka_unit_test(the_map_is_learned_once),
+        cmocka_unit_test(memory_grows_with_the_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,9 @@
 /* Sketches in files: written and read with counts of every width, any changed byte and any cut noticed, and
-   damage under a right checksum too.
+   damage under a right checksum too; a small file takes little memory, whatever its header says.
 
    Planted and caught: the checksum not compared; counts of 256 rows in one byte; the sums of counts not
-   checked; the scale of a map not checked; the seed not written.
+   checked; the scale of a map not checked; the seed not written; planes drawn when a sketch is loaded; any
+   number of columns taken; scratch for a whole block made for one row.
    SPDX-License-Identifier: Apache-2.0 */
 #include "density/sketch_file.h"
 
@@ -127,11 +128,66 @@ static void damage_is_noticed(void **state)
     sketch_free(host, sketch);
 }
 
+/* Writes a file of 1 row of `dim` columns, without a map, under a right checksum, and returns its size. */
+static size_t small_file(char *bytes, uint64_t dim, uint32_t num_hashes)
+{
+    const uint64_t numbers[] = {dim, 1, 77};
+    const uint32_t options[] = {num_hashes, 1, DENSITY_MAP_NONE, 0};
+    size_t size = 48 + 2 * num_hashes + 8;
+    memset(bytes, 0, size);
+    memcpy(bytes, "HADENSE1", 8);
+    memcpy(bytes + 8, numbers, sizeof numbers);
+    memcpy(bytes + 32, options, sizeof options);
+    for (size_t h = 0; h < num_hashes; h++)
+        bytes[48 + 2 * h] = 1;
+    sign(bytes, size);
+    return size;
+}
+
+static void a_small_file_takes_little(void **state)
+{
+    (void)state;
+    enum { MOST_SIZE = 48 + 2 * SKETCH_MOST_HASHES + 8, ITSELF = 2048, WIDE = 4096 };
+    struct failing_host failing;
+    struct sketch *sketch;
+    char *bytes = malloc(MOST_SIZE);
+    failing_host_init(&failing, -1);
+    size_t size = small_file(bytes, SKETCH_MOST_DIM, 1);
+    assert_int_equal(size, 58);
+    check_status(&failing.host, sketch_parse(&failing.host, widest(), NULL, bytes, size, &sketch),
+                 HASHATTN_OK, NULL);
+    assert_true(failing.largest < 8 * size + ITSELF);
+    sketch_free(&failing.host, sketch);
+    size = small_file(bytes, SKETCH_MOST_DIM + 1, 1);
+    check_damaged(&failing.host, bytes, size, "1048577 columns, allowed are 1 to 1048576");
+    size = small_file(bytes, SKETCH_MOST_DIM, SKETCH_MOST_HASHES);
+    check_damaged(&failing.host, bytes, size,
+                  "1048576 columns, 4096 hashes and 1 bits: the planes have over");
+    assert_true(failing.largest < 8 * size + ITSELF);
+
+    /* One row takes the planes, room for as many rows as a thread hashes at a time, and no block of rows. */
+    float row[WIDE] = {1}, density;
+    struct pool *pool;
+    check_status(&failing.host, pool_new(&failing.host, 2, &pool), HASHATTN_OK, NULL);
+    size = small_file(bytes, WIDE, 1);
+    check_status(&failing.host, sketch_parse(&failing.host, widest(), pool, bytes, size, &sketch),
+                 HASHATTN_OK, NULL);
+    check_status(&failing.host, sketch_score(&failing.host, sketch, row, 1, &density, NULL), HASHATTN_OK,
+                 NULL);
+    assert_true(density == 0 || density == 1);
+    assert_true(failing.largest < 2 * (CODES_ROWS + 2) * sizeof row);
+    sketch_free(&failing.host, sketch);
+    pool_free(&failing.host, pool);
+    assert_int_equal(failing.outstanding, 0);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(written_sketches_are_read, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(damage_is_noticed, folder_enter, folder_leave),
+        cmocka_unit_test(a_small_file_takes_little),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

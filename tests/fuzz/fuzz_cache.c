@@ -1,5 +1,5 @@
-/* Any bytes as a key-value cache, as they are and under a right checksum: an accepted one is written back
-   to the same bytes, and attends.
+/* Any bytes as a key-value cache, as they are and under a right checksum: reading takes no more memory than
+   promised; an accepted one is written back to the same bytes, and attends.
    SPDX-License-Identifier: Apache-2.0 */
 #include "decoding/kv_file.h"
 
@@ -10,7 +10,18 @@
 #include "base/memory.h"
 #include "fuzz/fuzz_file.h"
 
-enum { MOST_BYTES = 1 << 16, MOST_HEADS = 64 };
+enum { MOST_BYTES = 1 << 16, MOST_HEADS = 64, THE_REST = 18 << 20 }; /* for one thread: kv_file.h */
+
+static size_t asked; /* bytes */
+
+static void *count_and_allocate(void *user, size_t alignment, size_t bytes)
+{
+    struct host plain;
+    (void)user;
+    host_init(&plain);
+    asked += bytes;
+    return plain.allocate(plain.user, alignment, bytes);
+}
 
 static void check_attention(struct kv_cache *cache)
 {
@@ -32,8 +43,11 @@ static void try_bytes(const uint8_t *data, size_t size)
     struct host host;
     struct kv_cache cache;
     host_init(&host);
+    host.allocate = count_and_allocate;
+    asked = 0;
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     hashattn_status status = kv_cache_parse(&host, kernels, NULL, (const char *)data, size, &cache);
+    FUZZ_CHECK(asked <= KV_FILE_PAGES + 16 * size + THE_REST);
     if (status != HASHATTN_OK) {
         FUZZ_CHECK(status == HASHATTN_BAD_FILE && host.message[0] != '\0');
         return;

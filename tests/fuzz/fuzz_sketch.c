@@ -1,5 +1,5 @@
-/* Any bytes as a sketch, as they are and under a right checksum: an accepted one is written back to the same
-   bytes, and scores.
+/* Any bytes as a sketch, as they are and under a right checksum: reading takes memory in proportion to the
+   bytes; an accepted one is written back to the same bytes, and scores.
    SPDX-License-Identifier: Apache-2.0 */
 #include "density/sketch_file.h"
 
@@ -9,13 +9,31 @@
 #include "base/memory.h"
 #include "fuzz/fuzz_file.h"
 
-enum { MOST_PLANES = 1 << 16 }; /* numbers, so that an input takes little time */
+enum {
+    MOST_PLANES = 1 << 16, /* numbers of planes to score with, so that an input takes little time */
+    BYTES_OF_ONE = 8,      /* of a sketch for each of the input */
+    OF_ITSELF = 1 << 11    /* of an empty sketch */
+};
 
-static uint64_t number_at(const uint8_t *data, size_t at, size_t size)
+static size_t asked; /* bytes */
+
+static void *count_and_allocate(void *user, size_t alignment, size_t bytes)
 {
-    uint64_t number = 0;
-    memcpy(&number, data + at, size);
-    return number;
+    struct host plain;
+    (void)user;
+    host_init(&plain);
+    asked += bytes;
+    return plain.allocate(plain.user, alignment, bytes);
+}
+
+static void score(struct host *host, struct sketch *sketch)
+{
+    float density, *zeros = calloc(sketch->dim, sizeof *zeros);
+    FUZZ_CHECK(zeros != NULL);
+    hashattn_status status = sketch_score(host, sketch, zeros, 1, &density, NULL);
+    FUZZ_CHECK(status == (sketch->rows > 0 ? HASHATTN_OK : HASHATTN_INVALID));
+    FUZZ_CHECK(status != HASHATTN_OK || (density >= 0 && density <= 1));
+    free(zeros);
 }
 
 static void try_bytes(const uint8_t *data, size_t size)
@@ -23,8 +41,11 @@ static void try_bytes(const uint8_t *data, size_t size)
     struct host host;
     struct sketch *sketch;
     host_init(&host);
+    host.allocate = count_and_allocate;
+    asked = 0;
     const struct kernels *kernels = kernels_named(NULL, &(const char *){0});
     hashattn_status status = sketch_parse(&host, kernels, NULL, (const char *)data, size, &sketch);
+    FUZZ_CHECK(asked <= BYTES_OF_ONE * size + OF_ITSELF);
     if (status != HASHATTN_OK) {
         FUZZ_CHECK(status == HASHATTN_BAD_FILE && sketch == NULL && host.message[0] != '\0');
         return;
@@ -38,22 +59,13 @@ static void try_bytes(const uint8_t *data, size_t size)
     fuzz_remove(path);
     FUZZ_CHECK(written == size && memcmp(bytes, data, size) == 0);
     memory_free(&host, bytes);
-    float density, *zeros = calloc(sketch->dim, sizeof *zeros);
-    FUZZ_CHECK(zeros != NULL);
-    status = sketch_score(&host, sketch, zeros, 1, &density, NULL);
-    FUZZ_CHECK(status == (sketch->rows > 0 ? HASHATTN_OK : HASHATTN_INVALID));
-    FUZZ_CHECK(status != HASHATTN_OK || (density >= 0 && density <= 1));
-    free(zeros);
+    if (sketch->dim * sketch->options.num_hashes * sketch->options.hash_bits <= MOST_PLANES)
+        score(&host, sketch);
     sketch_free(&host, sketch);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (size >= 48) {
-        uint64_t dim = number_at(data, 8, 8), hashes = number_at(data, 32, 4), bits = number_at(data, 36, 4);
-        if (dim > MOST_PLANES || hashes > 4096 || bits > 24 || dim * hashes * bits > MOST_PLANES)
-            return 0;
-    }
     try_bytes(data, size);
     if (size < 8)
         return 0;

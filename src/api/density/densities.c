@@ -9,8 +9,6 @@
 #include "base/memory.h"
 #include "density/sketch_file.h"
 
-enum { MOST_DIM = 1 << 20 };
-
 void hashattn_density_options_default_sized(hashattn_density_options *options, size_t struct_size)
 {
     const hashattn_density_options own = {.num_hashes = 32, .hash_bits = 9, .map = density_map_names[0]};
@@ -65,8 +63,8 @@ hashattn_status hashattn_density_new(hashattn_context *context, size_t dim,
     struct sketch *sketch;
     FAIL_IF(density == NULL, host, HASHATTN_INVALID, "density is NULL");
     *density = NULL;
-    FAIL_IF(dim < 1 || dim > MOST_DIM, host, HASHATTN_INVALID, "dim is %zu, allowed are 1 to %d", dim,
-            MOST_DIM);
+    FAIL_IF(dim < 1 || dim > SKETCH_MOST_DIM, host, HASHATTN_INVALID, "dim is %zu, allowed are 1 to %d", dim,
+            SKETCH_MOST_DIM);
     TRY(take_options(host, given, &options));
     TRY(sketch_new(host, context->kernels, context->pool, &options, dim, &sketch));
     return wrap(context, sketch, density);
