@@ -6,16 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LAST_YEAR = 9999, WEEK = 7, WORKWEEK = 5, WEEKS = 52, SHORTEST_MONTH = 28, MOST_PERIODS = 100000 };
+#include "base/memory.h"
+
+enum {
+    LAST_YEAR = 9999,
+    FIRST_MONTH = 12, /* January of year 1, as month_of counts */
+    WEEK = 7,
+    WORKWEEK = 5,
+    WEEKS = 52,
+    SHORTEST_MONTH = 28,
+    LONGEST_MONTH = 31,
+    MOST_PERIODS = 100000
+};
 
 static int64_t time_of_day(int64_t time)
 {
     return time - date_day(time) * DATE_DAY;
-}
-
-static int64_t weekday_of(int64_t day) /* Monday is 0 */
-{
-    return ((day + 3) % WEEK + WEEK) % WEEK; /* 1970-01-01 was a Thursday */
 }
 
 static bool ends_month(struct civil date)
@@ -33,7 +39,7 @@ static int64_t month_of(struct civil date)
 /* Days from Monday of the first date's week to the business day that is `index` after the first. */
 static int64_t workday(const struct calendar *calendar, size_t index)
 {
-    int64_t at = weekday_of(date_day(calendar->first)) + (int64_t)index;
+    int64_t at = date_weekday(date_day(calendar->first)) + (int64_t)index;
     return at / WORKWEEK * WEEK + at % WORKWEEK;
 }
 
@@ -42,7 +48,7 @@ static int64_t time_of(const struct calendar *calendar, size_t index)
 {
     int64_t day = date_day(calendar->first);
     if (calendar->workdays)
-        return calendar->first + (workday(calendar, index) - weekday_of(day)) * DATE_DAY;
+        return calendar->first + (workday(calendar, index) - date_weekday(day)) * DATE_DAY;
     if (calendar->months == 0)
         return calendar->first + (int64_t)index * calendar->period;
     struct civil date = civil_of(day);
@@ -59,10 +65,10 @@ bool calendar_row(const struct calendar *calendar, int64_t time, size_t *row)
     assert(time >= calendar->first && !calendar->numbered);
     int64_t day = date_day(calendar->first);
     if (calendar->workdays) {
-        int64_t since = date_day(time - time_of_day(calendar->first)) - day + weekday_of(day);
+        int64_t since = date_day(time - time_of_day(calendar->first)) - day + date_weekday(day);
         int64_t of_week = since % WEEK;
         *row = (size_t)(since / WEEK * WORKWEEK + (of_week < WORKWEEK ? of_week : WORKWEEK - 1) -
-                        weekday_of(day));
+                        date_weekday(day));
     } else if (calendar->months == 0) {
         *row = (size_t)((time - calendar->first) / calendar->period);
     } else {
@@ -149,7 +155,7 @@ static int64_t most_apart(const int64_t *times, size_t n)
 /* Business days from Monday of the week of day 0 on; the same for Saturday and Sunday as for Friday. */
 static int64_t workdays_to(int64_t day)
 {
-    int64_t of_week = weekday_of(day), week = (day - of_week + 3) / WEEK;
+    int64_t of_week = date_weekday(day), week = (day - of_week + 3) / WEEK;
     return WORKWEEK * week + (of_week < WORKWEEK ? of_week : WORKWEEK - 1);
 }
 
@@ -159,7 +165,7 @@ static bool skips_weekends(const int64_t *times, size_t n)
     bool any = false;
     size_t next = 0;
     for (size_t i = 0; i < n; i++)
-        if (weekday_of(date_day(times[i])) >= WORKWEEK || time_of_day(times[i]) != time_of_day(times[0]))
+        if (date_weekday(date_day(times[i])) >= WORKWEEK || time_of_day(times[i]) != time_of_day(times[0]))
             return false;
     for (size_t i = 1; i < n; i++) {
         int64_t day = date_day(times[i]), before = date_day(times[i - 1]);
@@ -234,31 +240,45 @@ hashattn_status calendar_of(struct host *host, const char *freq, const int64_t *
         for (size_t i = 1; i < n; i++)
             all = all && (time_of_day(times[i]) - over) % whole == 0;
         calendar->first = all ? times[0] : times[0] - over;
-        if (calendar->workdays && weekday_of(date_day(calendar->first)) >= WORKWEEK)
-            calendar->first -= (weekday_of(date_day(calendar->first)) - WORKWEEK + 1) * DATE_DAY;
+        if (calendar->workdays && date_weekday(date_day(calendar->first)) >= WORKWEEK)
+            calendar->first -= (date_weekday(date_day(calendar->first)) - WORKWEEK + 1) * DATE_DAY;
     }
     return HASHATTN_OK;
 }
 
-void calendar_begin(struct calendar *calendar, int64_t time)
+/* Months before row 0 of a calendar of months, until it is not after a time. False: before year 1. */
+static bool begin_months(struct calendar *calendar, int64_t time)
 {
+    struct civil date = civil_of(date_day(calendar->first)), to = civil_of(date_day(time));
+    int64_t first = calendar->first, step = calendar->months, month = month_of(date);
+    month -= (month - month_of(to) + step - 1) / step * step;
+    for (; first > time; month -= step) {
+        if (month < FIRST_MONTH)
+            return false;
+        struct civil at = {month / 12, month % 12 + 1, date.day};
+        int64_t last = civil_days_in(at.year, at.month);
+        if (calendar->month_ends || at.day > last)
+            at.day = last;
+        first = civil_days(at) * DATE_DAY + time_of_day(first);
+    }
+    calendar->first = first;
+    return true;
+}
+
+bool calendar_begin(struct calendar *calendar, int64_t time)
+{
+    const int64_t year_1 = -civil_days_before(1970) * DATE_DAY;
     int64_t before = calendar->first - time;
     if (before <= 0)
-        return;
-    if (calendar->months == 0) {
-        int64_t step = calendar->workdays ? WEEK * DATE_DAY : calendar->period;
-        calendar->first -= (before + step - 1) / step * step;
-        return;
-    }
-    struct civil date = civil_of(date_day(calendar->first)), to = civil_of(date_day(time));
-    int64_t step = calendar->months, month = month_of(date);
-    month -= (month - month_of(to) + step - 1) / step * step;
-    for (int64_t day = date.day; calendar->first > time; month -= step) {
-        struct civil first = {month / 12, month % 12 + 1, day};
-        int64_t last = civil_days_in(first.year, first.month);
-        first.day = calendar->month_ends || day > last ? last : day;
-        calendar->first = civil_days(first) * DATE_DAY + time_of_day(calendar->first);
-    }
+        return true;
+    if (calendar->months > 0)
+        return begin_months(calendar, time);
+    int64_t step = calendar->workdays ? WEEK * DATE_DAY : calendar->period;
+    int64_t first = calendar->first - (before + step - 1) / step * step;
+    if (first < year_1)
+        return false;
+    calendar->first = first;
+    return true;
 }
 
 void calendar_freq(const struct calendar *calendar, char freq[CALENDAR_FREQ])
@@ -310,11 +330,14 @@ size_t calendar_num_marks(const struct calendar *calendar)
 
 void calendar_marks(const struct calendar *calendar, size_t index, float marks[CALENDAR_MARKS])
 {
-    int64_t time = time_of(calendar, index), day = date_day(time), seconds = time_of_day(time) / DATE_SECOND;
+    int64_t longest = calendar->months > 0 ? calendar->months * LONGEST_MONTH * DATE_DAY : calendar->period;
+    size_t last = longest > 0 ? (size_t)(INT64_MAX / 2 / longest) : SIZE_MAX; /* whose time is an int64_t */
+    int64_t time = time_of(calendar, size_min(index, last));
+    int64_t day = date_day(time), seconds = time_of_day(time) / DATE_SECOND;
     struct civil date = civil_of(day);
     int64_t year_day = day + civil_days_before(1970) - civil_days_before(date.year);
     marks[0] = (float)((double)(seconds / 3600) / 23 - 0.5);
-    marks[1] = (float)((double)weekday_of(day) / 6 - 0.5);
+    marks[1] = (float)((double)date_weekday(day) / 6 - 0.5);
     marks[2] = (float)((double)(date.day - 1) / 30 - 0.5);
     marks[3] = (float)((double)year_day / 365 - 0.5);
     marks[4] = (float)((double)(seconds / 60 % 60) / 59 - 0.5);

@@ -27,8 +27,9 @@ struct calendar calendar_find(const int64_t *times, size_t n);
    text names no period. */
 hashattn_status calendar_of(struct host *host, const char *freq, const int64_t *times, size_t n,
                             struct calendar *calendar);
-/* Moves the first date back by whole periods until it is not after a time. */
-void calendar_begin(struct calendar *calendar, int64_t time);
+/* Moves the first date back by whole periods until it is not after a time. Returns false, and *calendar stays
+   as it is, if that is before year 1. */
+bool calendar_begin(struct calendar *calendar, int64_t time);
 enum { CALENDAR_FREQ = 32 }; /* bytes of the name of a period with its NUL */
 /* The name of the period, as in 15min. */
 void calendar_freq(const struct calendar *calendar, char freq[CALENDAR_FREQ]);

@@ -7,10 +7,19 @@
 
 const char *const date_formats[] = {"year-first", "day-first", "month-first", "epoch", NULL};
 enum { MOST_EPOCH = 19, EPOCH_DIGITS = 9 };
+/* Seconds since 1970 of the first second of year 1 and of the last of year 9999. */
+#define FIRST_SECOND ((int64_t)-62135596800)
+#define LAST_SECOND  ((int64_t)253402300799)
 static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
                                      "July",    "August",   "September", "October", "November", "December"};
 
 /* ---- days ---------------------------------------------------------------------------------------------- */
+
+/* The quotient, rounded down. */
+static int64_t floor_of(int64_t number, int64_t divisor)
+{
+    return number / divisor - (number % divisor < 0);
+}
 
 static bool is_leap(int64_t year)
 {
@@ -26,7 +35,7 @@ int64_t civil_days_in(int64_t year, int64_t month)
 int64_t civil_days_before(int64_t year)
 {
     int64_t y = year - 1;
-    return 365 * y + y / 4 - y / 100 + y / 400;
+    return 365 * y + floor_of(y, 4) - floor_of(y, 100) + floor_of(y, 400);
 }
 
 int64_t civil_days(struct civil date)
@@ -40,7 +49,8 @@ int64_t civil_days(struct civil date)
 struct civil civil_of(int64_t days)
 {
     int64_t all = days + civil_days_before(1970);
-    struct civil date = {all / 366 + 1, 1, 1}; /* not after the year, and one or a few before it */
+    /* not after the year, and one or a few before it */
+    struct civil date = {floor_of(all, all < 0 ? 365 : 366) + 1, 1, 1};
     while (civil_days_before(date.year + 1) <= all)
         date.year++;
     int64_t left = all - civil_days_before(date.year);
@@ -52,7 +62,12 @@ struct civil civil_of(int64_t days)
 
 int64_t date_day(int64_t time)
 {
-    return time / DATE_DAY - (time % DATE_DAY < 0);
+    return floor_of(time, DATE_DAY);
+}
+
+int64_t date_weekday(int64_t day)
+{
+    return day + 3 - floor_of(day + 3, 7) * 7; /* 1970-01-01 was a Thursday */
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -291,10 +306,15 @@ static bool take_time(struct piece text, size_t *at, struct date_style *style, i
     return hour < 24 && minute < 60 && second < 60;
 }
 
+/* Years 1 to 9999. */
+static bool is_in_range(int64_t time)
+{
+    return time >= FIRST_SECOND * DATE_SECOND && time < (LAST_SECOND + 1) * DATE_SECOND;
+}
+
 /* Seconds, milliseconds, microseconds or nanoseconds since 1970, by the number of digits. */
 static bool read_epoch(struct piece text, struct date_style *style, int64_t *time)
 {
-    static const int64_t last = 253402300799; /* the last second of year 9999 */
     size_t at = 0;
     bool negative = take(text, &at, '-');
     size_t begin = at, digits = 0;
@@ -310,11 +330,11 @@ static bool read_epoch(struct piece text, struct date_style *style, int64_t *tim
     if (at != text.size || (style->unit != DATE_SECOND && micros != 0))
         return false;
     int64_t unit = style->unit;
-    if (unit == DATE_SECOND && number > last)
+    if (unit == DATE_SECOND && number > LAST_SECOND)
         return false;
     *time = unit == 0 ? number / 1000 : number * unit + micros;
     *time = negative ? -*time : *time;
-    return *time <= last * DATE_SECOND && *time >= -62135596800 * DATE_SECOND;
+    return is_in_range(*time);
 }
 
 bool date_read(struct piece text, enum date_format format, struct date_style *style, int64_t *time)
@@ -339,7 +359,7 @@ bool date_read(struct piece text, enum date_format format, struct date_style *st
     if (at < text.size && (style->fields < 3 || !take_time(text, &at, style, &of_day)))
         return false;
     *time = civil_days(date) * DATE_DAY + of_day;
-    return at == text.size;
+    return at == text.size && is_in_range(*time); /* a zone may lead out of the years */
 }
 
 struct date_style date_style_of_both(struct date_style first, struct date_style other)

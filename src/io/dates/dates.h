@@ -49,10 +49,12 @@ struct civil {
 int64_t civil_days(struct civil date); /* since 1970-01-01 */
 struct civil civil_of(int64_t days);
 int64_t civil_days_in(int64_t year, int64_t month);
-/* Days before January 1 of a year, from year 1 on. */
+/* Days before January 1 of a year, counted from year 1: negative before it. */
 int64_t civil_days_before(int64_t year);
 /* Whole days since 1970, rounded down. */
 int64_t date_day(int64_t time);
+/* The day of the week of a day since 1970; Monday is 0. */
+int64_t date_weekday(int64_t day);
 
 /* Reads a date of this format. Returns false if the text is none. */
 bool date_read(struct piece text, enum date_format format, struct date_style *style, int64_t *time);

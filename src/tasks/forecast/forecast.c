@@ -373,26 +373,29 @@ static hashattn_status take_series(struct host *host, const struct forecast_opti
     return HASHATTN_OK;
 }
 
-/* Reads the levels, which the objective checks. */
-static hashattn_status take_quantiles(struct host *host, const char *text, struct task_objective *objective)
+static hashattn_status read_quantiles(struct host *host, const char *text, struct quantiles *quantiles)
 {
-    struct quantiles *quantiles = &objective->quantiles;
+    double before = 0;
+    quantiles->count = 0;
     for (const char *at = text; *at != '\0';) {
         size_t size = strcspn(at, ",");
-        bool good = quantiles->count < MOST_QUANTILES &&
-                    decimal_read((struct piece){at, size}, &quantiles->levels[quantiles->count]);
+        double *level = &quantiles->levels[quantiles->count];
+        bool good = quantiles->count < MOST_QUANTILES && decimal_read((struct piece){at, size}, level);
         FAIL_IF(!good, host, HASHATTN_INVALID,
                 "`quantiles` is '%.60s'; 1 to %d levels are needed, as in 0.1,0.5,0.9", text, MOST_QUANTILES);
         quantiles->count++;
+        FAIL_IF(!(*level > before && *level < 1), host, HASHATTN_INVALID,
+                "`quantiles` is '%.60s', whose level %zu is %g; levels must ascend, from above 0 to below 1",
+                text, quantiles->count, *level);
+        before = *level;
         at += size + (at[size] == ',');
     }
-    if (quantiles->count > 0)
-        strcpy(objective->selects, "loss");
     return HASHATTN_OK;
 }
 
 static hashattn_status find_facts(struct host *host, const struct forecast_options *options,
-                                  struct series *series, struct task_facts *facts)
+                                  const struct quantiles *quantiles, struct series *series,
+                                  struct task_facts *facts)
 {
     static const char *const objectives[] = {"horizon", "dlinear", "naive", "naive", "decoded"};
     struct windows windows;
@@ -405,10 +408,9 @@ static hashattn_status find_facts(struct host *host, const struct forecast_optio
         facts->max_len = size_max(facts->max_len, facts->decoder_rows);
     }
     task_facts_add(facts, objectives[options->model], windows.horizon * windows_outputs(&windows), 0);
-    struct c_locale locale = c_locale_begin();
-    hashattn_status status = take_quantiles(host, options->quantiles, &facts->objectives[0]);
-    c_locale_end(locale);
-    TRY(status);
+    facts->objectives[0].quantiles = *quantiles;
+    if (quantiles->count > 0)
+        strcpy(facts->objectives[0].selects, "loss");
     strcpy(facts->dates.column, series->date_column);
     if (!series->calendar.numbered) {
         calendar_freq(&series->calendar, facts->dates.freq);
@@ -423,10 +425,15 @@ static hashattn_status facts(struct host *host, const void *task_options, const 
     (void)given; /* rows are not tokens */
     const struct forecast_options *options = task_options;
     struct series series;
+    struct quantiles quantiles;
     char path[FILE_PATH];
     *result = (struct task_facts){0};
+    struct c_locale locale = c_locale_begin();
+    hashattn_status status = read_quantiles(host, options->quantiles, &quantiles);
+    c_locale_end(locale);
+    TRY(status);
     TRY(read_series(host, options, NULL, data, &series, path));
-    hashattn_status status = find_facts(host, options, &series, result);
+    status = find_facts(host, options, &quantiles, &series, result);
     series_free(host, &series);
     if (status != HASHATTN_OK) {
         host_prefix(host, path);

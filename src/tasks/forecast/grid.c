@@ -8,8 +8,8 @@
 
 #include "base/memory.h"
 
-/* Periods of a series that may have no date, for each that has: more are a date that was misread, or a period
-   that is far too short. */
+/* Periods of all series together that may have no date, for each row that the file has: more are a date that
+   was misread, or a period that is far too short. */
 enum { MOST_EMPTY = 1000 };
 
 struct making {
@@ -167,12 +167,29 @@ static hashattn_status check_period(const struct making *m, const struct calenda
     TRY(calendar_of(m->host, m->choice->expected, m->unique, n, &expected));
     bool days = expected.workdays && found->period == DATE_DAY;
     for (size_t i = 0; i < n && days; i++)
-        days = (date_day(m->unique[i]) + 3) % 7 < 5;
+        days = date_weekday(date_day(m->unique[i])) < 5;
     calendar_freq(found, freq);
     *m->bad = SIZE_MAX;
     FAIL_IF(!days && !calendar_same_period(found, &expected), m->host, HASHATTN_BAD_FILE,
             "the rows are one period of %s apart, the run was trained on %s", freq, m->choice->expected);
     return HASHATTN_OK;
+}
+
+/* Begins the calendar no later than a raw row. */
+static hashattn_status begin_calendar(const struct making *m, size_t row)
+{
+    struct calendar *calendar = &m->series->calendar;
+    char freq[CALENDAR_FREQ], first[DATE_TEXT], date[DATE_TEXT];
+    if (calendar_begin(calendar, m->times[row]))
+        return HASHATTN_OK;
+    calendar_freq(calendar, freq);
+    date_write(calendar->style, calendar->first, first);
+    date_write(calendar->style, m->times[row], date);
+    *m->bad = row;
+    return host_fail(m->host, HASHATTN_BAD_FILE,
+                     "whole periods of %s back from %s to %s lead before year 1, dates are of years 1 to "
+                     "9999: is it a date%s?",
+                     freq, first, date, advice(m, ", and `freq` right", ""));
 }
 
 /* The calendar of the longest series, begun with the first date of all. */
@@ -195,7 +212,7 @@ static hashattn_status find_calendar(const struct making *m)
     FAIL_IF(found.period == 0 && found.months == 0, m->host, HASHATTN_BAD_FILE,
             "the file has 1 %s, at least 2 rows are needed", m->raw->count > 1 ? "date" : "row");
     for (size_t p = 0; p < m->series->num_pieces; p++)
-        calendar_begin(calendar, m->times[m->order[m->begins[p]]]);
+        TRY(begin_calendar(m, m->order[m->begins[p]]));
     return HASHATTN_OK;
 }
 
@@ -257,9 +274,13 @@ static hashattn_status check_place(const struct making *m, size_t index, size_t 
         "%zu date%s missing before %s: %s comes after %s; %s", missing, missing == 1 ? " is" : "s are", now,
         expected, before,
         advice(m, "set `missing` to interpolate or last", "the run reads files without gaps: add the rows"));
-    FAIL_IF(missing / MOST_EMPTY > m->raw->count, m->host, HASHATTN_BAD_FILE,
-            "%zu dates are missing before %s: is it a date%s?", missing, now,
-            advice(m, ", and `freq` right", ""));
+    size_t all = size_sum(m->report->rows, missing), most = size_product(MOST_EMPTY, m->raw->count);
+    FAIL_IF(
+        all > most, m->host, HASHATTN_BAD_FILE,
+        "%zu date%s missing before %s, %zu up to here, allowed are %zu (%d for each of %zu rows): is it a "
+        "date%s?",
+        missing, missing == 1 ? " is" : "s are", now, all, most, MOST_EMPTY, m->raw->count,
+        advice(m, ", and `freq` right", ""));
     return HASHATTN_OK;
 }
 

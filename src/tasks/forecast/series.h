@@ -34,8 +34,8 @@ struct series_choice {
     const char *date;
     const char *by; /* the column that names the series; "": none */
     bool no_header; /* the first line is a row; the names of columns are their numbers, from 1 */
-    /* Those of numbers, between commas; NULL or "": all others. Here and in date, by and target, where no
-       column has the name, its number counts, from 1. */
+    /* Those of numbers, between commas, each once; NULL or "": all others. Here and in date, by and target,
+       where no column has the name, its number counts, from 1. */
     const char *columns;
     /* NULL: the numbers are all other columns in the order of the file, except that the target is the last.
        Otherwise these. */

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/forecast/series_read.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "tasks/forecast/grid.h"
 
 enum { NO_COLUMN = UINT32_MAX };
+enum { LISTED = OPTION_TEXT_SIZE / 2 }; /* names that the text of the option fits, with their commas */
 
 /* Files that are being read. */
 struct reading {
@@ -190,30 +192,48 @@ static hashattn_status find_dates(const struct reading *r, uint32_t *field)
     return HASHATTN_OK;
 }
 
-/* The columns of the choice's list in its order, but the target last, which is its last one or is named. */
-static hashattn_status choose_listed(struct reading *r)
+/* The fields of the choice's list, without the dates and each once. A column is there twice under its name,
+   or under that and its number. */
+static hashattn_status read_list(const struct reading *r, uint32_t fields[LISTED], size_t *count)
 {
-    const struct series_choice *choice = r->choice;
-    uint32_t target = NO_COLUMN, last = NO_COLUMN, field;
-    bool listed = false;
-    if (choice->target[0] != '\0')
-        TRY(find_given(r, piece_of_text(choice->target), " (`target`)", &target));
-    for (const char *at = choice->columns; *at != '\0'; at += *at == ',') {
+    char shown[SHOWN_SIZE];
+    *count = 0;
+    for (const char *at = r->choice->columns; *at != '\0'; at += *at == ',') {
         struct piece name = {at, strcspn(at, ",")};
+        uint32_t field;
         at += name.size;
         TRY(find_given(r, name, " (`columns`)", &field));
         FAIL_IF(field == r->date, r->host, HASHATTN_BAD_FILE, "'%.*s' of the columns is the column of dates",
                 (int)size_min(name.size, 60), name.bytes);
-        listed |= field == target;
-        if (last != NO_COLUMN && last != target && !choice->only_target)
-            TRY(add_column(r, last));
-        last = field;
+        for (size_t i = 0; i < *count; i++)
+            FAIL_IF(fields[i] == field, r->host, HASHATTN_BAD_FILE,
+                    "`columns` has column '%s' twice, as number %zu and %zu; once is allowed",
+                    piece_shown(r->header[field], shown), i + 1, *count + 1);
+        assert(*count < LISTED);
+        fields[(*count)++] = field;
     }
-    FAIL_IF(target != NO_COLUMN && !listed, r->host, HASHATTN_BAD_FILE,
+    return HASHATTN_OK;
+}
+
+/* The columns of the choice's list in its order, but the target last, which is its last one or is named. */
+static hashattn_status choose_listed(struct reading *r)
+{
+    const struct series_choice *choice = r->choice;
+    uint32_t target = NO_COLUMN, fields[LISTED];
+    size_t count, target_at = 0;
+    if (choice->target[0] != '\0')
+        TRY(find_given(r, piece_of_text(choice->target), " (`target`)", &target));
+    TRY(read_list(r, fields, &count));
+    if (target == NO_COLUMN)
+        target = fields[count - 1];
+    while (target_at < count && fields[target_at] != target)
+        target_at++;
+    FAIL_IF(target_at == count, r->host, HASHATTN_BAD_FILE,
             "the target '%.60s' is none of the columns '%.60s'", choice->target, choice->columns);
-    if (target != NO_COLUMN && last != target && !choice->only_target)
-        TRY(add_column(r, last));
-    return add_column(r, target == NO_COLUMN ? last : target);
+    for (size_t i = 0; i < count && !choice->only_target; i++)
+        if (i != target_at)
+            TRY(add_column(r, fields[i]));
+    return add_column(r, target);
 }
 
 /* BAD_FILE if the first line is a row rather than names: a date is where dates are, or there are none and

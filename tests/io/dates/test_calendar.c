@@ -2,7 +2,8 @@
    from a period. Days themselves are tested in test_dates.c.
    Bugs planted and caught: the last days of months as their days; the first two dates decide against all
    others; a year after 9999; a weekend inside a week of business days; any skipped weekend as business days;
-   a period of weeks without a season; the row of a time in the next month.
+   a period of weeks without a season; the row of a time in the next month; a calendar that begins before
+   year 1, whose months were read outside their table; a feature of a time beyond 64 bits.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/dates/calendar.h"
 
@@ -171,9 +172,38 @@ static void a_calendar_begins_earlier(void **state)
         host_init(&host);
         check_status(&host, calendar_of(&host, cases[i].freq, &first, 1, &calendar), HASHATTN_OK, NULL);
         calendar.style = style;
-        calendar_begin(&calendar, to);
+        assert_true(calendar_begin(&calendar, to));
         calendar_date(&calendar, 0, text);
         assert_string_equal(text, cases[i].want);
+    }
+}
+
+/* Long periods back from a date lead before year 1, where no date is. */
+static void no_calendar_begins_before_year_1(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *freq, *first, *to, *want; /* NULL: refused */
+    } cases[] = {
+        {"100000Y", "2015-07-01", "2010-01-05", NULL}, {"100000M", "2015-07-01", "2010-01-05", NULL},
+        {"100000Q", "2015-07-01", "2015-06-30", NULL}, {"100000W", "2015-07-01", "2010-01-05", "0098-12-17"},
+        {"100000W", "1015-07-01", "1010-01-05", NULL}, {"2014Y", "2015-07-01", "2010-01-05", "0001-07-01"},
+        {"2015Y", "2015-07-01", "2010-01-05", NULL},   {"20M", "0002-09-15", "0001-01-15", "0001-01-15"},
+        {"20M", "0002-09-15", "0001-01-14", NULL},     {"14D", "0001-01-15", "0001-01-14", "0001-01-01"},
+        {"15D", "0001-01-15", "0001-01-14", NULL},     {"B", "0001-01-08", "0001-01-05", "0001-01-01"},
+        {"B", "0001-01-04", "0001-01-03", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct host host;
+        struct calendar calendar;
+        struct date_style style;
+        char text[DATE_TEXT];
+        int64_t first = time_of(cases[i].first, &style), to = time_of(cases[i].to, &style);
+        host_init(&host);
+        check_status(&host, calendar_of(&host, cases[i].freq, &first, 1, &calendar), HASHATTN_OK, NULL);
+        calendar.style = style;
+        assert_int_equal(calendar_begin(&calendar, to), cases[i].want != NULL);
+        calendar_date(&calendar, 0, text);
+        assert_string_equal(text, cases[i].want != NULL ? cases[i].want : cases[i].first);
     }
 }
 
@@ -277,6 +307,29 @@ static void features_of_times_are_those_of_the_date(void **state)
     check_marks("2016-01-31", "2016-02-29", 13, 4, (double[]){0, 1.0 / 6, 27.0 / 30, 58.0 / 365, 0});
 }
 
+/* Rows far after year 9999 have features too. Those whose times would not fit 64 bits share them. */
+static void features_of_any_row_are_in_range(void **state)
+{
+    (void)state;
+    static const char *const freqs[] = {"7ms", "99999s", "B", "99999W", "5M", "99999Y"};
+    struct date_style style;
+    int64_t first = time_of("2016-07-01", &style);
+    for (size_t i = 0; i < sizeof freqs / sizeof *freqs; i++) {
+        struct host host;
+        struct calendar calendar;
+        float marks[CALENDAR_MARKS], last[CALENDAR_MARKS];
+        host_init(&host);
+        check_status(&host, calendar_of(&host, freqs[i], &first, 1, &calendar), HASHATTN_OK, NULL);
+        calendar_marks(&calendar, SIZE_MAX, last);
+        for (size_t index = 1; index != 0; index *= 2) {
+            calendar_marks(&calendar, index, marks);
+            for (size_t k = 0; k < CALENDAR_MARKS; k++)
+                assert_true(marks[k] >= -0.5f && marks[k] <= 0.5f);
+        }
+        check_same_bits(marks, last, sizeof marks, "features of the last rows");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,10 +337,12 @@ int main(void)
         cmocka_unit_test(gaps_are_seen),
         cmocka_unit_test(periods_have_names),
         cmocka_unit_test(a_calendar_begins_earlier),
+        cmocka_unit_test(no_calendar_begins_before_year_1),
         cmocka_unit_test(forecasts_have_the_finest_style),
         cmocka_unit_test(dates_end_with_year_9999),
         cmocka_unit_test(rows_of_a_day_and_a_season_are_counted),
         cmocka_unit_test(features_of_times_are_those_of_the_date),
+        cmocka_unit_test(features_of_any_row_are_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

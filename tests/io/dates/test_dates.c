@@ -3,7 +3,8 @@
    Bugs planted and caught: centuries as leap years; 2000 not one; an hour of 24; the time of
    a day before 1970; day and month exchanged; an offset added instead of subtracted; 12 AM as noon;
    milliseconds taken for seconds; a fraction of two digits read as microseconds; a date beside a time that
-   decides the style alone; an epoch of 8 digits.
+   decides the style alone; an epoch of 8 digits; years before year 1 rounded towards it, whose months were
+   read outside their table; a zone that leads before year 1 or after year 9999; a weekday before 1970.
    SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE
 #include "io/dates/dates.h"
@@ -45,6 +46,22 @@ static void dates_are_those_of_the_c_library(void **state)
                 date_write(style, time, again);
                 assert_string_equal(again, text);
             }
+}
+
+/* Days before year 1 are no dates, but their fields are those of the calendar continued backwards: it repeats
+   every 400 years. */
+static void days_before_year_1_continue_the_calendar(void **state)
+{
+    (void)state;
+    const int64_t cycle = 146097, first = civil_days_before(1) - civil_days_before(1970);
+    for (int64_t day = first - cycle - 400; day < first + 800; day++) {
+        struct civil date = civil_of(day), later = civil_of(day + 5 * cycle);
+        assert_true(date.month >= 1 && date.month <= 12 && date.day >= 1);
+        assert_true(date.year + 2000 == later.year && date.month == later.month && date.day == later.day);
+        assert_int_equal(civil_days(date), day);
+        assert_int_equal(date_weekday(day), date_weekday(day + 5 * cycle));
+    }
+    assert_true(date_weekday(0) == 3 && date_weekday(-4) == 6 && date_weekday(-3) == 0);
 }
 
 static void formats_are_read_and_written(void **state)
@@ -162,6 +179,8 @@ static void other_texts_are_no_dates(void **state)
                                         "14673312000000010001",
                                         "9999999999999999999",
                                         "1467331200500.5",
+                                        "0001-01-01 00:59+01:00",
+                                        "9999-12-31 23:00-01:00",
                                         "July 1"};
     struct date_style style;
     int64_t time;
@@ -170,6 +189,8 @@ static void other_texts_are_no_dates(void **state)
             if (date_read(piece_of(texts[i]), (enum date_format)f, &style, &time))
                 fail_msg("'%s' was read as a date, %s", texts[i], date_formats[f]);
     assert_true(date_read(piece_of("2000-02-29"), DATES_YEAR_FIRST, &style, &time));
+    assert_true(date_read(piece_of("0001-01-01 01:00+01:00"), DATES_YEAR_FIRST, &style, &time));
+    assert_true(date_read(piece_of("9999-12-31 22:59-01:00"), DATES_YEAR_FIRST, &style, &time));
     assert_false(date_read(piece_of("7.1.2016"), DATES_MONTH_FIRST, &style, &time));
 }
 
@@ -232,6 +253,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dates_are_those_of_the_c_library),
+        cmocka_unit_test(days_before_year_1_continue_the_calendar),
         cmocka_unit_test(formats_are_read_and_written),
         cmocka_unit_test(other_texts_are_no_dates),
         cmocka_unit_test(the_format_that_reads_all_is_found),

@@ -2,7 +2,8 @@
    that are series, and lengths that do not fit, with the numbers.
    Bugs planted and caught: mean and deviation of the whole file; the sample deviation; a constant column
    divided by 0; MS with the targets of all columns; patches for a baseline; the season of a day for daily
-   dates; the statistics of the first series for all; the next series as the truth after the end of one.
+   dates; the statistics of the first series for all; the next series as the truth after the end of one;
+   quantiles that are not compared with the one before.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -219,6 +220,12 @@ static void what_does_not_fit_is_refused(void **state)
         {"level=seasonal patch_len=1 seq_len=23 horizon=1", HASHATTN_INVALID,
          "a season has 24 rows, seq_len has 23"},
         {"target=w", HASHATTN_BAD_FILE, "line 1: no column 'w' (target)"},
+        {"columns=x,y,2", HASHATTN_BAD_FILE, "table.csv: line 1: columns has column 'x' twice"},
+        {"quantiles=0.9,0.1", HASHATTN_INVALID,
+         "quantiles is '0.9,0.1', whose level 2 is 0.1; levels must ascend, from above 0 to below 1"},
+        {"quantiles=0.1,0.1", HASHATTN_INVALID, "whose level 2 is 0.1"},
+        {"quantiles=0,0.5", HASHATTN_INVALID, "whose level 1 is 0;"},
+        {"quantiles=0.5,1", HASHATTN_INVALID, "whose level 2 is 1;"},
     };
     struct loaded l;
     put_table(folder, 100, 60, 0);

@@ -5,8 +5,10 @@
    Bugs planted and caught: the target left at its place; the column of dates read as numbers; columns of a
    trained model in the order of the file; the value of the neighbour; `nan`, `inf`, 0x10 or an empty cell
    read as numbers; a blank line counted as a row; a row with fewer fields; two columns of one name;
+   a column listed twice, which has written past the fields of the row;
    an interpolation one row late; the mean of repeated rows divided by one more; values of missing rows
-   counted twice; a decimal comma read as a group of digits.
+   counted twice; a decimal comma read as a group of digits; missing rows limited gap by gap, or for each
+   series; a weekend before 1970 in business days; a grid that begins before year 1.
    Covers: series_read.c series_files.c grid.c raw_rows.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/forecast/series_read.h"
@@ -122,6 +124,21 @@ static void bad_files_are_refused(void **state)
         .date = "date", .by = "", .format = -1, .freq = "auto", .expected = "", .names = names, .count = 2};
     check_status(&folder->host, read_text(folder, table, &trained, &series), HASHATTN_BAD_FILE,
                  "no column 'z', which the model reads; there are: a, date, b, c");
+    static const char *const lists[][2] = {{"b,b", "'b' twice, as number 1 and 2; once is allowed"},
+                                           {"a,c,4,b", "'c' twice, as number 2 and 3"},
+                                           {"3,b", "'b' twice, as number 1 and 2"},
+                                           {"c,a,c,c,c,c,c,c,c", "'c' twice, as number 1 and 3"}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const struct series_choice twice = {.date = "date",
+                                            .by = "",
+                                            .target = "",
+                                            .format = -1,
+                                            .freq = "auto",
+                                            .expected = "",
+                                            .columns = lists[i][0]};
+        check_status(&folder->host, read_text(folder, table, &twice, &series), HASHATTN_BAD_FILE,
+                     lists[i][1]);
+    }
     char *const columns[] = {(char[]){"a"}, (char[]){"b"}};
     struct series_choice run = {.date = "date",
                                 .by = "",
@@ -152,6 +169,12 @@ static void bad_files_are_refused(void **state)
                      of_run[i][1]);
         assert_null(strstr(folder->host.message, "set "));
     }
+    run.expected = "B";
+    check_status(
+        &folder->host,
+        read_text(folder, "date,a,b\n1969-12-26,1,2\n1969-12-27,1,2\n1969-12-28,1,2\n", &run, &series),
+        HASHATTN_BAD_FILE, "the rows are one period of D apart, the run was trained on B");
+    run.expected = "D";
     run.by = "shop";
     check_status(&folder->host, read_text(folder, of_run[1][0], &run, &series), HASHATTN_BAD_FILE,
                  "no column 'shop', which names the series of the run; there are: date, a, b");
@@ -274,9 +297,74 @@ static void repairs_are_told(void **state)
                                         .freq = "s",
                                         .expected = "",
                                         .missing = MISSING_LAST};
-    check_status(&folder->host, read_text(folder, "date,x\n2016-01-01,1\n2016-02-02,1\n", &stray, &series),
+    check_status(
+        &folder->host, read_text(folder, "date,x\n2016-01-01,1\n2016-02-02,1\n", &stray, &series),
+        HASHATTN_BAD_FILE,
+        "line 3, row 2: 2764799 dates are missing before 2016-02-02, 2764799 up to here, allowed are "
+        "2000 (1000 for each of 2 rows): is it a date, and freq right?");
+}
+
+/* The rows that are filled in are limited for the file, not for each gap or series: memory grows with the
+   file, not with its square. */
+static void missing_rows_are_limited_in_all(void **state)
+{
+    struct folder *folder = *state;
+    struct series series;
+    struct series_choice choice = {.date = "",
+                                   .by = "",
+                                   .target = "",
+                                   .format = -1,
+                                   .freq = "s",
+                                   .expected = "",
+                                   .missing = MISSING_LAST};
+    /* 1999, 1000 and 1002 dates are missing: as many as are allowed for 4 rows, and one more. */
+    char text[400];
+    for (int more = 0; more < 2; more++) {
+        snprintf(text, sizeof text,
+                 "date,x\n2016-01-01 00:00:00,1\n2016-01-01 00:33:20,1\n2016-01-01 00:50:01,1\n"
+                 "2016-01-01 01:06:4%d,1\n",
+                 3 + more);
+        hashattn_status status = read_text(folder, text, &choice, &series);
+        if (more == 0) {
+            check_status(&folder->host, status, HASHATTN_OK, NULL);
+            assert_int_equal(series.times, 4004);
+            series_free(&folder->host, &series);
+        } else {
+            check_status(&folder->host, status, HASHATTN_BAD_FILE,
+                         "line 5, row 4: 1002 dates are missing before 2016-01-01 01:06:44, 4001 up to here, "
+                         "allowed are 4000 (1000 for each of 4 rows): is it a date, and freq right?");
+        }
+    }
+    choice.by = "shop";
+    check_status(&folder->host,
+                 read_text(folder,
+                           "date,shop,x\n2016-01-01 00:00:00,a,1\n2016-01-01 00:33:20,a,1\n"
+                           "2016-01-01 00:00:00,b,1\n2016-01-01 00:33:23,b,1\n",
+                           &choice, &series),
                  HASHATTN_BAD_FILE,
-                 "2764799 dates are missing before 2016-02-02: is it a date, and freq right?");
+                 "line 5, row 4: 2002 dates are missing before 2016-01-01 00:33:23, 4001 up to here");
+}
+
+static void grids_begin_in_year_1(void **state)
+{
+    struct folder *folder = *state;
+    struct series series;
+    struct series_choice choice = {.date = "",
+                                   .by = "shop",
+                                   .target = "",
+                                   .format = -1,
+                                   .freq = "100000Y",
+                                   .expected = "",
+                                   .repeated = REPEATED_LAST};
+    const char *text = "date,shop,x\n2015-07-01,a,1\n2016-07-01,a,1\n2010-01-05,b,1\n";
+    check_status(
+        &folder->host, read_text(folder, text, &choice, &series), HASHATTN_BAD_FILE,
+        "line 4, row 3: whole periods of 100000Y back from 2015-07-01 to 2010-01-05 lead before year 1, "
+        "dates are of years 1 to 9999: is it a date, and freq right?");
+    choice.freq = "auto";
+    text = "date,shop,x\n5001-07-01,a,1\n9001-07-01,a,1\n1000-07-01,b,1\n";
+    check_status(&folder->host, read_text(folder, text, &choice, &series), HASHATTN_BAD_FILE,
+                 "whole periods of 4000Y back from 5001-07-01 to 1000-07-01 lead before year 1");
 }
 
 static void series_are_told_apart(void **state)
@@ -350,6 +438,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(marks_and_delimiters_are_found, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(dates_are_found, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(repairs_are_told, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(missing_rows_are_limited_in_all, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(grids_begin_in_year_1, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(series_are_told_apart, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(failing_allocations_leave_nothing, folder_enter, folder_leave),
     };
