@@ -67,13 +67,20 @@ def of_status(status: int, message: bytes | None) -> Error:
 
 @contextmanager
 def named(path: str, name: str) -> Iterator[None]:
-    """Errors about a temporary file, or about its lines, are about the argument `name`, or about its elements."""
+    """Errors about a temporary file, or about its lines, are about the argument `name`, or about its elements. A wrong line
+    of the file is a wrong argument, InvalidError."""
+    elements = []
 
     def shown(found: "re.Match[str]") -> str:
         line = found[1]
-        return name if line is None else f"{name}[{int(line) - 1}]"
+        if line is None:
+            return name
+        elements.append(line)
+        return f"{name}[{int(line) - 1}]"
 
     try:
         yield
     except Error as error:
-        raise type(error)(re.sub(re.escape(path) + r"(?:: line (\d+))?", shown, str(error))) from None
+        message = re.sub(re.escape(path) + r"(?:: line (\d+))?", shown, str(error))
+        kind = InvalidError if elements and isinstance(error, BadFileError) else type(error)
+        raise kind(message) from None

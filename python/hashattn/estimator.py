@@ -14,7 +14,8 @@ import numpy as np
 
 from .errors import InvalidError, InvalidTypeError, named
 from .options import mechanisms, tasks
-from .run import Run, write_texts
+from .run import Run
+from .texts import check_characters, listed, write_texts
 from .training import train
 
 try:
@@ -43,6 +44,9 @@ _FILES = "config.json", "model.safetensors", "tokenizer.json", "vocab.txt"
 _OTHERS = "mechanism", "preset", "size", "start", "freeze", "early_stopping"
 #: Options of the task that say what files hold.
 _OF_FILES = "text_column", "label_column", "label_type", "multi_label", "delimiter", "encoding", "header"
+#: From this number on the task refuses texts of which more than half are the only one of their class; here the refusal
+#: names the class, and no option that files have.
+_MANY_TEXTS = 20
 
 
 class _Stored:
@@ -66,34 +70,45 @@ class _Stored:
 
 
 def _texts_of(documents: Iterable[Any]) -> list[str]:
-    if isinstance(documents, (str, bytes)):
-        raise InvalidTypeError("one text is given, a list of texts is needed")
-    texts = [document.item() if isinstance(document, np.generic) else document for document in documents]
+    texts = [document.item() if isinstance(document, np.generic) else document for document in listed("X", documents)]
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise InvalidTypeError(f"document {index} is a {type(text).__name__}, a str is needed")
+        check_characters(f"texts[{index}]", text)
     return texts
 
 
-def _classes_of(y: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The sorted classes of `count` texts, and the place of each text's class among them."""
+def _labels_of(y: Any, count: int) -> np.ndarray:
+    """(count) classes, one for each text; those of a column too, with a warning."""
     if y is None:
         raise InvalidError("TextClassifier requires y to be passed, but the target y is None")
-    given = np.asarray(y if isinstance(y, np.ndarray) else list(y))
+    if isinstance(y, (str, bytes)):
+        raise InvalidTypeError(f"y is one {type(y).__name__}, a list of classes is needed")
+    given = np.asarray(y if hasattr(y, "shape") else list(y))  # iterating over a table gives the names of its columns
     if given.ndim == 2 and given.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected; its column is taken",
                       DataConversionWarning, stacklevel=3)
         given = given[:, 0]
     if given.shape != (count,):
         raise InvalidError(f"there are {count} texts, and y has the shape {given.shape}")
+    return given
+
+
+def _classes_of(given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The sorted classes, and the place of each text's class among them."""
     if given.dtype.kind == "f" and not np.isfinite(given).all():
         raise InvalidError("Input y contains NaN or infinity")
     if given.dtype.kind == "f" and (given != np.floor(given)).any():
         raise InvalidError("Unknown label type: continuous; a class for each text is needed, and "
                            "hashattn.train(..., label_type='number') predicts numbers")
-    classes, places = np.unique(given, return_inverse=True)
+    count = len(given)
+    classes, places, counts = np.unique(given, return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise InvalidError(f"all {count} texts are of one class, at least 2 classes are needed")
+    once = np.flatnonzero(counts == 1)
+    if count >= _MANY_TEXTS and len(once) > count // 2:
+        raise InvalidError(f"{len(once)} of {len(classes)} classes have one text each, such as {classes.tolist()[once[0]]!r}; "
+                           f"of {count} texts, at most {count // 2} may be the only one of their class")
     return classes, places
 
 
@@ -137,9 +152,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
         return hasattr(self, "_stored")
 
     def fit(self, X: Iterable[str], y: Iterable[Any]) -> "TextClassifier":
-        """Trains on texts and their classes."""
+        """Trains on texts and their classes, lists or single columns. InvalidError (a ValueError): a table of texts, another
+        number of classes, or a text that the library's files cannot have, named texts[i]."""
         texts = _texts_of(X)
-        classes, places = _classes_of(y, len(texts))
+        classes, places = _classes_of(_labels_of(y, len(texts)))
         labels = [f"{place:06d}" for place in places]
         options = dict(self.set_params(**self._options).get_params())
         early = options.pop("early_stopping", False)
@@ -185,8 +201,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
         return np.asarray(self.classes_[chances.argmax(axis=1)])
 
     def score(self, X: Iterable[str], y: Iterable[Any], sample_weight: Any = None) -> float:
-        """The accuracy."""
-        return float(np.average(self.predict(X) == np.asarray(list(y)), weights=sample_weight))
+        """The accuracy; X and y as for `fit`. sample_weight: a number for each text."""
+        found = self.predict(X)
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        if weights is not None and weights.shape != found.shape:
+            raise InvalidError(f"there are {len(found)} texts, and sample_weight has the shape {weights.shape}")
+        return float(np.average(found == _labels_of(y, len(found)), weights=weights))
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         return f"TextClassifier({', '.join(f'{name}={value!r}' for name, value in self._options.items())})"

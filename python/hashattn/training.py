@@ -18,7 +18,8 @@ from .context import Context, ContextHandle, ObjectHandle, default_context
 from .errors import Interrupted, InvalidError
 from .options import OptionValue, path_of, paths_of, text_of
 from .progress import Progress, Watch, Watcher, progress_of
-from .run import Run, write_texts
+from .run import Run
+from .texts import write_texts
 
 
 @contextmanager
@@ -154,7 +155,7 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
         mechanism unless one is given, and the meaning of ids; its tensors are the initial values.
     freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0"),
         "trunk", or "all-but-own": all but the tensors that mechanisms learn, such as the hashes of lha.
-    texts, labels: lists of texts (for retrieval of pairs) and of their labels, which become the new file
+    texts, labels: lists of texts (for retrieval of pairs) and of their labels, in one order, which become the new file
         data/train.jsonl, so that the run can be evaluated and resumed.
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.

@@ -1,12 +1,14 @@
 """What a user of the package tries first: threads by the environment, whole numbers as a mask, copies, a name where a
 directory is needed, a package inside an archive, errors that name arguments.
 
-Planted and caught: an error with the name of the temporary file; the line of a text as its index. Bugs it looks for: HASHATTN_THREADS read after OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its
-memory. SPDX-License-Identifier: Apache-2.0
+Planted and caught: an error with the name of the temporary file; the line of a text as its index, and that of a set of few
+texts as that of all; the bytes of that file in the message. Bugs it looks for: HASHATTN_THREADS read after
+OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its memory. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
 import pickle
+import re
 import subprocess
 import sys
 import zipfile
@@ -54,12 +56,15 @@ def test_copies_are_refused():
 
 def test_errors_name_arguments_and_no_temporary_files(text_run):
     run = hashattn.Run(text_run)
-    for texts, index in ((["good", "bad\0"], 1), (["a", "b", "\ud800"], 2)):
-        with pytest.raises(OSError, match=rf"^texts\[{index}\]: byte "):
+    for texts, index, character in ((["good", "bad\0"], 1, "4 of 4 is U+0000"), (["a", "b", "\ud800"], 2, "1 of 1 is U+D800"),
+                                    (["a\udc00b"], 0, "2 of 3 is U+DC00")):
+        with pytest.raises(ValueError, match=re.escape(f"texts[{index}]: character {character};")):
             run.predict(texts, progress=False)
-    for texts, index in ((["a\ud800", "b"], 0), (["a", "b\0"], 1)):
-        with pytest.raises(OSError, match=rf"^texts\[{index}\]: byte "):
-            hashattn.TextClassifier(steps=2).fit(texts, ["x", "y"])
+    for texts, index, character in ((["a", "a\ud800", "b"], 1, "2 of 2 is U+D800"), (["a", "a", "b\0"], 2, "2 of 2 is U+0000")):
+        with pytest.raises(ValueError, match=re.escape(f"texts[{index}]: character {character};")):
+            hashattn.TextClassifier(steps=2).fit(texts, ["x", "x", "y"])
+    found = run.predict(["\ud83d\ude00", "\U0001f600"], progress=False)  # both halves of a character
+    assert found[0].probabilities == found[1].probabilities
 
 
 def test_an_unknown_option_lists_the_others():

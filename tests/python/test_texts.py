@@ -1,7 +1,9 @@
 """Texts in lists: training, prediction, and a classifier for scikit-learn. Planted and caught: predictions in another
 order; classes as strings instead of their own type; files of the run cut in a pickle; the best parameters of a set that
 was not asked for; a tenth of the texts left out; an attribute that predict sets; the counts of one label for all;
-a note that every report repeats; the id of the document before; the name of a temporary file.
+a note that every report repeats; the id of the document before; the name of a temporary file; a column of classes compared
+with each prediction; the columns of a table as texts, or as classes; labels of a Series by their index; the number of a class
+in place of it; a file of the texts before one that is refused.
 """
 
 import pickle
@@ -46,6 +48,10 @@ def test_predictions_have_the_names_of_their_files(tmp_path):
     folder.mkdir()
     (folder / "1.txt").write_text("aaaa\naaaa")
     (folder / "2.txt").write_text("zzzz")
+    (folder / "3.pdf").write_text("zzzz")
+    with pytest.warns(UserWarning, match="1 file or folder is not read: .*inbox/3.pdf"):
+        assert len(run.predict(folder, progress=False)) == 2
+    (folder / "3.pdf").unlink()
     with pytest.raises(hashattn.BadFileError, match="new.jsonl: line 2: "):
         run.predict(lines, table, folder, progress=False)
     with pytest.warns(UserWarning, match="1 bad line left out, the first one: .*new.jsonl: line 2: "):
@@ -113,6 +119,89 @@ def test_text_classifier():
     assert model.score(TEXTS, [7, -3] * 40) > 0.9
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict_proba(TEXTS), model.predict_proba(TEXTS))
+
+
+class Table:
+    """As pandas.DataFrame: iteration gives the names of the columns."""
+
+    def __init__(self, name, values):
+        self.name, self.values, self.shape = name, values, (len(values), 1)
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter([self.name])
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self.values, dtype)[:, None]
+
+
+class Series(list):
+    """As pandas.Series after a shuffle: an element by its index, which is not its place."""
+
+    def __getitem__(self, index):
+        return super().__getitem__(-1 - index)
+
+
+def test_tables_and_columns():
+    few, classes = TEXTS[:8], ["low", "high"] * 4
+    model = hashattn.TextClassifier(seed=1, **TINY).fit(TEXTS, ["low", "high"] * 40)
+    right = model.score(few, classes)
+    assert right == 1 and model.score(few, ["low"] * 8) == 0.5
+    for column in (np.array(classes)[:, None], [[name] for name in classes], Table("label", classes)):
+        with pytest.warns(UserWarning, match="column-vector y"):
+            assert model.score(few, column) == right
+        with pytest.warns(UserWarning, match="column-vector y"):
+            fitted = hashattn.TextClassifier(**{**TINY, "steps": 1}).fit(few, column)
+        assert list(fitted.classes_) == ["high", "low"]
+    for given in (["low"], classes[:7], classes * 2, np.array([classes]), np.array([classes] * 8), np.array("low"), "lowlow"
+                  "lo", "low", b"low"):
+        with pytest.raises(ValueError, match="8 texts, and y has the shape|y is one "):
+            model.score(few, given)
+    for given in ("lhlhlhlh", b"lhlhlhlh"):  # a class for each text, if it were taken as letters
+        with pytest.raises(ValueError, match="y is one "):
+            hashattn.TextClassifier(**TINY).fit(few, given)
+    assert model.score(few, ["low"] * 8, sample_weight=[3, 1] * 4) == 0.75
+    for weights in ([1] * 7, np.ones((8, 1))):
+        with pytest.raises(ValueError, match="8 texts, and sample_weight has the shape"):
+            model.score(few, classes, weights)
+    for table in (Table("text", few), np.array(few)[:, None], Table("text", ["aaaa"]), np.array("aaaa")):
+        for call in (model.predict, model.predict_proba, lambda X: model.fit(X, classes), lambda X: model.score(X, classes)):
+            with pytest.raises(hashattn.InvalidTypeError, match="X has the shape .*; a list of texts or one column"):
+                call(table)
+
+
+def test_lists_for_train(tmp_path):
+    """Tables are refused, labels are taken in order, and what is refused leaves no file."""
+    for texts, labels, reason in ((Table("text", TEXTS), ["low", "high"] * 40, "texts has the shape"),
+                                  (TEXTS, Table("label", ["low", "high"] * 40), "labels has the shape"),
+                                  (TEXTS, "lh" * 40, "labels is one str"), ("az" * 40, ["low", "high"] * 40, "texts is one str"),
+                                  ([*TEXTS[:-1], 5], ["low", "high"] * 40, "text 79 is a int"),
+                                  ([*TEXTS[:-1], "a\0"], ["low", "high"] * 40, r"texts\[79\]: character 2 of 2 is U\+0000"),
+                                  ([("a", "b\ud800")] * 80, ["low", "high"] * 40, r"texts\[0\]\[1\]: character 2 of 2"),
+                                  (TEXTS, ["low", "hi\0"] * 40, r"labels\[1\]: character 3 of 3"),
+                                  (TEXTS, [["low"], ["hi\0"]] * 40, r"labels\[1\]: character 3 of 3")):
+        with pytest.raises(hashattn.InvalidError, match=reason):
+            hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=texts, labels=labels, progress=False, **TINY)
+    hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=TEXTS, labels=Series(["low", "high"] * 40),
+                   progress=False, **{**TINY, "steps": 1}).close()
+    lines = (tmp_path / "data" / "train.jsonl").read_text().splitlines()
+    assert lines == ['{"text": "aaaa", "label": "low"}', '{"text": "zzzz", "label": "high"}'] * 40
+
+
+def test_classes_of_one_text_each(tmp_path):
+    """The message has the user's class, and no option that the classifier does not take."""
+    classes = ["many"] * 7 + [f"class {i}" for i in range(13)]
+    with pytest.raises(hashattn.InvalidError, match="^13 of 14 classes have one text each, such as 'class 0'; of 20 texts, at "
+                                                    "most 10 may be the only one of their class$"):
+        hashattn.TextClassifier(**TINY).fit(TEXTS[:20], classes)
+    quick = {**TINY, "steps": 1}
+    assert len(hashattn.TextClassifier(**quick).fit(TEXTS[:20], ["many"] * 10 + classes[7:17]).classes_) == 11
+    with pytest.raises(hashattn.BadFileError, match="11 of 12 labels occur once"):  # so the number 10 is that of the task
+        hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=TEXTS[:20], labels=["many"] * 9 + classes[7:18],
+                       progress=False, **quick)
+    assert len(hashattn.TextClassifier(**quick).fit(TEXTS[:19], range(19)).classes_) == 19
 
 
 def test_text_classifier_in_scikit_learn():

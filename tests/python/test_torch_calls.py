@@ -2,7 +2,8 @@
 
 Planted and caught: causal, strides, dtype or options left out of what identifies a kept call; the seed of the first call
 kept; the alignment of tensors not looked at; memory set by torch.zeros, which starts threads of OpenMP; padding of the
-results not set; a thread of Python ended inside C++ at the end of the interpreter. SPDX-License-Identifier: Apache-2.0
+results not set; saved bytes that hooks moved used from the next aligned address on, or with gaps; a thread of Python ended
+inside C++ at the end of the interpreter. SPDX-License-Identifier: Apache-2.0
 """
 
 import random
@@ -62,6 +63,36 @@ def test_tensors_that_are_not_aligned(monkeypatch):
     for count in (3, 6):
         assert torch.equal(hashattn.torch.attention(shifted, shifted, shifted, seed=1), expected)
         assert len(copies) == count
+
+
+@pytest.mark.parametrize("mechanism", ["yoso", "softmax", "lha", "linear"])
+def test_saved_tensors_may_move(mechanism):
+    """torch.autograd.graph.saved_tensors_hooks may bring them back at any address, and as columns of something."""
+    leaves = [torch.from_numpy(numbers(2, 24, 8, seed=i)).requires_grad_() for i in range(3)]
+
+    def gradients(out):
+        return torch.autograd.grad(out.square().sum(), leaves)
+
+    def attend():
+        return hashattn.torch.attention(*leaves, mechanism=mechanism, seed=1)
+
+    def moved(offset, step=1):
+        """To `offset` bytes behind an aligned address, with `step` elements for each."""
+        def back(kept):
+            size = step * kept.nbytes
+            memory = np.zeros(size + 128, np.uint8)
+            start = -memory.ctypes.data % 64 + offset
+            there = memory[start:start + size].view(kept.dtype).reshape(*kept.shape, step)[..., 0]
+            there[...] = kept
+            return torch.from_numpy(there)
+
+        return back
+
+    expected = gradients(attend())
+    for back in (moved(0), moved(16), moved(56), moved(0, step=2)):
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.detach().numpy().copy(), back):
+            out = attend()
+        assert all(torch.equal(a, b) for a, b in zip(gradients(out), expected))
 
 
 def test_padded_rows_of_results_are_zero():

@@ -2,7 +2,7 @@
 
 Planted and caught: the size that forward saves unknown (a graph break), and known in an export; numbers of rows not rounded
 (a graph for each length); rounded down; heads, and what all heads share, not counted; a packed batch as its mean; backward
-counted as forward.
+counted as forward; a cache that Dynamo sees, and warns of.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -55,6 +55,21 @@ def test_a_layer_is_trained_without_breaks(mechanism):
     torch.compile(layer, backend="aot_eager")(rows).sum().backward()
     assert counters["stats"]["unique_graphs"] == 1 and not counters["graph_break"]
     assert all(each.grad is not None for name, each in layer.named_parameters() if ".own." not in name)
+
+
+def test_compilation_warns_of_nothing(recwarn):
+    """Without a seed, which is drawn where the mechanism uses one. Dynamo gives each warning once in a process."""
+    getattr(torch._dynamo.utils, "warn_once_cache", set()).clear()
+    q, k, v = (each.detach() for each in tensors(2, 3, 20, 8))
+    for mechanism in ("yoso", "softmax", "rfa"):
+        torch._dynamo.reset()
+        compiled = torch.compile(lambda q: hashattn.torch.attention(q, k, v, mechanism=mechanism), backend="aot_eager")
+        torch.manual_seed(1)
+        a, b = compiled(q), compiled(q)
+        torch.manual_seed(1)
+        assert torch.equal(a, hashattn.torch.attention(q, k, v, mechanism=mechanism))
+        assert torch.equal(a, b) == (mechanism == "softmax")
+    assert not [str(each.message) for each in recwarn if "lru_cache" in str(each.message)]
 
 
 def calls(mechanism, rng):

@@ -2,7 +2,8 @@
 
 Planted and caught: tangents dropped, with and without a gradient; saved bytes of another sample; a sample without
 rows first; the loss of the hashes computed without a gradient where reentrant checkpointing runs the forward; a seed drawn
-in evaluation, and where none is used; none drawn for learned tensors. SPDX-License-Identifier: Apache-2.0
+in evaluation, and where none is used; none drawn for learned tensors; samples of an outer vmap written into one block; no
+samples, and gradients missing in place of 0. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
@@ -90,6 +91,64 @@ def test_a_layer_for_each_sample(mechanism, options):
         layer.zero_grad()
         loss(dict(layer.named_parameters()), sample).backward()
         assert all(near(found[name][index], each.grad) for name, each in layer.named_parameters())
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "yoso", "lha"])
+def test_vmap_inside_vmap(mechanism):
+    def attend(q, k, v):
+        return hashattn.torch.attention(q, k, v, mechanism=mechanism, seed=1)
+
+    def each(function):
+        return [[function(*rows) for rows in zip(*samples)] for samples in zip(Q, K, V)]
+
+    twice = torch.vmap(torch.vmap(attend))
+    assert torch.equal(twice(Q, K, V), torch.stack([torch.stack(row) for row in each(attend)]))
+    assert torch.equal(torch.vmap(torch.vmap(attend, (0, None, None)), (None, 0, 0))(Q[0], K[:, 0], V[:, 0])[3][1],
+                       attend(Q[0][1], K[3][0], V[3][0]))
+    gradient = torch.func.grad(lambda *rows: attend(*rows).square().sum(), (0, 1, 2))
+    expected = each(gradient)
+    leaves = [rows.clone().requires_grad_() for rows in (Q, K, V)]
+    for found in (torch.vmap(torch.vmap(gradient))(Q, K, V), torch.autograd.grad(twice(*leaves).square().sum(), leaves),
+                  torch.func.grad(lambda *rows: twice(*rows).square().sum(), (0, 1, 2))(Q, K, V)):
+        for place in range(3):
+            assert torch.equal(found[place], torch.stack([torch.stack([one[place] for one in row]) for row in expected]))
+
+    def cut(q, count):  # what forward saves differs in size, in both
+        return hashattn.torch.attention(q[None], K[:1], V[:1], lengths=count[None], mechanism=mechanism, seed=1).square().sum()
+
+    counts = torch.tensor([[0, 3], [6, 1], [5, 6]])
+    rows = torch.stack([Q[:2], Q[1:3], Q[2:4]])
+    found = torch.vmap(torch.vmap(torch.func.grad(cut)))(rows, counts)
+    for i, j in ((0, 0), (0, 1), (1, 0), (2, 1)):
+        assert torch.equal(found[i, j], torch.func.grad(cut)(rows[i, j], counts[i, j]))
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "yoso", "lha"])
+def test_vmap_over_no_samples(mechanism):
+    def attend(q, k, v):
+        return hashattn.torch.attention(q, k, v, mechanism=mechanism, seed=1)
+
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        found = torch.vmap(attend)(*(rows[:0].to(dtype) for rows in (Q, K, V)))
+        assert found.shape == Q[:0].shape and found.dtype == dtype
+    shared = (0, None, None)
+    assert torch.vmap(attend, shared)(Q[:0], K[0], V[0][..., :5]).shape == (0, 2, 6, 5)
+    assert torch.vmap(attend, (1, None, None))(Q.transpose(0, 1)[:, :0], K[0], V[0]).shape == Q[:0].shape
+    assert torch.vmap(torch.vmap(attend))(Q[:, :0], K[:, :0], V[:, :0]).shape == Q[:, :0].shape
+    assert torch.vmap(torch.vmap(attend))(Q[:0], K[:0], V[:0]).shape == Q[:0].shape
+    for found in torch.vmap(torch.func.grad(lambda *rows: attend(*rows).sum(), (0, 1, 2)))(Q[:0], K[:0], V[:0]):
+        assert found.shape == Q[:0].shape
+    leaves = [rows.clone().requires_grad_() for rows in (Q[:0], K[0], V[0])]
+    for found, given in zip(torch.autograd.grad(torch.vmap(attend, shared)(*leaves).sum(), leaves), leaves):
+        assert found.shape == given.shape and not found.any()
+    layer = hashattn.torch.LHAAttention(8, 2, num_buckets=3)
+
+    def loss(params, sample):
+        return torch.func.functional_call(layer, params, (sample,)).square().sum() + layer.own_loss
+
+    params = {name: each.detach() for name, each in layer.named_parameters()}
+    found = torch.vmap(torch.func.grad(loss), (None, 0), randomness="same")(params, torch.zeros(0, 12, 8))
+    assert {name: each.shape[1:] for name, each in found.items()} == {name: each.shape for name, each in params.items()}
 
 
 @pytest.mark.parametrize("mechanism", [name for name, each in hashattn.mechanisms().items() if each.exact])

@@ -2,7 +2,9 @@
 with softmax, results and gradients; in PyTorch's transformer layers, training and evaluation.
 
 Planted and caught: masks whose True takes part; a layer in which PyTorch's fast path computes softmax; padding of equally
-long cross attention taken from the queries; biases of keys and values swapped; the added key masked; own_loss kept in a copy. SPDX-License-Identifier: Apache-2.0
+long cross attention taken from the queries; biases of keys and values swapped; the added key masked; own_loss kept in a copy;
+the nested tensors of PyTorch's encoder not taken, or their padding attended to; the width of a head inferred from an empty
+batch; a mask of no queries indexed; a causal mask refused in a compiled call. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
@@ -157,6 +159,90 @@ def test_in_the_layers_of_pytorch(training):
     assert near(decoder(x, memory, tgt_mask=causal), expected)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("mechanism", ["softmax", "yoso", "lha"])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors", "ignore:enable_nested_tensor is True")
+def test_in_an_encoder_that_passes_nested_tensors(mechanism, norm_first):
+    """It does so in evaluation, if it was made with PyTorch's own attention."""
+    options = {"num_buckets": 4} if mechanism == "lha" else {}
+    torch.manual_seed(0)
+    encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(24, 2, 32, dropout=0.0, batch_first=True, norm_first=norm_first), 2)
+    encoder.use_nested_tensor = True
+    x, padding = rows(3, 12, 24).detach(), torch.arange(12) >= torch.tensor([[9], [12], [3]])
+    encoder.eval()
+    with torch.no_grad():
+        theirs = encoder(x, src_key_padding_mask=padding)
+    for layer in encoder.layers:
+        ours = hashattn.torch.MultiheadAttention(24, 2, mechanism=mechanism, batch_first=True, **options)
+        ours.load_state_dict(layer.self_attn.state_dict(), strict=False)
+        layer.self_attn = ours
+    encoder.eval()
+    nested = []
+    handle = ours.register_forward_hook(lambda module, inputs, result: nested.append(result[0].is_nested))
+    with torch.no_grad():
+        found = encoder(x, src_key_padding_mask=padding)
+        encoder.use_nested_tensor = False
+        expected = encoder(x, src_key_padding_mask=padding)
+    handle.remove()
+    assert nested == [True, False] and found.shape == x.shape and near(found[~padding], expected[~padding])
+    assert near(found[~padding], theirs[~padding]) == (mechanism == "softmax")
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors(layout):
+    layer = pair(24, 3, batch_first=True)[1]
+    sequences = [rows(1, count, 24, seed=count)[0] for count in (5, 0, 7, 2)]
+    for causal in (False, True):
+        given = torch.nested.as_nested_tensor(sequences, layout=layout)
+        out, none = layer(given, given, given, is_causal=causal)
+        assert none is None and out.is_nested and out.layout == layout
+        expected = [layer(each, each, each, is_causal=causal)[0] for each in sequences]
+        assert all(near(a, b) for a, b in zip(out.unbind(), expected, strict=True))
+        for a, b in zip(torch.autograd.grad(sum(each.square().sum() for each in out.unbind()), sequences),
+                        torch.autograd.grad(sum(each.square().sum() for each in expected), sequences)):
+            assert near(a, b, 1e-4)
+    other, dense = torch.nested.as_nested_tensor(sequences, layout=layout), rows(4, 7, 24)
+    last = pair(24, 3)[1]
+    for call in (lambda: layer(given, other, other), lambda: layer(dense, given, given), lambda: last(given, given, given),
+                 lambda: layer(given, given, given, attn_mask=torch.zeros(7, 7)),
+                 lambda: layer(given, given, given, key_padding_mask=torch.zeros(4, 7, dtype=torch.bool))):
+        with pytest.raises(ValueError, match="its use_nested_tensor = False makes it pass none"):
+            call()
+
+
+@pytest.mark.parametrize("mechanism", ["softmax", "yoso", "lha", "rfa"])
+@pytest.mark.parametrize("batch, queries, keys", [(0, 5, 5), (2, 0, 0), (0, 0, 0), (0, 5, 3), (2, 0, 3), (2, 3, 0)])
+def test_empty(mechanism, batch, queries, keys):
+    """An empty batch, as the last one of a loader, and no rows: shapes and gradients as of torch.nn.MultiheadAttention."""
+    options = {"num_buckets": 4} if mechanism == "lha" else {}
+    layer = hashattn.torch.MultiheadAttention(24, 3, mechanism=mechanism, batch_first=True, **options)
+    causal = torch.ones(queries, keys).triu(1).bool()
+    masks = [{}, {"key_padding_mask": torch.zeros(batch, keys, dtype=torch.bool)}, {"attn_mask": torch.zeros(queries, keys)},
+             {"attn_mask": torch.zeros(batch * 3, queries, keys)}]
+    if queries == keys:
+        masks += [{"attn_mask": causal}, {"attn_mask": causal, "is_causal": True}]
+    for training in (True, False):
+        layer.train(training)
+        for given in masks:
+            x = rows(batch, queries, 24)
+            others = x if queries == keys else rows(batch, keys, 24)
+            out = layer(x, others, others, **given)[0]
+            out.sum().backward()
+            assert out.shape == x.shape == x.grad.shape
+            layer.zero_grad()
+    if queries == keys:
+        layers = [hashattn.torch.SelfAttention(24, 3, mechanism, **options)]
+        layers += [hashattn.torch.YosoAttention(24, 3)] if mechanism == "yoso" else []
+        layers += [hashattn.torch.LHAAttention(24, 3, **options)] if mechanism == "lha" else []
+        for each in layers:
+            for shape in ((batch, queries, 24), (0, 24)):
+                x = torch.zeros(shape, requires_grad=True)
+                out = each(x)
+                (out.sum() + (0 if each.own_loss is None else each.own_loss)).backward()
+                assert out.shape == shape == x.grad.shape
+
+
 def test_types_and_places():
     for dtype in (torch.float64, torch.float16, torch.bfloat16):
         layer = hashattn.torch.MultiheadAttention(24, 2, mechanism="lha", num_buckets=4, dtype=dtype).eval()
@@ -204,3 +290,25 @@ def test_compiled():
     with torch.no_grad():
         compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
         assert torch.equal(compiled(x, x, x, key_padding_mask=mask)[0], layer(x, x, x, key_padding_mask=mask)[0])
+
+
+@pytest.mark.filterwarnings("error:Dynamo detected")
+def test_masks_of_scores_compiled():
+    """Their values are read between two graphs; is_causal needs one."""
+    layer = pair(24, 3, batch_first=True)[1]
+    x, causal = rows(2, 12, 24), torch.ones(12, 12).triu(1).bool()
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, backend="aot_eager")
+    for mask in (causal, causal.float().masked_fill(causal, -torch.inf), causal[5:6].expand(12, 12), causal.expand(6, 12, 12)):
+        for a, b in zip(*(torch.autograd.grad(each(x, x, x, attn_mask=mask)[0].square().sum(), [x, *layer.parameters()])
+                          for each in (compiled, layer))):
+            assert near(a, b, 1e-4)
+    with pytest.raises(ValueError, match="differs between queries in another way"):
+        compiled(x, x, x, attn_mask=causal.flip(0))
+    torch._dynamo.reset()
+    whole = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    assert near(whole(x, x, x, attn_mask=causal, is_causal=True)[0], layer(x, x, x, attn_mask=causal)[0])
+    one = torch.arange(12)[None] > 4  # of one query: padding, which is not read
+    assert near(whole(x[:, :1], x, x, attn_mask=one)[0], layer(x[:, :1], x, x, attn_mask=one)[0])
+    with pytest.raises(ValueError, match="attn_mask of shape .12, 12. has no values yet .*; is_causal=True says that it is"):
+        torch.vmap(lambda each: layer(each, each, each, attn_mask=causal)[0])(torch.zeros(3, 2, 12, 24))

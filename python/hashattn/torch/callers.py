@@ -10,7 +10,6 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 from collections.abc import Iterator
@@ -64,6 +63,5 @@ def _has_others(arguments: dict[str, Any], keys: int) -> bool:
 
 
 @torch.compiler.assume_constant_result  # type: ignore[misc,untyped-decorator,unused-ignore]
-@functools.lru_cache(maxsize=None)
 def _never_gets_others(kind: type[Any]) -> bool:
     return not set(_OTHERS) & set(inspect.signature(kind.forward).parameters)

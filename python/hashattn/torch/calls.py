@@ -121,6 +121,16 @@ def saved_block(size: int, like: Tensor | None = None) -> Tensor:
     return torch.from_numpy(memory[start:start + size])
 
 
+def aligned_block(saved: Tensor) -> Tensor:
+    """What forward saved, aligned as `saved_block` makes it. Hooks for saved tensors, and copies to a file and back, may
+    return it at another address; then it is copied."""
+    if saved.data_ptr() % _ALIGNMENT == 0 and saved.is_contiguous():
+        return saved
+    block = saved_block(saved.numel(), saved)
+    block.copy_(saved)
+    return block
+
+
 def _device_block(like: Tensor, size: int) -> Tensor:
     """Bytes on the device of `like`, aligned."""
     try:

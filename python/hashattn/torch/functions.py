@@ -121,11 +121,15 @@ def learns(mechanism: str, options: Mapping[str, Any]) -> bool:
         return bool(made.tensors(64, 64, 64))
 
 
-@functools.lru_cache(maxsize=None)
 @torch.compiler.assume_constant_result  # type: ignore[misc,untyped-decorator,unused-ignore]
 def _uses_seed(mechanism: str, has_params: bool, texts: tuple[str, ...]) -> bool:
     """The output depends on the seed, or what the mechanism learns is drawn from it. An unknown name counts as yes: the
-    operators tell."""
+    operators tell. A plain function, because Dynamo warns of a cache that it sees."""
+    return _found_to_use_seed(mechanism, has_params, texts)
+
+
+@functools.lru_cache(maxsize=None)
+def _found_to_use_seed(mechanism: str, has_params: bool, texts: tuple[str, ...]) -> bool:
     try:
         return not mechanisms()[mechanism].exact or (not has_params and learns(mechanism, dict(zip(texts[::2], texts[1::2]))))
     except (KeyError, Error):

@@ -182,6 +182,8 @@ def _read_dense(mask: Tensor, taking: Tensor, queries: int) -> tuple[Tensor, boo
     if not values_are_known(mask):
         raise _refuse(mask, "may differ between queries")
     rows = taking[:, 0]
+    if rows.shape[1] == 0:  # no query
+        return rows.new_ones((rows.shape[0], rows.shape[2])), False, 0
     if not torch.equal(taking, taking[:, :1].expand_as(taking)):
         raise _refuse(mask, "differs between heads")
     if torch.equal(rows, rows[:, :1].expand_as(rows)):

@@ -166,7 +166,7 @@ class SelfAttention(HasMechanism):
 
     def _heads(self, rows: Tensor) -> Tensor:
         """(..., n, dim) as (..., heads, n, d), without a copy."""
-        return rows.view(*rows.shape[:-1], self.heads, -1).transpose(-3, -2)
+        return rows.view(*rows.shape[:-1], self.heads, rows.shape[-1] // self.heads).transpose(-3, -2)
 
     def extra_repr(self) -> str:
         given = {"mechanism": self.mechanism, "heads": self.heads, "causal": self.causal, "max_len": self.max_len}

@@ -19,7 +19,7 @@ from ..errors import InvalidError
 from .functions import Seed, seed_of
 from .masks import read
 from .modules import HasMechanism
-from .sdpa import padding, padding_of_others, takes_part
+from .sdpa import padding, padding_of_others, takes_part, values_are_known
 
 
 class MultiheadAttention(HasMechanism, nn.MultiheadAttention):
@@ -57,26 +57,30 @@ class MultiheadAttention(HasMechanism, nn.MultiheadAttention):
 
         key_padding_mask: (batch, n_k), True = left out. attn_mask: (n_q, n_k) or (batch * heads, n_q, n_k), True = not
         allowed; real numbers are added. It may be causal or the same for all queries, and both. is_causal: attn_mask is
-        the causal one and is not read; None will do. InvalidError: another mask, for which there is no linear cost.
+        the causal one and is not read; None will do. Without is_causal the values of attn_mask are read, so torch.compile
+        breaks the graph there, and torch.export and torch.func refuse it. query, key, value: also one nested tensor, with
+        batch_first and without masks; the output is nested then. InvalidError: another mask, for which there is no linear
+        cost.
         """
+        if query.is_nested or key.is_nested or value.is_nested:
+            if not (query is key is value and self.batch_first and key_padding_mask is None and attn_mask is None):
+                raise InvalidError("nested tensors are taken for self-attention with batch_first=True and without masks, as "
+                                   "nn.TransformerEncoder passes them; its use_nested_tensor = False makes it pass none")
+            return self._of_nested(query, is_causal, seed), None
         itself, batched = query is key, query.ndim == 3
         rows = [each if batched else each.unsqueeze(int(not self.batch_first)) for each in (query, key, value)]
         if not self.batch_first:
             rows = [each.transpose(0, 1) for each in rows]
-        q, k, v = self._projected(*rows)
-        queries, keys = q.shape[-2], k.shape[-2]
+        queries, keys = rows[0].shape[1], rows[1].shape[1]
         key_mask = None if key_padding_mask is None else padding(
-            "key_padding_mask", _allowed("key_padding_mask", key_padding_mask), q.shape[0])
+            "key_padding_mask", _allowed("key_padding_mask", key_padding_mask), rows[0].shape[0])
         causal = is_causal
         if attn_mask is not None and not is_causal:
-            mask = _allowed("attn_mask", attn_mask)
-            four = mask[None, None] if mask.ndim == 2 else mask.view(-1, self.num_heads, *mask.shape[1:])
-            seen, _, causal, first = read(four, queries, keys, causal=False)[:4]
-            if causal and first != keys - queries:
-                raise InvalidError(f"attn_mask lets query 0 see keys 0 .. {first}; hashattn lets the last of {queries} "
-                                   f"queries see the last of {keys} keys")
-            if seen is not None and not (causal and bool(seen.all())):
+            reading = _read_attn_mask if attn_mask.ndim == 2 and queries == 1 else _read_values
+            seen, causal = reading(attn_mask, self.num_heads, queries, keys)
+            if seen is not None:
                 key_mask = seen if key_mask is None else seen & key_mask
+        q, k, v = self._projected(*rows)
         k, v, key_mask = self._with_own_keys(k, v, key_mask, causal)
         given: dict[str, Any] = {"key_mask": key_mask, "causal": causal}
         if key_mask is not None and not causal and not itself:
@@ -86,13 +90,24 @@ class MultiheadAttention(HasMechanism, nn.MultiheadAttention):
         out = out if self.batch_first else out.transpose(0, 1)
         return (out if batched else out.squeeze(int(not self.batch_first))), None
 
+    def _of_nested(self, rows: Tensor, is_causal: bool, seed: Seed) -> Tensor:
+        """Self-attention of sequences of different lengths, as nn.TransformerEncoder passes them in evaluation."""
+        sequences = rows.unbind()
+        if not sequences:
+            return rows
+        padded = nn.utils.rnn.pad_sequence(list(sequences), batch_first=True)
+        lengths = torch.tensor([len(each) for each in sequences], device=rows.device)
+        left_out = torch.arange(padded.shape[1], device=rows.device) >= lengths[:, None]
+        out = self.forward(padded, padded, padded, left_out, is_causal=is_causal, seed=seed)[0]
+        return torch.nested.as_nested_tensor([each[:len(given)] for each, given in zip(out, sequences)], layout=rows.layout)
+
     def _projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
         """(batch, n, width) as (batch, heads, n, head_dim) each."""
         weights = ((self.q_proj_weight, self.k_proj_weight, self.v_proj_weight) if self.in_proj_weight is None
                    else self.in_proj_weight.chunk(3))
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         made = (functional.linear(*each) for each in zip((query, key, value), weights, biases))
-        return [each.view(*each.shape[:2], self.num_heads, -1).transpose(1, 2) for each in made]
+        return [each.view(*each.shape[:2], self.num_heads, self.head_dim).transpose(1, 2) for each in made]
 
     def _with_own_keys(self, k: Tensor, v: Tensor, key_mask: Tensor | None,
                        causal: bool) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -114,6 +129,24 @@ class MultiheadAttention(HasMechanism, nn.MultiheadAttention):
     def extra_repr(self) -> str:
         given = {"embed_dim": self.embed_dim, "num_heads": self.num_heads, "mechanism": self.mechanism}
         return ", ".join(f"{name}={value}" for name, value in {**given, **self.options}.items())
+
+
+def _read_attn_mask(attn_mask: Tensor, heads: int, queries: int, keys: int) -> tuple[Tensor | None, bool]:
+    """(key mask, causal). A mask of several queries is read by its values."""
+    mask = _allowed("attn_mask", attn_mask)
+    four = mask[None, None] if mask.ndim == 2 else mask.view(mask.shape[0] // heads, heads, *mask.shape[1:])
+    if not values_are_known(four) and not four.shape[1] == four.shape[2] == 1:
+        raise InvalidError(f"attn_mask of shape {tuple(attn_mask.shape)} has no values yet in an exported graph or a "
+                           "transform of torch.func; is_causal=True says that it is causal, and key_padding_mask has padding")
+    seen, _, causal, first = read(four, queries, keys, causal=False)[:4]
+    if causal and first != keys - queries:
+        raise InvalidError(f"attn_mask lets query 0 see keys 0 .. {first}; hashattn lets the last of {queries} queries see "
+                           f"the last of {keys} keys")
+    return (None if seen is None or (causal and bool(seen.all())) else seen), causal
+
+
+# A compiled graph ends before it and begins again behind it.
+_read_values: Any = torch.compiler.disable(_read_attn_mask)  # type: ignore[no-untyped-call,unused-ignore]
 
 
 def _allowed(name: str, mask: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from ..errors import InvalidError
-from .calls import aligned_address, check_tensors, new, opened, saved_block
+from .calls import aligned_address, aligned_block, check_tensors, new, opened, saved_block
 from .saved import saved_bytes
 
 # q, k, v, masks and lengths as of `attention`; counts are lengths if padded, else offsets; options: name, value, ...
@@ -65,6 +65,7 @@ def _backward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if dout.dtype != out.dtype or dout.shape != out.shape:
         check_tensors(out=out, dout=dout)
         raise InvalidError(f"dout has shape {tuple(dout.shape)}; {tuple(out.shape)} is needed")
+    saved = aligned_block(saved)
     with opened(*problem) as call:
         dq, dk, dv = (call.result(tensor, tensor.shape) for tensor in problem[:3])
         dparams = _like_params(problem)
@@ -132,6 +133,9 @@ class _ReverseOnly(torch.autograd.Function):
 
     @classmethod
     def _for_each(cls, info: Any, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+        if info.batch_size == 0:
+            results = cls._for_none(in_dims, arguments)
+            return results, (0,) * len(results)
         rows = []
         for sample in range(info.batch_size):
             given = [each.select(dim, sample) if isinstance(dim, int) else each for each, dim in zip(arguments, in_dims)]
@@ -139,12 +143,24 @@ class _ReverseOnly(torch.autograd.Function):
         results = tuple(_stacked(column) for column in zip(*rows))
         return results, (0,) * len(results)
 
+    @classmethod
+    def _for_none(cls, in_dims: tuple[Any, ...], arguments: tuple[Any, ...]) -> tuple[Tensor, ...]:
+        """Results for no samples, with the shapes that a sample would have. Real numbers are part of the graph, so that
+        gradients are 0 and not missing."""
+        given = [torch.empty([size for axis, size in enumerate(each.shape) if axis != dim], dtype=each.dtype, device="meta")
+                  if isinstance(each, Tensor) else each for each, dim in zip(arguments, in_dims)]
+        zero = sum(each.sum() * 0 for each in arguments if isinstance(each, Tensor) and each.is_floating_point())
+        empty = (torch.empty((0, *each.shape), dtype=each.dtype, device=arguments[0].device) for each in cls.forward(*given))
+        return tuple(each + zero if each.is_floating_point() else each for each in empty)
+
 
 def _stacked(samples: tuple[Tensor, ...]) -> Tensor:
     """(samples, ...); bytes that forward saved may differ in number and are filled up to a multiple of 64."""
     if samples[0].dtype != torch.uint8:
         return torch.stack(samples)
     size = -(-max(each.numel() for each in samples) // 64) * 64
+    if torch._C._are_functorch_transforms_active():  # samples of an outer vmap, which one block cannot take
+        return torch.stack([torch.nn.functional.pad(each, (0, size - each.numel())) for each in samples])
     stacked = saved_block(len(samples) * size, samples[0]).view(len(samples), size)
     for row, each in zip(stacked, samples):
         row[:each.numel()] = each
@@ -218,8 +234,8 @@ class _OwnLoss(_ReverseOnly):
 
     @staticmethod
     def backward(ctx: Any, dloss: Any, _: Any) -> Any:
-        (gradient,) = ctx.saved_tensors
-        return (*[None] * _PARAMS, gradient * dloss, *[None] * (_NUM_PROBLEM - _PARAMS))
+        (gradient,) = ctx.saved_tensors  # vmap over no samples multiplies by no scalar
+        return (*[None] * _PARAMS, gradient * dloss.expand(gradient.shape), *[None] * (_NUM_PROBLEM - _PARAMS))
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> Any:
