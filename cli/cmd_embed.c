@@ -161,6 +161,8 @@ static int embed_files(const struct options *options, hashattn_pretrained *pretr
     progress_end(&embed->progress);
     if (embed->code != EXIT_GOOD)
         return embed->code;
+    if (status == HASHATTN_OK)
+        tool_say_repairs(embed->context, options->common.quiet);
     if (status == HASHATTN_OK && embed->last.num_documents == 0)
         return tool_fail(EXIT_FILE, "the files have no documents");
     if (status == HASHATTN_OK)
@@ -178,7 +180,9 @@ static int work(const struct options *options, const char *attention, const hash
     const char *ending = strrchr(embed->out, '.');
     hashattn_pretrained *pretrained = NULL;
     hashattn_status status = HASHATTN_OK;
-    int code = outputs_check_file(embed->out);
+    int code = outputs_check_inputs("out", embed->out, options->operands + 1, options->num_operands - 1);
+    if (code == EXIT_GOOD)
+        code = outputs_check_file(embed->out);
     if (code != EXIT_GOOD)
         return code;
     if (ending != NULL && strcmp(ending, ".jsonl") == 0)

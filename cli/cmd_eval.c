@@ -130,13 +130,19 @@ static int evaluate_alone(const struct common *common, hashattn_context *context
     struct windows_seen seen = {.wanted = wanted,
                                 .picture = {.path = wanted->draw, .column = wanted->column},
                                 .result.struct_size = sizeof seen.result};
+    int code =
+        wanted->draw == NULL
+            ? EXIT_GOOD
+            : forecast_picture_check(context, wanted->draw, wanted->data == NULL ? info->data : wanted->data);
+    if (code != EXIT_GOOD)
+        return code;
     hashattn_status status =
         info->forecasts || wanted->draw != NULL
             ? hashattn_model_forecast(model, wanted->data, wanted->split, seed, see_window, &seen)
             : hashattn_model_evaluate(model, wanted->data, wanted->split, seed, &seen.result);
-    int code = seen.errors.no_memory   ? tool_fail(EXIT_RESOURCE, "no memory for the errors of columns")
-               : status != HASHATTN_OK ? tool_fail_status(context, status)
-                                       : EXIT_GOOD;
+    code = seen.errors.no_memory   ? tool_fail(EXIT_RESOURCE, "no memory for the errors of columns")
+           : status != HASHATTN_OK ? tool_fail_status(context, status)
+                                   : EXIT_GOOD;
     if (code == EXIT_GOOD && wanted->draw != NULL)
         code = forecast_picture_save(&seen.picture, context);
     if (code == EXIT_GOOD)

@@ -281,7 +281,7 @@ static int work(struct train *train, const struct options *options, hashattn_con
     if (is.rank > 0)
         train->watched.max_seconds = 0; /* rank 0 keeps the time */
     if (train->draw != NULL) {          /* a path that cannot be written is found before the training */
-        int code = forecast_picture_check(context, train->draw);
+        int code = forecast_picture_check(context, train->draw, train->data);
         if (code != EXIT_GOOD)
             return code;
     }
@@ -372,11 +372,8 @@ static int check_usage(struct train *train, const struct options *options)
 static int read_until(const struct options *options, const char *text, struct watched *watched)
 {
     const char *equals = strchr(text, '=');
-    char *end = NULL;
-    if (equals != NULL)
-        watched->until_value = strtod(equals + 1, &end);
     if (equals == NULL || equals == text || (size_t)(equals - text) >= sizeof watched->until ||
-        end == equals + 1 || *end != '\0' || !isfinite(watched->until_value))
+        !options_read_number(equals + 1, &watched->until_value))
         return options_fail(options, "--until is '%.60s'; it must be METRIC=VALUE, as in accuracy=0.95",
                             text);
     memcpy(watched->until, text, (size_t)(equals - text));

@@ -121,9 +121,7 @@ int attend_in_chunks(struct attend_chunks *all)
         /* An error of the files is the cause, if there is one. */
         const char *why = hashattn_context_message(all->files);
         if (status != HASHATTN_OK)
-            code = tool_fail_status(why[0] != '\0' ? all->files : all->context, status);
-        if (status == HASHATTN_INVALID)
-            code = EXIT_FILE;
+            code = attend_fail_data(&all->paths, why[0] != '\0' ? all->files : all->context, status);
     }
     for (size_t i = 0; i < 8; i++)
         free(head.rows[i / 4][i % 4]);

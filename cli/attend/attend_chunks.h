@@ -4,7 +4,7 @@
 #ifndef CLI_ATTEND_CHUNKS_H
 #define CLI_ATTEND_CHUNKS_H
 
-#include "cli/shared/tool/command.h"
+#include "cli/attend/attend_fail.h"
 
 struct attend_chunks {
     hashattn_context *context, *files; /* of the attention; of the readers, which run on another thread */
@@ -12,6 +12,7 @@ struct attend_chunks {
     const hashattn_problem *problem;                 /* shapes, causal, seed */
     hashattn_npy_reader *query, *key, *value, *mask; /* mask may be NULL */
     bool mask_of_each;                               /* the mask is (batch, n_k), not (n_k) */
+    struct attend_paths paths;                       /* of the readers */
     hashattn_npy_writer *out;
     size_t chunk_rows;
     size_t stream_bytes; /* output: bytes of one head's state and chunks */

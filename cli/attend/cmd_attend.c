@@ -123,11 +123,15 @@ static int new_blocks(struct attend *a)
                            a->saved_bytes, a->scratch_bytes);
 }
 
-/* Reports an error of the call. Its arguments have been accepted, so INVALID means bad data in a file. */
+static struct attend_paths paths_of(const struct attend *a)
+{
+    return (struct attend_paths){a->q, a->k, a->v, a->mask, a->grad_out};
+}
+
 static int fail_data(const struct attend *a, hashattn_status status)
 {
-    int code = tool_fail_status(a->context, status);
-    return status == HASHATTN_INVALID ? EXIT_FILE : code;
+    const struct attend_paths paths = paths_of(a);
+    return attend_fail_data(&paths, a->context, status);
 }
 
 /* Makes room for the gradients of what the mechanism learns. */
@@ -227,6 +231,7 @@ static int compute_in_chunks(struct attend *a)
     a->chunks.files = a->files;
     a->chunks.attention = a->attention;
     a->chunks.problem = p;
+    a->chunks.paths = paths_of(a);
     a->chunks.chunk_rows = rows_of_chunk(a);
     double start = milliseconds();
     int code = attend_in_chunks(&a->chunks);
@@ -402,6 +407,31 @@ static int check_usage(const struct attend *a, const struct options *options)
     return EXIT_GOOD;
 }
 
+/* Is the output none of the inputs? Of several ranks each has files of its own. */
+static int check_output(const struct attend *a, const char *option, const char *path, const char *suffix)
+{
+    const char *const inputs[] = {a->q, a->k, a->v, a->mask, a->params, a->grad_out};
+    char own[ATTEND_PATH];
+    int code = attend_is_shared(a) ? attend_ranks_path(a, path, suffix, own) : EXIT_GOOD;
+    return code != EXIT_GOOD ? code
+                             : outputs_check_inputs(option, attend_is_shared(a) ? own : path, inputs,
+                                                    sizeof inputs / sizeof inputs[0]);
+}
+
+static int check_outputs(const struct attend *a)
+{
+    static const char *const made[][2] = {
+        {"dq", ".npy"}, {"dk", ".npy"}, {"dv", ".npy"}, {"dparams", ".safetensors"}};
+    int code = check_output(a, "out", a->out, ".npy");
+    code = code != EXIT_GOOD ? code : outputs_check_file(a->out);
+    for (size_t i = 0; a->grad_dir != NULL && i < 4 && code == EXIT_GOOD; i++) {
+        char path[ATTEND_PATH]; /* a longer one is no file */
+        if (snprintf(path, sizeof path, "%s/%s%s", a->grad_dir, made[i][0], made[i][1]) < (int)sizeof path)
+            code = check_output(a, "grad-dir", path, made[i][1]);
+    }
+    return code != EXIT_GOOD || a->grad_dir == NULL ? code : outputs_check_directory(a->grad_dir);
+}
+
 static int run(const struct command *self, int argc, char **argv)
 {
     struct attend a = {.mechanism = "yoso"};
@@ -442,9 +472,7 @@ static int run(const struct command *self, int argc, char **argv)
     a.problem.seed = options.common.seed;
     code = check_usage(&a, &options);
     code = code != EXIT_GOOD ? code : open_mechanism(&a, &options);
-    code = code != EXIT_GOOD ? code : outputs_check_file(a.out);
-    if (a.grad_dir != NULL)
-        code = code != EXIT_GOOD ? code : outputs_check_directory(a.grad_dir);
+    code = code != EXIT_GOOD ? code : check_outputs(&a);
     code = code != EXIT_GOOD ? code : attend_read_arrays(&a);
     if (a.mask != NULL)
         code = code != EXIT_GOOD ? code : attend_read_mask(&a);

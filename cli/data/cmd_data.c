@@ -113,8 +113,30 @@ static void add_options(struct options *options, struct data *data, const char *
     options_add_tasks(options, "task", task);
 }
 
+enum { MOST_NAMES = 128 };
+
+/* The first operand is a task, or should have been the first argument. Names those that data can be made of,
+   and the kinds. */
+static int check_first(const struct options *options, const char *word)
+{
+    const char *names[MOST_NAMES];
+    size_t count = 0;
+    hashattn_task_info task = {.struct_size = sizeof task};
+    if (kinds_find(options->command, word) != NULL)
+        return options_fail(options, "data %s: the kind must come before options", word);
+    for (size_t i = 0; hashattn_task_get(i, &task); i++)
+        if (strcmp(task.name, word) == 0)
+            return EXIT_GOOD;
+        else if ((task.generates || task.prepares) && count + 1 < MOST_NAMES)
+            names[count++] = task.name;
+    names[count++] = "describe";
+    return options_check_name(options, "task or kind", word, names, count);
+}
+
 static int check_usage(const struct options *options, const struct data *data)
 {
+    if (options->num_operands > 0 && check_first(options, options->operands[0]) != EXIT_GOOD)
+        return EXIT_USAGE;
     if (!data->prepares && options->num_operands != 1)
         return options_fail(options, "data needs one operand, the task; got %zu", options->num_operands);
     if (data->prepares && options->num_operands < 2)

@@ -19,8 +19,9 @@ static int work(const struct options *options, hashattn_context *context, const 
     return code;
 }
 
+/* sketches: of the operands, at most; the others are rows. */
 static int start(const struct command *self, int argc, char **argv, const char *needs, size_t least,
-                 size_t most, change *apply)
+                 size_t most, size_t sketches, change *apply)
 {
     struct options options;
     const char *out = NULL;
@@ -35,6 +36,8 @@ static int start(const struct command *self, int argc, char **argv, const char *
         return options_fail(&options, "%s needs --out S2", self->name);
     hashattn_context *context;
     code = tool_open(&options.common, &context);
+    for (size_t i = sketches; i < options.num_operands && code == EXIT_GOOD; i++)
+        code = outputs_check_inputs("out", out, options.operands + i, 1);
     if (code == EXIT_GOOD)
         code = outputs_check_file(out);
     if (code == EXIT_GOOD)
@@ -63,7 +66,7 @@ static int merge(const struct options *options, hashattn_context *context, hasha
 
 static int run_merge(const struct command *self, int argc, char **argv)
 {
-    return start(self, argc, argv, "two sketches or more", 2, MOST_OPERANDS, merge);
+    return start(self, argc, argv, "two sketches or more", 2, MOST_OPERANDS, MOST_OPERANDS, merge);
 }
 
 const struct command density_merge = {
@@ -98,7 +101,7 @@ static int remove_rows(const struct options *options, hashattn_context *context,
 
 static int run_remove(const struct command *self, int argc, char **argv)
 {
-    return start(self, argc, argv, "a sketch S and one FILE of rows that it counts", 2, 2, remove_rows);
+    return start(self, argc, argv, "a sketch S and one FILE of rows that it counts", 2, 2, 1, remove_rows);
 }
 
 const struct command density_remove = {

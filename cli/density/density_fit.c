@@ -65,6 +65,8 @@ static int run(const struct command *self, int argc, char **argv)
     struct fit fit = {.given = &model.options};
     code = tool_open(&options.common, &fit.context);
     if (code == EXIT_GOOD)
+        code = outputs_check_inputs("out", out, (const char *const[]){options.operands[0], like}, 2);
+    if (code == EXIT_GOOD)
         code = outputs_check_file(out);
     if (code == EXIT_GOOD)
         code = work(&options, &fit, like, out);

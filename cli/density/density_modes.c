@@ -109,6 +109,10 @@ static int run(const struct command *self, int argc, char **argv)
     density_model_take(&options, &model);
     code = tool_open(&options.common, &modes.context);
     if (code == EXIT_GOOD)
+        code = outputs_check_inputs("out", modes.out, options.operands, 1);
+    if (code == EXIT_GOOD)
+        code = outputs_check_inputs("labels", modes.labels_out, options.operands, 1);
+    if (code == EXIT_GOOD)
         code = outputs_check_file(modes.out);
     if (code == EXIT_GOOD && modes.labels_out != NULL)
         code = outputs_check_file(modes.labels_out);

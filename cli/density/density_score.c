@@ -170,6 +170,10 @@ static int run(const struct command *self, int argc, char **argv)
     if (score.out == NULL && score.errors_out == NULL && score.outliers < 0)
         return options_fail(&options, "density score needs --out D.npy or --outliers X");
     code = tool_open(&options.common, &score.context);
+    if (code == EXIT_GOOD)
+        code = outputs_check_inputs("out", score.out, options.operands, 2);
+    if (code == EXIT_GOOD)
+        code = outputs_check_inputs("errors", score.errors_out, options.operands, 2);
     if (code == EXIT_GOOD && score.out != NULL)
         code = outputs_check_file(score.out);
     if (code == EXIT_GOOD && score.errors_out != NULL)

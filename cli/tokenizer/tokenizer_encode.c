@@ -12,8 +12,11 @@ struct encode {
     size_t used;
 };
 
+/* Says a failure to write once. */
 static int flush(struct encode *encode)
 {
+    if (encode->used == 0)
+        return EXIT_GOOD;
     hashattn_status status = hashattn_file_write(encode->lines.out, encode->bytes, encode->used);
     encode->used = 0;
     return status == HASHATTN_OK ? EXIT_GOOD : tool_fail_status(encode->lines.context, status);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/shared/tool/outputs.h"
+
 static int each_line(const char *path, tokenizer_line *line, void *self)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
@@ -41,8 +43,10 @@ static int write_lines(struct tokenizer_lines *lines, const char *directory, con
         code = tool_fail_status(lines->context, status);
     if (code == EXIT_GOOD)
         code = each_line(lines->path, line, self);
-    if (code == EXIT_GOOD && end != NULL)
-        code = end(self);
+    if (end != NULL) {
+        int ended = end(self);
+        code = code == EXIT_GOOD ? ended : code;
+    }
     hashattn_tokenizer_free(lines->tokenizer);
     if (code != EXIT_GOOD) {
         hashattn_file_drop(lines->out);
@@ -60,6 +64,8 @@ int tokenizer_lines_run(struct tokenizer_lines *lines, const struct options *opt
                             options->command->name, options->num_operands);
     lines->path = options->operands[1];
     int code = tool_open(&options->common, &lines->context);
+    if (code == EXIT_GOOD)
+        code = outputs_check_inputs("out", out, &lines->path, 1);
     if (code == EXIT_GOOD)
         code = write_lines(lines, options->operands[0], out, line, end, self);
     tool_close(lines->context);

@@ -16,8 +16,8 @@ struct tokenizer_lines {
 typedef int tokenizer_line(void *self, const char *bytes, size_t size, size_t number);
 
 /* Runs a command whose operands are the directory of a tokenizer and a file: opens all members, calls `line`
-   with every line and then `end` (NULL: nothing is left to do), and closes them. `out` appears only if
-   everything succeeds. Memory does not grow with the file. Returns an exit code. */
+   with every line up to a bad one and then `end` (NULL: nothing is left to do), and closes them. A file `out`
+   appears only if everything succeeds. Memory does not grow with the file. Returns an exit code. */
 int tokenizer_lines_run(struct tokenizer_lines *lines, const struct options *options, const char *out,
                         tokenizer_line *line, int (*end)(void *self), void *self);
 

@@ -61,6 +61,10 @@ static int run(const struct command *self, int argc, char **argv)
         return options_fail(&options, "tokenizer train needs --out DIR");
     hashattn_context *context;
     code = tool_open(&options.common, &context);
+    char path[4096];
+    snprintf(path, sizeof path, "%s/tokenizer.json", out); /* a longer one is not written */
+    if (code == EXIT_GOOD)
+        code = outputs_check_inputs("out", path, options.operands, options.num_operands);
     if (code == EXIT_GOOD)
         code = outputs_check_directory(out);
     if (code == EXIT_GOOD)

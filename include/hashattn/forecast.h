@@ -43,9 +43,9 @@ typedef int hashattn_forecast_callback(void *user, const hashattn_forecast *fore
 HASHATTN_API int hashattn_forecast_date(const hashattn_forecast *forecast, size_t step, char *text);
 
 /* What the last call that read tables found: rows, period, first and last date, and what was repaired, in one
-   sentence; or that a .tsv file to predict has no header and none of the run's labels; "" if there is nothing
-   to say. *repaired, which may be NULL, is 1 if something was repaired or may be misread. Valid until the
-   next call of the context. */
+   sentence; or that a .tsv file to predict has no header and none of the run's labels, or which files of
+   folders to predict or embed are not read; "" if there is nothing to say. *repaired, which may be NULL, is 1
+   if something was repaired, not read or may be misread. Valid until the next call of the context. */
 HASHATTN_API const char *hashattn_context_note(const hashattn_context *context, int *repaired);
 
 /* Forecasts every window of a split, in order; split NULL: the rows that follow the end of each series, from

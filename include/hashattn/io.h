@@ -70,7 +70,8 @@ HASHATTN_API void hashattn_npy_drop(hashattn_npy_writer *writer); /* NULL is all
 
 /* Writes a file of arbitrary bytes in parts ("-": standard output). It appears atomically when `commit`
    returns OK. NO_DISK, with the system's reason; `write` returns it at once, so that the caller can stop
-   early. `drop` leaves an old file as it was. `commit` and `drop` free the handle. */
+   early. `drop` leaves an old file as it was, and passes on what was written to standard output, a pipe or a
+   device. `commit` and `drop` free the handle. */
 typedef struct hashattn_file hashattn_file;
 HASHATTN_API hashattn_status hashattn_file_begin(hashattn_context *context, const char *path,
                                                  hashattn_file **file);

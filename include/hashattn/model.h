@@ -154,8 +154,8 @@ typedef struct hashattn_predicted {
     size_t struct_size;
     size_t num_documents, num_cut, num_skipped; /* num_cut: cut to max_len; num_skipped: bad lines */
 } hashattn_predicted;
-/* Predicts the documents of files and folders, in order, as hashattn_model_predict_file. Set
-   counts->struct_size first; counts may be NULL. */
+/* Predicts the documents of files and folders, in order, as hashattn_model_predict_file. What folders hold
+   beside documents is in hashattn_context_note. Set counts->struct_size first; counts may be NULL. */
 HASHATTN_API hashattn_status hashattn_model_predict(hashattn_model *model, const char *const *paths,
                                                     size_t num_paths, const hashattn_predict_options *options,
                                                     hashattn_predicted_callback *callback, void *user,

@@ -94,7 +94,9 @@ typedef struct hashattn_data_part {
     size_t sequences;        /* 2 per example for pairs */
     size_t longest, num_cut; /* tokens of the longest sequence; examples cut to max_len */
     size_t max_len;
-    const char *columns; /* in words, which columns hold labels and texts; NULL: not a file of a user */
+    /* In words, which columns hold labels and texts. For hashattn_setup_describe also the rows, period, first
+       and last date, number of columns and repairs of a table of series. NULL: not a file of a user. */
+    const char *columns;
     /* Classes, sorted by bytes, and the examples of each; num_labels 0: there are none. */
     size_t num_labels;
     const char *const *labels;

@@ -12,6 +12,7 @@ import ctypes
 import os
 import threading
 import time
+import warnings
 import weakref
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, NamedTuple, TypeVar
@@ -283,6 +284,14 @@ class ContextObject:
         """The handle to use; an object that can be made again after a fork overrides this."""
         assert self._handle is not None
         return self._handle
+
+    def _warn_of_repairs(self, level: int) -> None:
+        """Warns of what the last call that read files repaired, or did not read."""
+        repaired = ctypes.c_int()
+        with self._context._use() as context:
+            note = _library.functions().context_note(context.pointer, ctypes.byref(repaired))
+        if repaired.value:
+            warnings.warn(_library.text(note), UserWarning, stacklevel=level)
 
     def _release(self) -> None:
         handle, self._handle = self._handle, None

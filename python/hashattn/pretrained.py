@@ -21,6 +21,7 @@ from .context import Context, ContextObject, ObjectHandle
 from .errors import BadFileError, InvalidError, InvalidTypeError, named
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher
+from .texts import check_characters, listed
 
 Floats = npt.NDArray[np.float32]
 
@@ -97,11 +98,15 @@ class Pretrained(ContextObject):
     def embed(self, texts: Sequence[str], *, pooling: str = "stored", normalize: bool = False,
               prompt_name: str | None = None, prompt: str | None = None, special_tokens: bool = True,
               truncate: bool = False, seed: int = 0, progress: Watcher = False) -> Floats | TokenVectors:
-        """One vector for each text, (texts, dim), or `TokenVectors` with "none". Arguments as of `embed_files`."""
+        """One vector for each text, (texts, dim), or `TokenVectors` with "none". Arguments as of `embed_files`.
+
+        InvalidError (a ValueError): a text is empty, too long or no text, named texts[i].
+        """
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "texts.jsonl")
             with open(path, "w", encoding="utf-8", errors="surrogatepass") as lines:
-                for text in texts:
+                for index, text in enumerate(listed("texts", texts)):
+                    check_characters(f"texts[{index}]", text)
                     lines.write(json.dumps({"text": text_of("a text", text)}, ensure_ascii=False) + "\n")
             with named(path, "texts"):
                 return self.embed_files([path], pooling=pooling, normalize=normalize, prompt_name=prompt_name, prompt=prompt,
@@ -148,6 +153,7 @@ class Pretrained(ContextObject):
         with self._use() as handle, watch:
             status = library.pretrained_embed(handle.pointer, names, len(encoded), byref(options), callback, None)
             watch.check(handle.origin, status)
+        self._warn_of_repairs(3)
         rows = np.concatenate(vectors) if vectors else np.empty((0, self.dim), np.float32)
         return TokenVectors(rows, np.array(offsets, np.int64)) if pooling == "none" else rows
 

@@ -23,6 +23,7 @@ from .context import Context, ContextObject, ObjectHandle
 from .errors import BadFileError, InvalidError, InvalidTypeError, named
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher, metrics_of
+from .texts import write_texts
 
 
 def _open_regular(path: str, flags: int) -> int:
@@ -32,23 +33,6 @@ def _open_regular(path: str, flags: int) -> int:
         return file
     os.close(file)
     raise BadFileError(f"{path}: a regular file is needed")
-
-
-def write_texts(path: str, texts: Sequence[Any], labels: Sequence[Any] | None = None, *, text_column: str = "text",
-                label_column: str = "label") -> None:
-    """Writes a new .jsonl file of texts, or of pairs of texts, with their labels."""
-    if labels is not None and len(labels) != len(texts):
-        raise InvalidError(f"there are {len(texts)} texts and {len(labels)} labels")
-    with open(path, "x", encoding="ascii") as file:
-        for index, text in enumerate(texts):
-            pair = isinstance(text, (list, tuple)) and len(text) == 2 and all(isinstance(part, str) for part in text)
-            if not isinstance(text, str) and not pair:
-                raise InvalidTypeError(f"text {index} is a {type(text).__name__}, a str is needed")
-            row: dict[str, Any] = {"text1": text[0], "text2": text[1]} if pair else {text_column: text}
-            if labels is not None:
-                label = labels[index]
-                row[label_column] = label.item() if isinstance(label, np.generic) else label
-            file.write(json.dumps(row) + "\n")
 
 
 class ClassScores(NamedTuple):
@@ -247,8 +231,9 @@ class Run(ContextObject):
                 progress: Watcher = True) -> list[Prediction]:
         """Predicts every document of files and folders, read as in training, in order; labels in them are ignored.
 
-        path, more: .jsonl, .tsv, .csv or .txt files, or folders of .txt files; "-" is standard input. Or one list of
-            texts, for task retrieval of pairs of texts. A string is a path.
+        path, more: .jsonl, .tsv, .csv or .txt files, or folders of these; "-" is standard input. Or one list of
+            texts, for task retrieval of pairs of texts. A string is a path. InvalidError (a ValueError): a text of the
+            list, named texts[i], such as one with NUL.
         lines: each line of a .txt file, or of standard input, is a document; False = the file is one. skip_bad: bad
             lines are left out, and a UserWarning counts them; False = a bad line is a BadFileError.
         Other arguments as of `evaluate`. RefusedError: the task has no such files.
@@ -397,13 +382,6 @@ class Run(ContextObject):
         self._watched(progress, lambda pointer: library.model_forecast(pointer, encoded, None, number, callback, None))
         self._warn_of_repairs(4)
         return found
-
-    def _warn_of_repairs(self, level: int) -> None:
-        repaired = ctypes.c_int()
-        with self._context._use() as origin:
-            note = _library.functions().context_note(origin.pointer, ctypes.byref(repaired))
-        if repaired.value:
-            warnings.warn(_library.text(note), UserWarning, stacklevel=level)
 
     def _watched(self, progress: Watcher, call: Callable[[int], int]) -> None:
         """Runs `call`, which returns a status, and reports its progress."""

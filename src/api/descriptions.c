@@ -1,6 +1,7 @@
 /* What was read of the data of a training, as counts that a person can check.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <string.h>
 
 #include "api/descriptions.h"
 #include "api/floating.h"
@@ -13,8 +14,8 @@ static void count_labels(const struct target_set *set, size_t examples, size_t *
             continue;
         if (set->width == 0)
             counts[set->ids[i]]++;
-        for (size_t c = 0; c < set->width; c++)
-            counts[c] += set->floats[i * set->width + c] > 0;
+        for (size_t k = 0; set->sparse && k < set->ones[i].count; k++)
+            counts[set->places[set->ones[i].first + k]]++;
     }
 }
 
@@ -35,8 +36,9 @@ static void take_numbers(const struct task_facts *facts, const struct target_set
     }
 }
 
-hashattn_status describe_part(struct host *host, const struct task_facts *facts, enum split split,
-                              const struct dataset *dataset, hashattn_data_callback *callback, void *user)
+hashattn_status describe_part(struct host *host, const struct task_facts *facts, const char *read,
+                              enum split split, const struct dataset *dataset,
+                              hashattn_data_callback *callback, void *user)
 {
     const struct target_set *set = &dataset->targets[0];
     bool per_example = dataset->num_targets == 1 && set->kind == TARGETS_EXAMPLE,
@@ -49,7 +51,7 @@ hashattn_status describe_part(struct host *host, const struct task_facts *facts,
                                .sequences = dataset_sequences(dataset),
                                .num_cut = dataset->num_cut,
                                .max_len = facts->max_len,
-                               .columns = facts->read,
+                               .columns = read,
                                .num_labels = classes ? facts->num_classes : 0,
                                .labels = (const char *const *)facts->labels,
                                .first_example = facts->shown == NULL ? NULL : facts->shown[0],
@@ -81,7 +83,11 @@ hashattn_status hashattn_setup_describe(hashattn_setup *setup, const char *data,
     const struct run_config *config = &setup->config;
     FAIL_IF(data == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             data == NULL ? "data" : "callback");
+    host->note[0] = '\0';
     TRY(setup_take_data(setup, data));
+    char table[sizeof host->note]; /* reading a split writes another note */
+    strcpy(table, host->note);
+    const char *read = config->facts.read == NULL && table[0] != '\0' ? table : config->facts.read;
     for (enum split split = SPLIT_TRAIN; split < SPLIT_COUNT; split++) {
         struct dataset dataset = {0};
         hashattn_status status = config->task->load(host, config->task_options, &config->facts, config->data,
@@ -89,7 +95,7 @@ hashattn_status hashattn_setup_describe(hashattn_setup *setup, const char *data,
         if (split == SPLIT_TEST && dataset.absent)
             break; /* training reads none */
         if (status == HASHATTN_OK)
-            status = describe_part(host, &config->facts, split, &dataset, callback, user);
+            status = describe_part(host, &config->facts, read, split, &dataset, callback, user);
         dataset_free(host, &dataset);
         TRY(status);
     }

@@ -8,6 +8,7 @@
 #include "api/versions/versions.h"
 #include "base/memory.h"
 #include "tasks/documents/document_names.h"
+#include "tasks/documents/document_unread.h"
 
 /* Documents that are read and predicted at once. Results do not depend on it. */
 enum { PREDICTED = 256 };
@@ -120,8 +121,10 @@ static hashattn_status predict_paths(struct hashattn_model *model, const char *c
 {
     struct host *host = &model->context->host;
     const struct run_config *config = &model->config;
+    struct unread_files unread = {.count = 0};
     const struct dataset_stream stream = {.batch = PREDICTED,
                                           .lines = lines,
+                                          .unread = &unread,
                                           .visit = predict_part,
                                           .name = keep_name,
                                           .skip = prediction->skip == NULL ? NULL : skip_line,
@@ -139,6 +142,8 @@ static hashattn_status predict_paths(struct hashattn_model *model, const char *c
     prediction->probabilities = block;
     for (size_t i = 0; i < num_paths && status == HASHATTN_OK; i++)
         status = config->task->stream_file(host, config->task_options, &config->facts, paths[i], &stream);
+    if (status == HASHATTN_OK)
+        unread_note(host, &unread);
     document_names_free(host, &prediction->names);
     memory_free(host, block);
     return status;

@@ -224,7 +224,10 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
             return train_options_set(host, &setup->config.training, name, text);
         if (setup->origin != NULL && origin_fixes(setup->origin, row))
             return check_fixed(setup, row, text);
-        return option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text);
+        TRY(option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text));
+        if (owners[o].rows == setup->config.task->options && strcmp(name, "vocab_size") == 0)
+            option_text(row, owners[o].values, setup->vocab_size, sizeof setup->vocab_size);
+        return HASHATTN_OK;
     }
     return host_fail(host, HASHATTN_INVALID, "%s with %.60s has no option '%.60s'", setup->config.task->name,
                      setup->config.model.plan.text, name);
@@ -322,28 +325,20 @@ hashattn_status hashattn_setup_freeze(hashattn_setup *setup, const char *names)
     return HASHATTN_OK;
 }
 
-/* Adds a name to a list of different names; a name that does not fit is left out. */
-static void list_name(char *list, size_t size, const char *name)
-{
-    size_t used = strlen(list);
-    if (strstr(list, name) == NULL)
-        snprintf(list + used, size - used, "%s%s", used == 0 ? "" : ", ", name);
-}
-
+/* INVALID, with the presets of the task: it has none of this name. */
 static hashattn_status find_preset(struct host *host, const struct task *task, const char *name,
                                    const struct task_preset **preset)
 {
     char list[200] = "";
-    bool known = false; /* as a preset of some task */
-    for (const struct task *const *all = task_table; *all != NULL; all++) {
-        known = known || task_preset_find(*all, name) != NULL;
-        for (const struct task_preset *row = (*all)->presets; row != NULL && row->name != NULL; row++)
-            list_name(list, sizeof list, row->name);
-    }
     *preset = task_preset_find(task, name);
-    FAIL_IF(!known, host, HASHATTN_INVALID, "no preset '%.60s', there are: %s", name, list);
-    FAIL_IF(*preset == NULL, host, HASHATTN_INVALID, "%s has no preset %s", task->name, name);
-    return HASHATTN_OK;
+    if (*preset != NULL)
+        return HASHATTN_OK;
+    for (const struct task_preset *row = task->presets; row != NULL && row->name != NULL; row++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", used == 0 ? "" : ", ", row->name);
+    }
+    return host_fail(host, HASHATTN_INVALID, "%s has no preset '%.60s', %s%s", task->name, name,
+                     list[0] == '\0' ? "nor any other" : "there are: ", list);
 }
 
 hashattn_status hashattn_setup_preset(hashattn_setup *setup, const char *preset)
@@ -399,9 +394,13 @@ hashattn_status hashattn_setup_size(hashattn_setup *setup, const char *size)
         int64_t value;
     } options[] = {{"layers", row->layers}, {"dim", row->dim}, {"heads", row->heads}, {"ffn", 4 * row->dim}};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        char text[24];
+        char text[24], stored[24];
         snprintf(text, sizeof text, "%lld", (long long)options[i].value);
-        TRY(hashattn_setup_set(setup, options[i].name, text)); /* refuses what a stored model fixes */
+        TRY(hashattn_setup_get(setup, options[i].name, stored, sizeof stored));
+        FAIL_IF(setup->origin != NULL && strcmp(stored, text) != 0, &setup->context->host, HASHATTN_INVALID,
+                "`size` is %s, which sets `%s` to %s; it is %s in %.200s, where training starts", row->name,
+                options[i].name, text, stored, setup->origin->directory);
+        TRY(hashattn_setup_set(setup, options[i].name, text));
     }
     return HASHATTN_OK;
 }
@@ -479,6 +478,10 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
     TRY(file_check_recorded(host, absolute));
     strcpy(config->data, absolute);
     task_facts_free(host, &config->facts);
+    FAIL_IF(setup->origin != NULL && setup->vocab_size[0] != '\0', host, HASHATTN_INVALID,
+            "`vocab_size` is %s, but nothing is learned: the ids are those of the model in %.200s; leave the "
+            "option out",
+            setup->vocab_size, setup->origin->directory);
     TRY(setup->origin != NULL
             ? origin_facts(host, setup->origin, config->task, config->task_options, config->data,
                            &config->facts)

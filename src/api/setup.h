@@ -11,10 +11,11 @@
 
 struct hashattn_setup {
     struct hashattn_context *context;
-    void *data_options;               /* of task->prepare_options; NULL: there are none */
-    struct run_config config;         /* facts, data sizes and directory are filled when training begins */
-    const struct task_preset *preset; /* the last that was taken */
-    struct origin *origin;            /* the stored model that training starts from; NULL: none */
+    void *data_options;                /* of task->prepare_options; NULL: there are none */
+    struct run_config config;          /* facts, data sizes and directory are filled when training begins */
+    const struct task_preset *preset;  /* the last that was taken */
+    struct origin *origin;             /* the stored model that training starts from; NULL: none */
+    char vocab_size[OPTION_TEXT_SIZE]; /* of what the task learns, as it was set; "": nobody has set it */
     hashattn_data_callback *data_callback; /* or NULL */
     void *data_user;
 };

@@ -59,7 +59,8 @@ static hashattn_status tell_read(struct host *host, void *user, enum split split
                                  const struct dataset *dataset)
 {
     const struct hashattn_setup *setup = user;
-    return describe_part(host, &setup->config.facts, split, dataset, setup->data_callback, setup->data_user);
+    const struct task_facts *facts = &setup->config.facts;
+    return describe_part(host, facts, facts->read, split, dataset, setup->data_callback, setup->data_user);
 }
 
 static struct train_setup setup_of(struct hashattn_context *context, struct bridge *bridge)

@@ -354,6 +354,8 @@ void file_abandon(struct file_writer *writer)
 {
     if (!writer->open)
         return;
+    if (!is_temporary(writer)) /* bytes before these were passed on already */
+        flush(writer);
     close_file(writer);
     if (is_temporary(writer))
         drop_temporary(writer);

@@ -40,7 +40,8 @@ void file_write_first(struct file_writer *writer, const void *bytes, size_t size
 /* NO_DISK with the path and the reason if an error was noted; the caller can stop early. */
 hashattn_status file_writer_status(struct host *host, const struct file_writer *writer);
 hashattn_status file_commit(struct host *host, struct file_writer *writer);
-/* Drops what was written; an old file stays as it was. Does nothing after commit. */
+/* Drops what was written to a file; an old file stays as it was. Standard output, a pipe and a device get
+   what was written so far. Does nothing after commit. */
 void file_abandon(struct file_writer *writer);
 
 /* Removes temporary files of the named files (ended by NULL) that killed writers left in a directory. Only

@@ -80,10 +80,15 @@ hashattn_status option_set(struct host *host, const struct option_row *rows, con
     case OPTION_REAL: {
         struct c_locale locale = c_locale_begin();
         double value = strtod(text, &end);
+        bool lost = value == 0 && errno == ERANGE;
         c_locale_end(locale);
-        FAIL_IF(end == text || *end != '\0' || !isfinite(value), host, HASHATTN_INVALID,
+        bool decimal = end > text && *end == '\0' && strpbrk(text, "xX") == NULL; /* 0x1p-3 is no decimal */
+        FAIL_IF(!decimal || !isfinite(value), host, HASHATTN_INVALID,
                 "%s: `%s` is '%.60s', a number from %g to %g is needed", of, name, text, row->minimum,
                 row->maximum);
+        FAIL_IF(lost, host, HASHATTN_INVALID,
+                "%s: `%s` is '%.60s', which is too small and would be read as 0; allowed are %g to %g", of,
+                name, text, row->minimum, row->maximum);
         FAIL_IF(value < row->minimum || value > row->maximum, host, HASHATTN_INVALID,
                 "%s: `%s` is %g, allowed are %g to %g", of, name, value, row->minimum, row->maximum);
         *(double *)field = value;

@@ -134,8 +134,7 @@ static hashattn_status step(struct host *host, struct csv *csv, char c, enum sta
 static hashattn_status skip_mark(struct host *host, struct csv *csv)
 {
     static const char mark[] = "\xef\xbb\xbf";
-    FAIL_IF(utf8_is_utf16(csv->at, (size_t)(csv->end - csv->at)), host, HASHATTN_BAD_FILE,
-            "the text is UTF-16, UTF-8 is needed (iconv -f UTF-16 -t UTF-8 converts it)");
+    TRY(utf8_check_start(host, csv->at, (size_t)(csv->end - csv->at))); /* of text in memory too */
     if (csv->end - csv->at >= 3 && memcmp(csv->at, mark, 3) == 0)
         csv->at += 3;
     return HASHATTN_OK;

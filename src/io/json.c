@@ -357,10 +357,16 @@ hashattn_status json_get_array(struct host *host, const struct json *root, const
     return json_is_array(inside(*array)) ? HASHATTN_OK : fail_kind(host, root, path, "an array");
 }
 
+/* The shortest text that reads back as the same number: %g leaves out zeros at the end. */
 static void write_real(char number[JSON_MAX_NUMBER], double value)
 {
     struct c_locale locale = c_locale_begin();
-    snprintf(number, JSON_MAX_NUMBER, "%.17g", value);
+    double back = 0;
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(number, JSON_MAX_NUMBER, "%.*g", digits, value);
+        if (decimal_read((struct piece){number, strlen(number)}, &back) && back == value)
+            break;
+    }
     c_locale_end(locale);
 }
 

@@ -49,7 +49,7 @@ hashattn_status json_get_object(struct host *host, const struct json *root, cons
 hashattn_status json_get_array(struct host *host, const struct json *root, const char *path,
                                const struct json **array);
 /* A string, number or flag as text for option_set. The text is inside the tree or in `number`; that of a
-   whole number beyond 64 bits has all its digits. */
+   whole number beyond 64 bits has all its digits, that of a real one the fewest that read back. */
 hashattn_status json_get_text(struct host *host, const struct json *root, const char *path,
                               char number[JSON_MAX_NUMBER], const char **text);
 /* BAD_FILE if the object has a key that is not in `allowed`, which NULL ends. where: its name in messages. */

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "io/utf8.h"
 
 hashattn_status line_blocks_open(struct host *host, const char *path, enum file_source source,
                                  struct line_blocks *blocks)
@@ -39,6 +40,18 @@ static hashattn_status fill(struct host *host, struct line_blocks *blocks, bool 
     return HASHATTN_OK;
 }
 
+/* Before the bytes are taken for another encoding, which may have characters for all of them. */
+static hashattn_status check_start(struct host *host, struct line_blocks *blocks)
+{
+    if (blocks->begun)
+        return HASHATTN_OK;
+    blocks->begun = true;
+    hashattn_status status = utf8_check_start(host, blocks->bytes, blocks->used);
+    if (status != HASHATTN_OK && blocks->path != NULL)
+        host_prefix(host, file_is_standard(blocks->path) ? "standard input" : blocks->path);
+    return status;
+}
+
 hashattn_status line_blocks_next(struct host *host, struct line_blocks *blocks, struct piece *block)
 {
     bool ended = false;
@@ -50,6 +63,7 @@ hashattn_status line_blocks_next(struct host *host, struct line_blocks *blocks, 
     while (!ended && blocks->given == 0) {
         size_t before = blocks->used;
         TRY(fill(host, blocks, &ended));
+        TRY(check_start(host, blocks));
         size_t end = blocks->used; /* of the last whole line */
         while (end > before && blocks->bytes[end - 1] != '\n')
             end--;

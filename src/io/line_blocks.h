@@ -17,6 +17,7 @@ struct line_blocks {
     char *bytes;
     size_t used, capacity;       /* bytes in the block, and allocated */
     size_t given;                /* bytes that the last call returned */
+    bool begun;                  /* a block was read */
     enum text_encoding encoding; /* of the file; set it after opening, UTF-8 otherwise */
     struct encoded encoded;      /* the last block as UTF-8, if the file is not */
 };
@@ -26,7 +27,8 @@ struct line_blocks {
 hashattn_status line_blocks_open(struct host *host, const char *path, enum file_source source,
                                  struct line_blocks *blocks);
 /* The next whole lines with their line feeds, which the last line of the file may lack; valid until the next
-   call. The size is 0 at the end. */
+   call. The size is 0 at the end. BAD_FILE: the file cannot be read, or begins as no text does
+   (utf8_check_start). */
 hashattn_status line_blocks_next(struct host *host, struct line_blocks *blocks, struct piece *block);
 void line_blocks_close(struct host *host, struct line_blocks *blocks);
 

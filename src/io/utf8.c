@@ -39,9 +39,32 @@ hashattn_status utf8_check(struct host *host, const char *bytes, size_t size)
     return HASHATTN_OK;
 }
 
-bool utf8_is_utf16(const char *bytes, size_t size)
+static bool has(const char *bytes, size_t size, size_t at, const char *what)
 {
-    return size >= 2 && (memcmp(bytes, "\xff\xfe", 2) == 0 || memcmp(bytes, "\xfe\xff", 2) == 0);
+    return size >= at + strlen(what) && memcmp(bytes + at, what, strlen(what)) == 0;
+}
+
+/* The format of a compressed file; NULL: it is none. The fourth byte of bzip2 is the level. */
+static const char *packed_as(const char *bytes, size_t size)
+{
+    static const struct {
+        const char *start, *format;
+    } formats[] = {
+        {"\x1f\x8b", "gzip"}, {"PK\x03\x04", "zip"}, {"\xfd\x37zXZ", "xz"}, {"\x28\xb5\x2f\xfd", "zstd"}};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (has(bytes, size, 0, formats[i].start))
+            return formats[i].format;
+    return has(bytes, size, 0, "BZh") && has(bytes, size, 4, "1AY&SY") ? "bzip2" : NULL;
+}
+
+hashattn_status utf8_check_start(struct host *host, const char *bytes, size_t size)
+{
+    const char *packed = packed_as(bytes, size);
+    FAIL_IF(has(bytes, size, 0, "\xff\xfe") || has(bytes, size, 0, "\xfe\xff"), host, HASHATTN_BAD_FILE,
+            "the text is UTF-16, UTF-8 is needed (iconv -f UTF-16 -t UTF-8 converts it)");
+    FAIL_IF(packed != NULL, host, HASHATTN_BAD_FILE,
+            "the file is compressed (%s), a text is needed: unpack it first", packed);
+    return HASHATTN_OK;
 }
 
 void utf8_library(char *text, size_t size)

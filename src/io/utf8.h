@@ -13,8 +13,9 @@
 size_t utf8_first_error(const char *bytes, size_t size);
 /* BAD_FILE, with that byte, if the text is not UTF-8. */
 hashattn_status utf8_check(struct host *host, const char *bytes, size_t size);
-/* True if the text begins with the mark of UTF-16, as Excel saves "Unicode text". */
-bool utf8_is_utf16(const char *bytes, size_t size);
+/* The first bytes of a file that should be text. BAD_FILE: they are those of gzip, zip, xz, zstd or bzip2, or
+   the mark of UTF-16, as Excel saves "Unicode text". The faults in the lines of such a file mislead. */
+hashattn_status utf8_check_start(struct host *host, const char *bytes, size_t size);
 /* Writes the name of the library and its version. */
 void utf8_library(char *text, size_t size);
 

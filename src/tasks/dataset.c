@@ -29,7 +29,10 @@ size_t dataset_columns(struct dataset *dataset, struct dataset_column columns[DA
         bool of_rows = set->kind == TARGETS_ROW;
         if (set->kind == TARGETS_NEXT || set->kind == TARGETS_MASKED)
             continue;
-        if (set->width > 0)
+        if (set->sparse)
+            columns[count++] =
+                (struct dataset_column){(void **)&set->ones, sizeof *set->ones, of_rows, "sparse targets"};
+        else if (set->width > 0)
             columns[count++] = (struct dataset_column){(void **)&set->floats, set->width * sizeof(float),
                                                        of_rows, "targets"};
         else
@@ -48,6 +51,18 @@ void dataset_classified(struct dataset *dataset)
     dataset->targets[0] = (struct target_set){.kind = TARGETS_EXAMPLE, .weighted = true};
 }
 
+void target_read(const struct target_set *set, size_t target, float *floats)
+{
+    if (!set->sparse) {
+        memcpy(floats, set->floats + target * set->width, set->width * sizeof *floats);
+        return;
+    }
+    const uint32_t *places = set->places + set->ones[target].first;
+    memset(floats, 0, set->width * sizeof *floats);
+    for (size_t i = 0; i < set->ones[target].count; i++)
+        floats[places[i]] = 1;
+}
+
 void dataset_free(struct host *host, struct dataset *dataset)
 {
     struct dataset_column columns[DATASET_COLUMNS];
@@ -55,6 +70,8 @@ void dataset_free(struct host *host, struct dataset *dataset)
     bool mapped = dataset->map.bytes != NULL;
     for (size_t i = 0; i < count && !mapped; i++)
         memory_free(host, *columns[i].array);
+    for (size_t i = 0; i < dataset->num_targets; i++)
+        memory_free(host, dataset->targets[i].places);
     memory_free(host, mapped ? NULL : dataset->offsets);
     memory_free(host, dataset->masks.fixed);
     memory_free(host, dataset->windows.values);
@@ -124,6 +141,7 @@ static hashattn_status pass_on(struct host *host, struct dataset_builder *builde
     for (size_t i = 0; i < shape.num_targets; i++)
         shape.targets[i] = (struct target_set){.kind = builder->dataset.targets[i].kind,
                                                .width = builder->dataset.targets[i].width,
+                                               .sparse = builder->dataset.targets[i].sparse,
                                                .weighted = builder->dataset.targets[i].weighted};
     TRY(dataset_finish(host, builder, HASHATTN_OK, &part));
     *builder = (struct dataset_builder){.dataset = shape, .stream = stream, .streamed = streamed};
@@ -132,12 +150,24 @@ static hashattn_status pass_on(struct host *host, struct dataset_builder *builde
     return status;
 }
 
+/* Passes on the examples before a bad line; then the status and the message are those of the line. */
+static hashattn_status pass_before_bad(struct host *host, struct dataset_builder *builder)
+{
+    char message[sizeof host->message];
+    memcpy(message, host->message, sizeof message);
+    TRY(pass_on(host, builder));
+    memcpy(host->message, message, sizeof message);
+    return HASHATTN_BAD_FILE;
+}
+
 hashattn_status dataset_stream_end(struct host *host, struct dataset_builder *builder, const char *path,
                                    const char *what, hashattn_status status)
 {
     struct dataset rest;
     if (status == HASHATTN_OK && builder->dataset.count > 0)
         status = pass_on(host, builder);
+    else if (status == HASHATTN_BAD_FILE && builder->dataset.count > 0)
+        status = pass_before_bad(host, builder);
     if (status == HASHATTN_OK && builder->streamed == 0 && builder->stream->skip == NULL)
         status = host_fail(host, HASHATTN_BAD_FILE, "%s has no %s",
                            file_is_standard(path) ? "standard input" : path, what);
@@ -324,20 +354,20 @@ hashattn_status split_find_train(struct host *host, const struct split_files *fi
     return HASHATTN_OK;
 }
 
-/* Keeps the examples of one split of a training file that (seed) cuts (splits.h), in the order of the
-   file. */
+/* Keeps the examples of one split of the training file `path` that (seed) cuts (splits.h), in the order of
+   the file. */
 static hashattn_status keep_share(struct host *host, struct dataset_builder *builder, enum split split,
                                   const struct split_files *files, const struct task_facts *facts,
-                                  bool cut_test, uint64_t seed)
+                                  const char *path, bool cut_test, uint64_t seed)
 {
     struct dataset_column columns[DATASET_COLUMNS];
     struct dataset *dataset = &builder->dataset;
     size_t count = dataset->count, cuts = cut_test ? 2 : 1;
     FAIL_IF(count <= cuts, host, HASHATTN_BAD_FILE,
-            "the training file has %zu example%s, too few to cut %s out of it", count, count == 1 ? "" : "s",
-            cut_test ? "validation and test" : "validation");
-    FAIL_IF(count > UINT32_MAX, host, HASHATTN_BAD_FILE, "%zu examples, at most %u can be split", count,
-            UINT32_MAX);
+            "%.300s has %zu example%s, too few to cut %s out of it; at least %zu are needed", path, count,
+            count == 1 ? "" : "s", cut_test ? "validation and test" : "validation", cuts + 1);
+    FAIL_IF(count > UINT32_MAX, host, HASHATTN_BAD_FILE, "%.300s has %zu examples, at most %u can be split",
+            path, count, UINT32_MAX);
     void *block;
     TRY(memory_new(host, count, 1, "the split", &block));
     uint8_t *own = block;
@@ -399,7 +429,7 @@ hashattn_status split_load(struct host *host, const struct split_files *files, c
     struct dataset_builder builder = {.dataset = *shape};
     hashattn_status status = read_named(host, read, context, paths[missing ? SPLIT_TRAIN : split], &builder);
     if (status == HASHATTN_OK && (missing || (split == SPLIT_TRAIN && cut_valid)))
-        status = keep_share(host, &builder, split, files, facts, cut_test, seed);
+        status = keep_share(host, &builder, split, files, facts, paths[SPLIT_TRAIN], cut_test, seed);
     return dataset_finish(host, &builder, status, dataset);
 }
 

@@ -29,6 +29,7 @@ struct dataset_builder {
     struct dataset dataset;              /* num_cut is counted when a split is complete */
     bool *cut;                           /* (capacity): true if this example was cut */
     size_t row_capacity, capacity;       /* number of rows, number of examples */
+    size_t place_capacity;               /* number of places of a sparse targets[0] */
     const struct dataset_stream *stream; /* gets complete parts; NULL: all examples are kept */
     size_t streamed;                     /* number of examples that it got */
 };
@@ -45,8 +46,8 @@ void dataset_push_pair(struct dataset_builder *builder, size_t first, size_t sec
 /* On success moves the data set out of the builder; after a failed read frees what the reader left. */
 hashattn_status dataset_finish(struct host *host, struct dataset_builder *builder, hashattn_status status,
                                struct dataset *dataset);
-/* Ends the reading of a file with a stream: passes the last part on. BAD_FILE: the file had no examples
-   ("PATH has no WHAT"). */
+/* Ends the reading of a file with a stream: passes the last part on, after a bad line too. BAD_FILE: the file
+   had no examples ("PATH has no WHAT"). */
 hashattn_status dataset_stream_end(struct host *host, struct dataset_builder *builder, const char *path,
                                    const char *what, hashattn_status status);
 

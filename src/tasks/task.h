@@ -94,7 +94,14 @@ struct target_set {
     } kind;
     size_t width;  /* floats per target; 0: targets are ids */
     uint32_t *ids; /* (targets) */
-    float *floats; /* (targets, width) */
+    float *floats; /* (targets, width); NULL if sparse */
+    /* Sparse: floats are 0 or 1, and only the places of ones are kept, because a file may have many labels
+       and few per example. TARGETS_EXAMPLE only. */
+    bool sparse;
+    struct target_ones {
+        size_t first, count; /* range of `places`, which ascend in it */
+    } * ones;                /* (targets) */
+    uint32_t *places;        /* from 0, below width */
     bool weighted;
     float *weights; /* (targets), >= 0; 0: no loss for this target. NULL: all 1 */
     bool scaled;    /* a step divides its losses by the number of targets of weight above 0, not by the sum of
@@ -147,6 +154,8 @@ static inline size_t dataset_length(const struct dataset *dataset, size_t sequen
     return dataset->offsets[sequence + 1] - dataset->offsets[sequence] - dataset->next;
 }
 void dataset_free(struct host *host, struct dataset *dataset);
+/* Writes the floats (width) of a target of a set that has floats, sparse or not. */
+void target_read(const struct target_set *set, size_t target, float *floats);
 
 /* Where an example of a file comes from. Valid during the call. */
 struct document_name {
@@ -156,10 +165,13 @@ struct document_name {
     bool id_is_number;
 };
 
+struct unread_files; /* documents/document_unread.h */
+
 /* Who gets the examples of a file that is read in parts. */
 struct dataset_stream {
-    size_t batch; /* examples at a time, at least 1; the last part may have fewer */
-    bool lines;   /* of a .txt file each line is a document */
+    size_t batch;                /* examples at a time, at least 1; the last part may have fewer */
+    bool lines;                  /* of a .txt file each line is a document */
+    struct unread_files *unread; /* (optional) gets what folders hold beside documents (document_unread.h) */
     /* May take the arrays of a part by setting *part to zeros. A failure ends the reading. */
     hashattn_status (*visit)(struct host *host, void *context, struct dataset *part);
     /* (optional) Gets the name of each document, in order, before the part that has it. */

@@ -298,6 +298,20 @@ static hashattn_status take_targets(const struct evaluating *e, const void *all,
     return HASHATTN_OK;
 }
 
+/* The floats of the targets of the evaluated examples. */
+static hashattn_status take_floats(const struct evaluating *e, const struct target_set *set, void **own,
+                                   const void **taken)
+{
+    if (!set->sparse)
+        return take_targets(e, set->floats, set->width * sizeof *set->floats, own, taken);
+    TRY(memory_new(e->host, e->count, size_product(set->width, sizeof(float)), "targets of an evaluation",
+                   own));
+    for (size_t i = 0; i < e->count; i++)
+        target_read(set, e->examples == NULL ? i : e->examples[i], (float *)*own + i * set->width);
+    *taken = *own;
+    return HASHATTN_OK;
+}
+
 static hashattn_status overall_metrics(struct evaluating *e, double *values)
 {
     const struct dataset *dataset = e->dataset;
@@ -312,7 +326,7 @@ static hashattn_status overall_metrics(struct evaluating *e, double *values)
         if (set->kind != TARGETS_EXAMPLE)
             continue; /* overall metrics are of objectives of examples */
         TRY_DONE(take_targets(e, set->ids, sizeof *set->ids, &own[3 * k], &ids));
-        TRY_DONE(take_targets(e, set->floats, set->width * sizeof *set->floats, &own[3 * k + 1], &floats));
+        TRY_DONE(take_floats(e, set, &own[3 * k + 1], &floats));
         TRY_DONE(take_targets(e, set->weights, sizeof *set->weights, &own[3 * k + 2], &weights));
         targets[k] = (struct targets){.ids = ids, .floats = floats, .weights = weights};
     }

@@ -5,11 +5,11 @@
 #include <string.h>
 
 /* FNV-1a, a word at a time: it has to detect changes, not attacks. */
-static const uint64_t first_hash = 14695981039346656037u;
+static const uint64_t first_hash = 14695981039346656037u, prime = 1099511628211u;
 
 static uint64_t mix(uint64_t hash, uint64_t word)
 {
-    return (hash ^ word) * 1099511628211u;
+    return (hash ^ word) * prime;
 }
 
 static uint64_t mix_floats(uint64_t hash, const float *floats, size_t count)
@@ -22,6 +22,27 @@ static uint64_t mix_floats(uint64_t hash, const float *floats, size_t count)
     return hash;
 }
 
+/* Mixes `count` words of 0: multiplies by a power of the prime. */
+static uint64_t mix_zeros(uint64_t hash, size_t count)
+{
+    for (uint64_t power = prime; count > 0; count /= 2, power *= power)
+        hash *= count % 2 == 1 ? power : 1;
+    return hash;
+}
+
+/* Mixes the floats of a sparse target, as if they were stored. */
+static uint64_t mix_sparse(uint64_t hash, const struct target_set *set, size_t target)
+{
+    const uint32_t *places = set->places + set->ones[target].first;
+    const float one = 1;
+    size_t done = 0;
+    for (size_t i = 0; i < set->ones[target].count; i++, done++) {
+        hash = mix_floats(mix_zeros(hash, places[i] - done), &one, 1);
+        done = places[i];
+    }
+    return mix_zeros(hash, set->width - done);
+}
+
 /* Mixes targets [first, first + count). An id of weight 0 is mixed as UINT32_MAX, without its weight. */
 static uint64_t mix_targets(uint64_t hash, const struct target_set *set, size_t first, size_t count)
 {
@@ -30,6 +51,8 @@ static uint64_t mix_targets(uint64_t hash, const struct target_set *set, size_t 
         bool unasked_id = set->width == 0 && weight == 0;
         if (set->width == 0)
             hash = mix(hash, unasked_id ? UINT32_MAX : set->ids[i]);
+        else if (set->sparse)
+            hash = mix_sparse(hash, set, i);
         else
             hash = mix_floats(hash, set->floats + i * set->width, set->width);
         if (weight != 1 && !unasked_id)

@@ -143,6 +143,8 @@ static void copy_targets(struct target_set *set, size_t to, const struct target_
 {
     copy(set->ids, to, source->ids, from, count, sizeof *set->ids);
     copy(set->floats, to, source->floats, from, count, set->width * sizeof *set->floats);
+    for (size_t i = 0; source->sparse && i < count; i++)
+        target_read(source, from + i, set->floats + (to + i) * set->width);
     copy(set->weights, to, source->weights, from, count, sizeof *set->weights);
 }
 

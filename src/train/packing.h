@@ -8,7 +8,8 @@
 
 /* A batch with arrays sized for the largest. */
 struct packed_examples {
-    struct dataset data; /* the examples; targets of TARGETS_NEXT and TARGETS_MASKED become TARGETS_ROW */
+    /* The examples; targets of TARGETS_NEXT and TARGETS_MASKED become TARGETS_ROW, sparse ones floats. */
+    struct dataset data;
     struct targets targets[TASK_OBJECTIVES]; /* pointers into `data` */
     uint64_t *sample_ids;                    /* (sequences) */
     /* (examples + 1), and (padded rows, row_width) of the decoder; NULL: there is none */

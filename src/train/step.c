@@ -180,9 +180,9 @@ hashattn_status stepper_open(struct host *host, const struct train_setup *setup,
     TRY(model_new(host, &config->model, &s->model));
     s->params = model_params(s->model);
     uint64_t seed = (uint64_t)options->seed;
-    const char *data = NULL;
-    TRY(run_config_data(host, config, &data));
-    TRY(config->task->load(host, config->task_options, &config->facts, data, SPLIT_TRAIN, seed, &s->train));
+    TRY(run_config_check_data(host, config));
+    TRY(config->task->load(host, config->task_options, &config->facts, config->data, SPLIT_TRAIN, seed,
+                           &s->train));
     TRY(evaluate_fit(host, s->model, &s->train));
     TRY(train_options_settle(host, &config->training, s->train.count));
     TRY(rank_grid_open(host, setup->comm, options->sequence_parallel, &s->grid));

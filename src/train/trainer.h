@@ -125,6 +125,8 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
 /* *data NULL becomes the recorded path, which must be a regular file or a directory (base/file.h). BAD_FILE:
    nothing is there. */
 hashattn_status run_config_data(struct host *host, const struct run_config *config, const char **data);
+/* The same for a training, which takes no other path than the recorded one. */
+hashattn_status run_config_check_data(struct host *host, const struct run_config *config);
 /* Parses the text of a config.json. */
 hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config);
 

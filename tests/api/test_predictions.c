@@ -1,6 +1,6 @@
 /* Predictions of several files, with the names of documents, bad lines, and numbers in the units of the
    training. Planted and caught: the id of the document before; names of the next part; standard scores; a
-   skipped line counted as a document.
+   skipped line counted as a document; the documents of the last part before a bad line left out.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +85,8 @@ static void documents_keep_their_names(void **state)
     const char *const paths[] = {"many.jsonl", "bad.jsonl", "plain.txt"};
     check_call(context, hashattn_model_predict(model, paths, 2, NULL, hear, &heard, NULL), HASHATTN_BAD_FILE,
                "bad.jsonl: line 2: ");
+    assert_int_equal(heard.count, MANY + 1);
+    assert_string_equal(heard.ids[MANY], "z");
     hashattn_predict_options options;
     hashattn_predict_options_default(&options);
     options.skip = hear_bad;

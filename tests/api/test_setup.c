@@ -2,7 +2,7 @@
    the warm-up scaled although it was set; the task's hash_bits lost with another mechanism; the preset's
    pooling ignored; options of the model listed with the defaults of another task; the old mechanism's options
    kept; an unknown option attributed to the last owner; numbers in the caller's locale; the number of layers
-   of a task's preset ignored (only lm differs from the model's default).
+   of a task's preset ignored (only lm differs from the model's default); presets of other tasks listed.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,7 +198,9 @@ static void preset_is_that_of_the_released_runs(void **state)
     check_ok(context, hashattn_setup_set(setup, "steps", "500")); /* the warm-up scales in proportion */
     check_value(context, setup, "warmup", "100");
     check_call(context, hashattn_setup_preset(setup, "imagenet"), HASHATTN_INVALID,
-               "no preset 'imagenet', there are: lra");
+               "listops has no preset 'imagenet', there are: lra");
+    check_call(context, hashattn_setup_preset(setup, "bert"), HASHATTN_INVALID,
+               "listops has no preset 'bert', there are: lra");
     check_call(context, hashattn_setup_preset(setup, NULL), HASHATTN_INVALID, "no preset 'NULL'");
     hashattn_setup_free(setup);
     check_ok(context, hashattn_setup_new(context, "text", &setup));
@@ -210,7 +212,8 @@ static void preset_is_that_of_the_released_runs(void **state)
     check_value(context, setup, "hash_bits", "12");
     hashattn_setup_free(setup);
     check_ok(context, hashattn_setup_new(context, "needle", &setup));
-    check_call(context, hashattn_setup_preset(setup, "lra"), HASHATTN_INVALID, "needle has no preset lra");
+    check_call(context, hashattn_setup_preset(setup, "lra"), HASHATTN_INVALID,
+               "needle has no preset 'lra', nor any other");
     check_value(context, setup, "pooling", "first");
     check_value(context, setup, "hash_bits", "8");
     hashattn_setup_free(setup);

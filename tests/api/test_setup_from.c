@@ -1,8 +1,8 @@
 /* Starting from a stored model through the public functions: options of the architecture, mechanisms, the
    order of calls, words that are scaled, frozen names, and a setup that is used twice. Bugs planted and
    caught: the same value of a fixed option refused; the message with the value exchanged; a mechanism of the
-   task's preset after the stored one; the tokenizer gone for the second training; the stored model leaked by
-   a second call.
+   task's preset after the stored one; a size refused without its name; the tokenizer gone for the second
+   training; the stored model leaked by a second call; a size of the vocabulary ignored.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -42,6 +42,8 @@ static void the_stored_model_determines_the_architecture(void **state)
     check_call(context, hashattn_setup_set(next, "dim", "16"), HASHATTN_INVALID, "model: dim is 8 in /");
     check_call(context, hashattn_setup_set(next, "dim", "16"), HASHATTN_INVALID,
                "/run, where training starts; it cannot be 16");
+    check_call(context, hashattn_setup_size(next, "tiny"), HASHATTN_INVALID,
+               "size is tiny, which sets layers to 2; it is 1 in /");
     check_call(context, hashattn_setup_set(next, "norm", "post"), HASHATTN_INVALID, "norm is pre in ");
     check_call(context, hashattn_setup_set(next, "classifier", "gelu"), HASHATTN_INVALID, "is relu in ");
     check_call(context, hashattn_setup_set(next, "dim", "many"), HASHATTN_INVALID, "many");
@@ -99,7 +101,7 @@ static void a_language_model_becomes_a_classifier(void **state)
 {
     (void)state;
     hashattn_context *context = context_with(1, NULL);
-    hashattn_setup *lm, *text;
+    hashattn_setup *lm, *text, *sized;
     struct host host;
     struct safetensors words, table;
     host_init(&host);
@@ -126,6 +128,12 @@ static void a_language_model_becomes_a_classifier(void **state)
     check_ok(context, hashattn_setup_set(text, "max_len", "9"));
     check_ok(context, hashattn_setup_freeze(text, "trunk"));
     check_ok(context, hashattn_train(text, "texts", "text", NULL, NULL));
+    check_ok(context, hashattn_setup_new(context, "text", &sized));
+    check_ok(context, hashattn_setup_set(sized, "vocab_size", "16000"));
+    check_ok(context, hashattn_setup_from(sized, "lm"));
+    check_call(context, hashattn_train(sized, "texts", "none", NULL, NULL), HASHATTN_INVALID,
+               "vocab_size is 16000, but nothing is learned: the ids are those of the model in /");
+    hashattn_setup_free(sized);
     check_call(context, hashattn_setup_from(lm, "text"), HASHATTN_OK, NULL);
     check_ok(context, hashattn_setup_set(lm, "vocabulary", "words"));
     check_call(context, hashattn_train(lm, "texts", "none", NULL, NULL), HASHATTN_INVALID,

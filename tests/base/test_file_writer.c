@@ -4,7 +4,8 @@
    fixed name for the temporary file; creating it without O_EXCL; no other name tried after a taken one; mode
    0600 for every file; a replacement that follows a link or opens a pipe; signals allowed between creating
    the file and listing it; a writer never removed from the list; a write or fsync that a signal interrupts
-   taken for a failure; bytes lost or written twice after it; a wait for a pipe that a signal does not end.
+   taken for a failure; bytes lost or written twice after it; a wait for a pipe that a signal does not end;
+   what waits for a pipe or standard output dropped by abandon.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/file_writer.h"
 
@@ -148,6 +149,32 @@ static void nothing_shows_before_commit_and_nothing_stays_after_abandon(void **s
     check_status(&place->host, file_commit(&place->host, &writer), HASHATTN_OK, NULL);
     file_abandon(&writer);
     place_check(place, "17 words");
+}
+
+/* A pipe and standard output have got the bytes before, and get the last ones too. */
+static void abandon_passes_on_what_cannot_be_taken_back(void **state)
+{
+    struct place *place = *state;
+    assert_int_equal(mkfifo(place->path, 0600), 0);
+    int reader = open(place->path, O_RDWR), out = dup(STDOUT_FILENO);
+    assert_true(reader >= 0 && out >= 0);
+    for (int standard = 0; standard < 2; standard++) {
+        struct file_writer writer;
+        char got[20] = "";
+        fflush(stdout);
+        if (standard)
+            assert_true(dup2(reader, STDOUT_FILENO) >= 0);
+        hashattn_status status = file_open_writer(&place->host, standard ? "-" : place->path, &writer);
+        file_print(&writer, "%d words", 17);
+        file_abandon(&writer);
+        dup2(out, STDOUT_FILENO);
+        check_status(&place->host, status, HASHATTN_OK, NULL);
+        assert_int_equal(fcntl(reader, F_SETFL, O_NONBLOCK), 0);
+        assert_int_equal(read(reader, got, sizeof got - 1), 8);
+        assert_string_equal(got, "17 words");
+    }
+    close(reader);
+    close(out);
 }
 
 static void a_private_file_stays_private(void **state)
@@ -579,6 +606,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         PLACED(what_was_written_is_read),
         PLACED(nothing_shows_before_commit_and_nothing_stays_after_abandon),
+        PLACED(abandon_passes_on_what_cannot_be_taken_back),
         PLACED(a_private_file_stays_private),
         PLACED(a_link_stays_a_link),
         PLACED(a_link_to_nothing_is_refused),

@@ -2,7 +2,8 @@
    exclusive; letters after a number accepted; overflow of a whole number accepted; infinity accepted; choice
    found by its prefix; flag "1" accepted; real written with too few digits; a refused text changing the
    field; real numbers read or written with the decimal point of the caller's locale; a sentence filled past
-   its end; an option found by the beginning of its name in braces.
+   its end; an option found by the beginning of its name in braces; a hexadecimal real, and one that is too
+   small to be told from 0.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/options.h"
 
@@ -97,6 +98,11 @@ static void bad_text_is_refused_and_changes_nothing(void **state)
         {"dropout", "inf", "'inf', a number"},
         {"dropout", "1e999", "a number"},
         {"dropout", "0.1.2", "'0.1.2', a number"},
+        {"dropout", "0x1p-3", "dropout is '0x1p-3', a number from 0 to 0.75"},
+        {"dropout", "0X0", "'0X0', a number"},
+        {"dropout", "1e-400",
+         "dropout is '1e-400', which is too small and would be read as 0; allowed are 0 to"},
+        {"dropout", "-1e-400", "'-1e-400', which is too small"},
         {"dropout", "", "a number"},
         {"normalize", "l", "normalize is 'l', allowed are l2, sum, none"},
         {"normalize", "l22", "allowed are l2, sum, none"},

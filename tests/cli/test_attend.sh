@@ -3,8 +3,8 @@
 # Planted and caught: the mask of the first sequence used for all; gradients of k and v exchanged on disk; the
 # batch read as heads; a NaN with exit code 2; y.npy modified although the disk is full; the seed ignored; with --chunk: the
 # mask of the first sequence used for all, every head hashed as the first, the first head's rows used for all, memory
-# allocated for all rows of --chunk.
-# Covers: cmd_attend.c attend_chunks.c halves.c
+# allocated for all rows of --chunk; a bad number without its file.
+# Covers: cmd_attend.c attend_chunks.c attend_fail.c halves.c
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
 attend() { "$tool" attend "$@" >out 2>err; code=$?; }
@@ -168,7 +168,7 @@ a = npy.read("k.npy")
 a[1][2][5][0] = float("nan")
 npy.write("bad.npy", a)
 P
-expect chunks_of_nan 3 "key is nan at row 5 of the sequence" attend --q q.npy --k bad.npy --v v.npy --chunk 3 --out new.npy
+expect chunks_of_nan 3 "hashattn: bad.npy: key is nan at row 5 of the sequence" attend --q q.npy --k bad.npy --v v.npy --chunk 3 --out new.npy
 
 # Streams and the report.
 "$tool" attend --attention softmax --q - --k k.npy --v v.npy --out - <q.npy >streamed.npy 2>err
@@ -257,7 +257,8 @@ for shapes in "(2,3,0,0) (2,3,0,6)" "(2,3,0,4) (2,3,0,0)" "(2,0,5,4) (2,0,5,6)";
     expect "no_columns_$shapes" 3 "k0.npy or v0.npy has an axis of 0; only n and batch may be 0" attend --q k0.npy --k k0.npy --v v0.npy --out new.npy
 done
 python3 "$npy" raw m.npy '|u1' '(7,)' 01010201010101
-expect mask_of_other_values 3 "key_mask[2] is 2, allowed are 0 and 1" attend $arrays --mask m.npy --out new.npy
+expect mask_of_other_values 3 "hashattn: m.npy: key_mask[2] is 2, allowed are 0 and 1" attend $arrays --mask m.npy --out new.npy
+expect mask_of_other_values_in_chunks 3 "hashattn: m.npy: key_mask is 2 at row 2 of the sequence" attend $arrays --mask m.npy --chunk 3 --out new.npy
 expect gradient_of_other_shape 3 "g.npy" attend --q k.npy --k k.npy --v v.npy --grad-out g.npy --grad-dir grads --out new.npy
 [ -e new.npy ] && failed nothing_was_written "new.npy is there" || passed nothing_was_written
 

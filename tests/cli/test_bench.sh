@@ -133,7 +133,7 @@ holds step_on_data json step.json 'd["longest"] == 40 and d["tokens_per_step"] =
 [ "$(ls needles | wc -l)" = 3 ] && passed step_writes_nothing || failed step_writes_nothing "$(ls needles)"
 TMPDIR="" says step_without_a_directory_for_files "step of needle" bench step needle --seq-len 8 --marks 2 --batch 2 --repeats 1
 TMPDIR=$work/nowhere expect step_without_a_place 4 "cannot create $work/nowhere/hashattn-step-" bench step needle
-expect step_with_a_preset_that_is_not 2 "needle has no preset lra" bench step needle --preset lra
+expect step_with_a_preset_that_is_not 2 "needle has no preset 'lra', nor any other" bench step needle --preset lra
 expect step_of_what 2 "bench step needs one operand, the task; got 0" bench step
 expect text_is_not_made 2 "text cannot be generated" bench step text
 expect step_without_files 3 "cannot open nowhere" bench step needle --data nowhere

@@ -9,6 +9,7 @@
 #define hashattn_stream_absorb_all take_keys
 #define hashattn_stream_read_all   take_queries
 #include "cli/bench/bench_stream.c"
+#include "cli/shared/output/character_out.c"
 #include "cli/shared/output/json_out.c"
 #include "support/check.h"
 

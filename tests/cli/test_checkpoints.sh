@@ -2,7 +2,7 @@
 # Stored checkpoints from the command line: embed and fill-mask, with other mechanisms, and what is refused.
 # Vectors as a directory of the sentence-transformers library says; documents of lines and columns; ids.
 # Planted and caught: stored poolings ignored; ids of the wrong line; --truncate ignored; --no-special-tokens ignored; offsets
-# not written; --attention ignored; options of the mechanism not set.
+# not written; --attention ignored; options of the mechanism not set; files of a folder left out unnamed.
 . "$(dirname "$0")/checks.sh"
 
 bert=$source_dir/tests/models/checkpoints/bert
@@ -12,11 +12,17 @@ printf '{"text": "a dog"}\n' >two.short.jsonl
 shape() { python3 -c "print(open('$1', 'rb').read(128).split(b'shape')[1].split(b'}')[0].decode().strip(\"': ,\"))"; }
 shape_is() { [ "$(shape "$1")" = "$2" ]; }
 
-expect too_long_is_refused 3 "two.jsonl: line 2: the document has 11 tokens, the model has positions for 10" \
+expect too_long_is_refused 3 "two.jsonl: line 2: the document has 11 tokens, the model has positions for 10; --truncate cuts it" \
     embed "$bert" one.txt two.jsonl --out e.npy
 holds nothing_is_left test ! -e e.npy
 expect too_long_is_cut 0 "3 documents, 1 of them cut to 10 tokens; 3 vectors of 8 in e.npy" \
     embed "$bert" one.txt two.jsonl --truncate --out e.npy
+mkdir nest
+cp one.txt nest/1.TXT
+cp two.short.jsonl nest
+echo x >nest/2.pdf
+expect unread_files_are_named 0 "1 file or folder is not read: nest/2.pdf (a folder gives its" embed "$bert" nest --out n.jsonl
+holds tables_of_folders_are_read sh -c 'grep -q "nest/1.TXT" n.jsonl && grep -q "nest/two.short.jsonl" n.jsonl'
 holds one_vector_per_document shape_is e.npy "(3, 8)"
 says facts_as_json '{"type": "bert", "attention": "softmax", "documents": 3, "vectors": 15, "dim": 8, "cut": 0, "max_tokens": 10}' \
     embed "$bert" one.txt two.jsonl --no-special-tokens --pooling none --out t.npy --json

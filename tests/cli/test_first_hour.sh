@@ -4,7 +4,9 @@
 # classifier for the transformers library; tables of forecasters; a report; help and suggestions.
 # Planted and caught: a header taken for a document; the split drawn without labels; the counts of another part; an id of
 # the document before; the file's name left out; a bad line counted twice; an error of the test set taken for a missing one;
-# a cell without labels refused.
+# a cell without labels refused; CSV of sets without them; predictions before a bad line dropped; the patience of an
+# extended run forgotten when it is stopped; files of folders left out unnamed; the text taken for the label; a compressed
+# file read as Latin-1.
 # Faults that it shows: the line named twice; known labels told as unknown.
 # Covers: data_describe.c data_out.c csv_out.c
 . "$(dirname "$0")/checks.sh"
@@ -48,11 +50,20 @@ run data describe text bare.csv --no-header --label-column 3 --text-column 2 --j
 holds numbered_columns json out 'd["parts"]["train"]["labels"] == {"ham": 72, "spam": 8} and d["columns"] == "label: column 3, text: column 2"'
 run data describe text windows.csv --encoding windows-1252 --label-column 1 --text-column 2 --json
 holds numbers_beside_a_header json out 'd["columns"] == "label: column 1 \x27label\x27, text: column 2 \x27text\x27"'
+expect a_column_has_one_role 3 "plain.tsv: line 1: column 1 'ham' is both the text and the label (--text-column, --label-column)" data describe text plain.tsv --text-column ham --label-column 1
 expect other_names_are_listed 3 "line 1: no column is named 'text' (--text-column); there are: Stars, Review" data describe text review.csv --delimiter ';' --encoding latin-1
 python3 -c 'open("unicode.csv", "w", encoding="utf-16").write("label,text\nham,see you\n"); open("unicode.tsv", "w", encoding="utf-16").write("ham\tsee you\n")'
 expect utf_16_of_records 3 "unicode.csv: the text is UTF-16, UTF-8 is needed (iconv -f UTF-16 -t UTF-8 converts it)" data describe text unicode.csv
-expect utf_16_of_lines 3 "unicode.tsv: line 1: the text is UTF-16" data describe text unicode.tsv
+expect utf_16_of_lines 3 "unicode.tsv: the text is UTF-16" data describe text unicode.tsv
 expect utf_16_of_a_table 3 "unicode.csv: the text is UTF-16" train forecast --data unicode.csv --out never
+gzip -c plain.tsv >plain.jsonl
+cp plain.jsonl plain.gz.tsv
+for file in plain.jsonl plain.gz.tsv; do
+    expect "compressed_$file" 3 "$file: the file is compressed (gzip), a text is needed: unpack it first" data describe text $file
+    expect "compressed_${file}_of_bytes" 3 "$file: the file is compressed (gzip)" data describe text $file --encoding latin-1
+done
+cp plain.jsonl plain.csv
+expect compressed_records 3 "plain.csv: the file is compressed (gzip)" data describe text plain.csv
 printf '[{"text": "see you", "label": "ham"}]\n' >list.jsonl
 expect a_list_is_told 3 "list.jsonl: line 1: a list begins here; .jsonl has an object {...} on each line" data describe text list.jsonl
 python3 -c 'print("stars,text"); [print("%.1f,%s" % (1 + i % 5, "bad good fine poor best".split()[i % 5])) for i in range(100)]' >stars.csv
@@ -115,6 +126,18 @@ assert [row["labels"] for row in rows] == [["food"], ["travel"], ["food", "trave
 assert all(set(row["probabilities"]) == {"food", "travel"} for row in rows)
 assert all((label in row["labels"]) == (p > 0.5) for row in rows for label, p in row["probabilities"].items())
 P
+printf '%s\n' aaaa zzzz 'aaaa zzzz' mmmm | "$tool" predict topics - --lines --csv >sets.csv 2>err
+holds sets_in_csv python3 - <<'P'
+import csv, json
+rows, lines = list(csv.DictReader(open("sets.csv"))), [json.loads(line) for line in open("sets")]
+assert list(rows[0]) == ["id", "file", "labels", "food", "travel"], rows[0]
+assert [row["labels"].split(",") for row in rows] == [line["labels"] or [""] for line in lines], rows
+texts = ["aaaa", "zzzz", "aaaa zzzz", "mmmm"]
+fields = [line.rstrip("\n").split(",", 2)[2].rsplit(",", 2)[0] for line in open("sets.csv")][1:]
+open("back.csv", "w").write("text,label\n" + "".join("%s,%s\n" % of for of in zip(texts, fields, strict=True)))
+P
+run eval topics --data back.csv --json
+holds sets_in_csv_are_read_back json out 'd["exact"] == 1 and d["f1"] == 1 and sum(c["examples"] for c in d["per_class"].values()) == 4'
 expect numbers_are_no_sets 2 "--multi-label needs --label-type class" train text --data topics.csv --multi-label --label-type number --out never
 
 # ---- predictions ----
@@ -124,7 +147,9 @@ printf 'see you\nat noon' >inbox/1.txt
 printf 'buy now' >inbox/2.txt
 printf '%s\n' '{"text": "buy now", "id": 17}' 'broken' '{"text": "see you", "id": "b, \"c\""}' >new.jsonl
 printf 'id,Text\nx7,"see you, at noon"\n' >new.csv
-expect a_bad_line_is_an_error 3 "new.jsonl: line 2: " predict first new.jsonl
+run predict first new.jsonl
+[ "$code" = 3 ] && grep -q "new.jsonl: line 2: " err && passed a_bad_line_is_an_error || failed a_bad_line_is_an_error "$code $(cat err)"
+[ "$(wc -l <out)" = 1 ] && [ "$(wc -l <err)" = 1 ] && passed what_is_before_a_bad_line_is_predicted || failed what_is_before_a_bad_line_is_predicted "$(cat out err)"
 run predict first new.jsonl new.csv inbox --skip-bad
 cp out names
 holds names_pass_through python3 - <<'P'
@@ -133,6 +158,20 @@ rows = [json.loads(line) for line in open("names")]
 assert [(row.get("id"), row["file"]) for row in rows] == [(17, "new.jsonl"), ('b, "c"', "new.jsonl"), ("x7", "new.csv"), (None, "inbox/1.txt"), (None, "inbox/2.txt")], rows
 P
 grep -q "5 documents, 0 of them cut to 32 tokens, 1 bad line left out" err && passed bad_lines_are_counted || failed bad_lines_are_counted "$(cat err)"
+mkdir -p nest/a/b nest/unsup empty
+cp new.csv nest/q.csv
+head -n 1 new.jsonl >nest/r.JSONL
+echo 'see you' >nest/a/1.txt
+echo 'see you' >nest/a/b/2.txt
+echo 'buy now' >nest/unsup/3.TXT
+echo x >nest/s.pdf
+run predict first nest empty --csv
+[ "$code" = 3 ] && grep -q "empty has no documents" err && passed an_empty_folder_is_told || failed an_empty_folder_is_told "$code $(cat err)"
+cp nest/s.pdf empty
+expect what_is_unread_is_the_reason 3 "empty has no documents; 1 file or folder is not read: empty/s.pdf" predict first empty
+run predict first nest empty --csv --skip-bad
+[ "$(cut -d, -f2 out | tr '\n' ' ')" = 'file nest/q.csv nest/r.JSONL nest/a/1.txt nest/unsup/3.TXT ' ] && passed folders_are_read || failed folders_are_read "$(cat out err)"
+holds unread_files_are_named grep -q "^3 files or folders are not read: nest/s.pdf, nest/a/b/, empty/s.pdf (a folder gives" err
 run predict first new.jsonl new.csv inbox --skip-bad --csv --quiet
 cp out table.csv
 holds csv_has_the_same python3 - <<'P'
@@ -217,6 +256,15 @@ for signal in HUP TERM; do
     code=$?
     [ "$code" = 130 ] && grep -q 'valid accuracy' err && grep -q "interrupted at step .*; continue with: hashattn train --resume gone$signal" err && passed signal_$signal || failed signal_$signal "$code $(cat err)"
 done
+# Evaluations before an extension are not vain, nor after a second stop. Nothing improves at a rate of 0.
+run train text --data mail --out still --steps 40 --eval-every 2 --save-every 2 --patience 3 --quiet --json $tiny --learning-rate 0
+holds nothing_improves json out 'd["steps"] == 8'
+cp -r still again
+run train --resume still --steps 60 --quiet --json
+holds an_extension_has_patience json out 'd["steps"] == 14'
+run train --resume again --steps 60 --max-seconds 0.000001 --quiet --json
+run train --resume again --quiet --json
+holds an_extension_that_was_stopped_too json out 'd["steps"] == 14'
 # The last evaluation changes nothing of what follows.
 run train text --data mail --out whole --steps 60 --eval-every 50 --quiet $tiny
 run train text --data mail --out parted --steps 60 --eval-every 50 --max-seconds 0.000001 --quiet $tiny

@@ -3,7 +3,8 @@
 # forecast with at most one option; then what else tables may have, what is told of repairs, and what another file must have.
 # Planted and caught: repairs told only in training; a file of another period accepted; the format of the dates found anew in
 # every file; the header of every series; quantiles that are not put in order; the lowest quantile as the forecast; the length
-# of a chunk of PNG with its type; rows of PNG that are filtered.
+# of a chunk of PNG with its type; rows of PNG that are filtered; a table that is described without its dates and columns;
+# a picture written over the table; rows counted that were not written.
 # Covers: png.c letters.c plot_png.c plot_axis.c forecast_picture.c series_read.c grid.c raw_rows.c dates.c calendar.c forecast_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --steps 20 --eval-every 20 --threads 1"
@@ -148,7 +149,12 @@ run eval power --against power-season --json --threads 1
 holds losses_of_one_kind_are_compared json out 'sorted(d["metrics"]) == ["loss", "mae", "mse"]'
 holds baselines_take_one_step json power-season/config.json 'd["training"]["steps"] == 1'
 expect baselines_have_no_quantiles 2 "naive: it learns nothing, so it has no --quantiles" train forecast --data power.csv --model seasonal --quantiles 0.1,0.9 --out no
-expect quantiles_ascend_in_the_option 2 "--quantiles must ascend, from above 0 to below 1" train forecast --data power.csv --quantiles 0.9,0.1 --out no
+expect quantiles_ascend_in_the_option 2 "hashattn: --quantiles is '0.9,0.1', whose level 2 is 0.1; levels must ascend, from above 0 to below 1" train forecast --data power.csv --quantiles 0.9,0.1 --out no
+expect columns_are_listed_once 3 "power.csv: line 1: --columns has column 'load' twice, as number 1 and 2; once is allowed" train forecast --data power.csv --columns load,2 --out no
+run data describe forecast sales.csv --missing interpolate
+holds tables_are_described grep -q "^read .*/sales.csv: 500 rows, every D, 01.01.2018 to 15.05.2019, 2 columns, dates day-first, decimal commas; [1-9][0-9]* missing rows interpolated$" out
+run data describe forecast sales.csv --missing interpolate --json
+holds tables_are_described_as_json json out '": 500 rows, every D, " in d["columns"]'
 expect quantiles_are_numbers 2 "--quantiles is '0.1;0.9'; 1 to 16 levels are needed, as in 0.1,0.5,0.9" train forecast --data power.csv --quantiles '0.1;0.9' --out no
 run train forecast --data power.csv --model informer --norm post --positions sinusoidal --label-len 24 --quantiles 0.2,0.8 --out decoded $tiny
 run predict decoded power.csv --quiet
@@ -192,6 +198,14 @@ run train forecast --data power.csv --model last --out drawn --draw valid.svg --
 holds column_of_train grep -q "<title>load: forecast" valid.svg
 run predict sales sales.csv --draw nowhere/x.png --quiet
 holds picture_not_writable test "$code" = 4
+cp power.csv kept.csv
+expect picture_over_a_predicted_table 2 "--draw power.csv is also an input; give another name" predict power power.csv --draw power.csv
+expect picture_over_evaluated_data 2 "--draw power.csv is also an input; give another name" eval power --draw power.csv
+expect picture_over_data 2 "--draw power.csv is also an input; give another name" train forecast --data power.csv --out never --draw power.csv
+expect forecast_over_its_table 2 "--out power.csv is also an input; give another name" predict power power.csv --out power.csv
+holds tables_are_kept cmp power.csv kept.csv
+run predict power power.csv --out /dev/full
+[ "$code $(wc -l <err)" = "4 1" ] && passed rows_that_are_not_written_are_not_counted || failed rows_that_are_not_written_are_not_counted "$code $(cat err)"
 
 # Several series: a column names them, or each file is one. predict forecasts all of them.
 python3 - <<'P'

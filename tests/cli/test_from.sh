@@ -29,8 +29,10 @@ mv moved lm
 cmp -s whole/last.safetensors mailed/last.safetensors && failed freeze_matters "the same bits" || passed freeze_matters
 
 expect another_width 2 "model: --dim is 16 in $work/lm, where training starts; it cannot be 32" train text --data mail --from lm --dim 32 --out no
+expect another_size 2 "--size is tiny, which sets --layers to 2; it is 1 in $work/lm, where training starts" train text --data mail --from lm --size tiny --out no
 expect other_ids 2 "the sequences of text are words, those of the model in $work/lm bytes" train text --data mail --tokens words --from lm --out no
 expect tokens_are_those_of_the_model 2 "tokens is bytes, but the stored model has a tokenizer of its own, which determines its ids" train text --data mail --tokens bytes --from "$source_dir/tests/models/checkpoints/bert" --out no
+expect nothing_is_learned 2 "--vocab-size is 500, but nothing is learned: the ids are those of the model in $source_dir/tests/models/checkpoints/bert; leave the option out" train text --data mail --vocab-size 500 --from "$source_dir/tests/models/checkpoints/bert" --out no
 run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --max-len 12 --steps 2 --batch 4 --out tokens
 [ "$code" = 0 ] && grep -q '"\[CLS\]"' tokens/tokenizer.json && passed tokens_of_a_checkpoint || failed tokens_of_a_checkpoint "$(cat err)"
 run predict tokens mail/train.tsv

@@ -2,7 +2,7 @@
 # The command line: what is read as a value, where options end, limits of the tables, the layout of every help, and every
 # suggestion, which a program of its own derives from the names.
 # Planted and caught: --isa or --quiet left out; every distance 0; a loop over one name too many; operands that are not kept;
-# flags of the library not found; help that does not name the task.
+# flags of the library not found; help that does not name the task; hexadecimal numbers; numbers too small for anything but 0.
 # Covers: arguments.c command_options.c suggest.c
 . "$(dirname "$0")/checks.sh"
 
@@ -13,7 +13,7 @@ done
 for value in "" 7x -0 1000000001; do
     expect "count_is_no_number_'$value'" 2 "--examples is '$value'; it must be a whole number from 0 to 1000000000 (" inspect run "--examples=$value"
 done
-for value in "" 7x nan -0.1 1000000001; do
+for value in "" 7x nan -0.1 1000000001 0x10 1e-400 1e400; do
     expect "number_is_none_'$value'" 2 "--max-seconds is '$value'; it must be a number from 0 to 1e+09 (" train needle "--max-seconds=$value"
 done
 says largest_count "softmax" info --attention softmax --head-dim 65536

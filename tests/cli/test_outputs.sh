@@ -1,8 +1,10 @@
 #!/bin/sh
 # Outputs and messages: a place that cannot be written is found before the work, links planted in folders are not followed, a
 # failed attempt leaves nothing in the way, and messages show no control characters of files.
+# An output that is an input too is refused. What precedes an error stays on standard output, and no counts precede the error.
 # Planted and caught: a plot, gradient, offsets or SVG written through a link; --out looked at after the work, for each
-# command below; a time in trainer.json that disables --max-seconds; a split left by a full disk; an option name or a
+# command below; an input replaced, for each command below; counts of what could not be written; names of files that are no
+# UTF-8 in JSON; a time in trainer.json that disables --max-seconds; a split left by a full disk; an option name or a
 # character of several bytes that breaks the quoting of a report's command.
 # Covers: outputs.c
 . "$(dirname "$0")/checks.sh"
@@ -31,6 +33,8 @@ expect tokenizer_to_a_file 4 "words.txt: cannot make the directory: Not a direct
 expect data_to_nowhere 4 "nowhere/d: cannot make the directory: No such file" data needle --out nowhere/d
 expect predict_to_nowhere 4 "nowhere/p: cannot write: No such file" predict none none --out nowhere/p
 expect encode_to_nowhere 4 "nowhere/e: cannot write: No such file" tokenizer encode none none --out nowhere/e
+"$tool" report buckets --out page.html --json >/dev/full 2>err
+[ $? = 4 ] && grep -q "cannot write standard output" err && passed facts_of_a_page_are_lost || failed facts_of_a_page_are_lost "$(cat err)"
 expect encode_to_a_full_disk 4 "/dev/full: cannot write: No space left" tokenizer encode tokens words.txt --out /dev/full
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do cat words.txt words.txt >more && mv more words.txt; done
 expect much_encoded_to_a_full_disk 4 "/dev/full: cannot write: No space left" tokenizer encode tokens words.txt --out /dev/full
@@ -40,6 +44,48 @@ touch linked.npy
 ln -s linked.npy link.npy
 run embed bert text.jsonl --out link.npy --quiet
 [ "$code" = 0 ] && [ -L link.npy ] && [ -s linked.npy ] && passed typed_link_is_followed || failed typed_link_is_followed "$(ls -l)"
+
+# Inputs are not replaced, by whatever name they are called. The other inputs are missing or bad, so any work would fail otherwise.
+refused() { # refused NAME OPTION FILE ARGS...: the tool refuses to replace FILE, which stays
+    name=$1 option=$2 file=$3
+    shift 3
+    cp "$file" before
+    run "$@"
+    [ "$code" = 2 ] && grep -qF -- "--$option $file is also an input; give another name" err && cmp -s "$file" before && passed "$name" || failed "$name" "$code $(cat err)"
+}
+mkdir -p letters/short one
+echo words >letters/short/1.txt
+cp words.txt one/tokenizer.json
+echo 1,2 >points.csv
+ln text.jsonl hard.jsonl
+ln -s text.jsonl soft.jsonl
+cp q.npy dv.npy
+refused embed_input out text.jsonl embed none text.jsonl --out text.jsonl
+refused predict_input out text.jsonl predict none words.txt text.jsonl --out text.jsonl
+refused input_by_a_hard_link out hard.jsonl predict none text.jsonl --out hard.jsonl
+refused input_by_a_link out soft.jsonl predict none ./text.jsonl --out soft.jsonl
+refused input_of_a_folder out letters/short/1.txt embed none letters --out letters/short/1.txt
+cp text.jsonl letters
+refused lines_of_a_folder out letters/text.jsonl predict none letters/ --out letters/text.jsonl
+rm letters/text.jsonl
+refused piped_input out text.jsonl predict none - --out text.jsonl <text.jsonl
+for array in q k v; do refused attend_$array out $array.npy attend --q q.npy --k k.npy --v v.npy --out $array.npy; done
+refused attend_mask out text.jsonl attend $arrays --mask text.jsonl --out text.jsonl
+refused gradient_over_an_input grad-dir ./dv.npy attend --q q.npy --k k.npy --v dv.npy --out y.npy --grad-out no --grad-dir .
+refused encode_input out words.txt tokenizer encode none words.txt --out words.txt
+refused decode_input out words.txt tokenizer decode none words.txt --out words.txt
+refused vocabulary_over_its_text out one/tokenizer.json tokenizer train one/tokenizer.json --out one
+refused report_operand out text.jsonl report none text.jsonl --out text.jsonl
+refused report_results out text.jsonl report none --bench text.jsonl --out text.jsonl
+refused fit_input out points.csv density fit points.csv --out points.csv
+refused fit_like out text.jsonl density fit none --like text.jsonl --out text.jsonl
+refused modes_input out points.csv density modes points.csv --out points.csv
+refused modes_labels labels points.csv density modes points.csv --out m.npy --labels points.csv
+refused score_input out points.csv density score none points.csv --out points.csv
+refused score_sketch errors text.jsonl density score text.jsonl none --errors text.jsonl
+refused removed_rows out points.csv density remove none points.csv --out points.csv
+for i in 1 2; do run embed bert letters --out letters/v.npy --quiet; done
+[ "$code" = 0 ] && [ -s letters/v.npy ] && passed others_of_a_folder_are_replaced || failed others_of_a_folder_are_replaced "$(cat err)"
 
 # Links that somebody planted under names that the tool chose.
 echo victim >victim
@@ -141,6 +187,28 @@ rm texts/valid.tsv
 run train text --data texts --out filter --tokens bytes --max-len 16 $tiny
 run predict filter memory.csv
 [ "$(grep -o "memory.csv" err | wc -l)" = 1 ] && passed path_is_named_once || failed path_is_named_once "$(cat err)"
+# What was predicted before an error stays, without counts; what cannot be written is the only message.
+for i in $(seq 300); do echo '{"text": "one"}'; done >late.jsonl
+for out in - /dev/full; do
+    run predict filter late.jsonl --out $out
+    [ "$(wc -l <out) $(wc -l <err)" = "$([ $out = - ] && echo 300 || echo 0) 1" ] && passed "written_or_not_${out#/dev/}" || failed "written_or_not_${out#/dev/}" "$(wc -l out; cat err)"
+    run predict filter text.jsonl --out $out
+    [ "$(wc -l <err)" = 1 ] && passed "one_written_or_not_${out#/dev/}" || failed "one_written_or_not_${out#/dev/}" "$(cat err)"
+done
+grep -q "/dev/full: cannot write" err && passed full_device_is_told || failed full_device_is_told "$(cat err)"
+echo bad >>late.jsonl
+run predict filter late.jsonl
+[ "$code $(wc -l <out) $(wc -l <err)" = "3 300 1" ] && passed predictions_before_an_error_stay || failed predictions_before_an_error_stay "$code $(wc -l out; cat err)"
+run predict filter late.jsonl --out late
+[ "$code" = 3 ] && [ ! -e late ] && passed file_is_whole_or_not_there || failed file_is_whole_or_not_there "$code $(cat err)"
+
+# JSON is UTF-8 whatever the names of files are.
+odd=$(printf 'b\377d.jsonl')
+cp text.jsonl "$odd"
+for command in "predict filter" "embed bert"; do
+    run $command "$odd" --out odd.jsonl --quiet
+    holds "json_of_${command% *}_is_utf8" python3 -c 'import json; assert json.loads(open("odd.jsonl", "rb").read().decode())["file"] == "b\ufffdd.jsonl"'
+done
 cp -r "$source_dir/tests/models/checkpoints/roberta" roberta
 sed 's/model-00003-of/model-00001-of/' "$source_dir/tests/models/checkpoints/roberta/model.safetensors.index.json" >roberta/model.safetensors.index.json
 expect tensor_in_another_file 3 "/roberta: tensor '" embed roberta text.jsonl --out v.npy

@@ -3,7 +3,7 @@
 # faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM. KILL_MOMENTS="0 0.5": kill a rank after these seconds.
 # Models without parameters. Ranks that share sequences: one pair, two pairs, resuming, eval and refusals; attend on shared rows, lha bit for bit.
 # Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
-# that one rank has not computed; joining or leaving without a time limit.
+# that one rank has not computed; joining or leaving without a time limit; predictions before a bad line lost.
 # Covers: ranks.c
 . "$(dirname "$0")/checks.sh"
 
@@ -83,6 +83,12 @@ ranks 3 predict words texts/train.tsv --threads 1
 holds predictions_have_the_same_bits cmp out predicted
 ranks 2 predict words texts/train.tsv --threads 1 --out file
 holds predictions_in_a_file cmp file predicted
+{ cat texts/train.tsv; printf 'a\t\377\n'; } >late.tsv
+run predict words late.tsv
+cp out predicted
+ranks 2 predict words late.tsv --threads 1
+holds predictions_before_a_bad_line cmp out predicted
+holds there_are_predictions_before_it test "$(wc -l <predicted)" = 28
 ranks 2 predict words - --threads 1
 holds standard_input_is_of_one_rank grep -q "standard input" err
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The command tokenizer: learning, encoding and decoding lines, and bad input.
 # Planted and caught: special tokens without the option; the last byte of a line without line feed lost; CR kept; a failed
-# decode that leaves its file; special tokens decoded without the option; an error without the line.
+# decode that leaves its file; special tokens decoded without the option; an error without the line; lines before a bad one
+# dropped.
 . "$(dirname "$0")/checks.sh"
 
 python3 - <<'P'
@@ -76,6 +77,12 @@ expect missing_lines 3 "none: cannot open" tokenizer encode own none
 expect no_room_for_special 2 "lines: line 1: at most 1 tokens are allowed" tokenizer encode own lines --special-tokens --max-tokens 1
 printf '{"ids": [5]}\n{"ids": [5, x]}\n' >bad
 expect bad_ids 3 "bad: line 2, byte 12: an id is needed, a number from 0 to 299" tokenizer decode own bad --out decoded
+run tokenizer decode own bad
+[ "$code" = 3 ] && [ "$(wc -l <out)" = 1 ] && passed decode_writes_the_lines_before || failed decode_writes_the_lines_before "$(cat out err)"
+if [ -z "${HASHATTN_SANITIZED:-}" ]; then # there is no memory for the second line
+    { echo 'the cat'; head -c 400000000 /dev/zero; } | (ulimit -v 300000; exec "$tool" tokenizer encode own -) >out 2>err
+    grep -q "cannot read" err && [ "$(wc -l <out)" = 1 ] && passed encode_writes_the_lines_before || failed encode_writes_the_lines_before "$(cat out err)"
+fi
 printf '[5]\n[300]\n' >bad
 expect unknown_id 3 "bad: line 2: id 300 at position 0 has no token, ids are 0 to 299" tokenizer decode own bad --out decoded
 printf '5\n' >bad

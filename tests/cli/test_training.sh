@@ -2,7 +2,7 @@
 # data, train, eval: generated tasks through the tool. Stops, resuming and threads are compared bit for bit.
 # Planted and caught: a second start that overwrites a run; exit code 0 after SIGINT; --until never reached; the seed of the
 # tool not passed to the training; a given warm-up scaled; a bar written to something that is not a terminal; options
-# of mechanisms that reach the other run of --against too.
+# of mechanisms that reach the other run of --against too; data that moved with an advice that --resume refuses.
 # Covers: cmd_train.c cmd_eval.c cmd_data.c profile_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --quiet"
@@ -16,7 +16,11 @@ holds same_seed_same_data cmp d/train.tsv d2/train.tsv
 expect data_are_not_overwritten 2 "exists already" data needle --out d
 expect data_need_a_directory 2 "data needs --out DIR" data needle
 expect data_need_a_task 2 "data needs one operand, the task; got 0" data --out d3
-expect data_of_unknown_task 2 "no task 'neddle', there are: needle, " data neddle --out d3
+expect data_of_unknown_task 2 "no task or kind 'neddle'; did you mean needle? There are: needle, " data neddle --out d3
+expect data_of_unknown_kind 2 "no task or kind 'descibe'; did you mean describe? There are: needle, listops, " data descibe text p.jsonl
+run data xyzzy
+holds data_names_what_it_makes sh -c 'grep -q "mlm, pathfinder, describe (see" err && ! grep -q glue err'
+expect kinds_come_first 2 "data describe: the kind must come before options" data --json describe text p.jsonl
 expect data_of_text 2 "text cannot be generated" data text --out d3
 expect data_without_room 4 "" data needle --out /proc/nowhere
 [ -e d3 ] && failed nothing_was_made "d3 is there" || passed nothing_was_made
@@ -209,12 +213,19 @@ expect train_of_unknown_task 2 "no task 'neddle'" train neddle --data d --out x
 mv d moved
 expect data_that_moved 3 "/d: the data of the run is not there; move it back, or give its new place with --data" eval whole
 says data_at_their_new_place '"loss"' eval whole --data moved --json
+cp -r whole replaced
+expect data_that_moved_before_resuming 3 "/d: the data of the run is not there; move it back, or write its new place as \"data\" in the run's config.json" train --resume replaced --steps 400
+sed "s|/d\"|/moved\"|" whole/config.json >replaced/config.json
+expect resumed_with_a_new_place 0 "done: " train --resume replaced --steps 400
 mv moved d
 expect data_that_are_not_there 3 "cannot open nowhere: No such file" train needle --data nowhere --out x
 expect other_data_that_are_not_there 3 "cannot open nowhere: No such file" eval whole --data nowhere
 expect data_of_another_task 3 "d" train listops --data d --out x
-expect unknown_preset 2 "no preset 'lar', there are: lra" train needle --data d --out x --preset lar
-expect preset_that_is_not 2 "needle has no preset lra" train needle --data d --out x --preset lra
+expect unknown_preset 2 "text has no preset 'lar', there are: lra, lra-small" train text --data d --out x --preset lar
+expect preset_of_another_task 2 "text has no preset 'bert', there are: lra, lra-small" train text --data d --out x --preset bert
+expect preset_that_is_not 2 "needle has no preset 'lra', nor any other" train needle --data d --out x --preset lra
+expect rate_that_is_read_as_0 2 "training: --learning-rate is '1e-400', which is too small and would be read as 0; allowed are 0 to 10" train needle --data d --out x --learning-rate 1e-400
+expect hexadecimal_rate 2 "training: --learning-rate is '0x1p-3', a number from 0 to 10 is needed" train needle --data d --out x --learning-rate 0x1p-3
 expect option_of_another_task 2 "train has no option --max-depth" train needle --data d --out x --max-depth 3
 expect option_of_another_mechanism 2 "needle with softmax has no option 'num_hashes'" train needle --attention softmax --num-hashes 4 --data d --out x
 expect steps_of_nothing 2 "--steps is 0, allowed are 1 to" train needle --data d --out x --steps 0
@@ -226,7 +237,7 @@ for given in needle "--data d" "--out x" "--preset lra" "--size tiny" "--attenti
     # shellcheck disable=SC2086
     expect "resume_takes_no_${given%% *}" 2 "--resume continues with the options of the run" train --resume whole $given
 done
-for until in =1 accuracy= accuracy=1x accuracy=inf accuracy=nan "$(printf '%064d' 1)=1"; do
+for until in =1 accuracy= accuracy=1x accuracy=inf accuracy=nan accuracy=0x1p-1 accuracy=1e-400 "$(printf '%064d' 1)=1"; do
     expect "until_'$until'" 2 "--until is '$(printf %.60s "$until")'; it must be METRIC=VALUE" train needle --data d --out x --until "$until"
 done
 expect until_long_unknown_metric 2 "no metric is called '$(printf '%063d' 1)'; there are: accuracy, loss" train needle --data d --out misspelt2 --steps 2 --eval-every 1 --until "$(printf '%063d' 1)=1" $tiny

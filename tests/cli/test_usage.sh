@@ -133,7 +133,7 @@ holds help_begins_with_the_usage sh -c 'head -n 1 out | grep -qxF "usage: hashat
 
 # train TASK --help shows the options and defaults of this task only.
 says help_of_a_task "--marks" train needle --help
-says help_of_a_task_of_mechanisms "Defaults of this task, in place of those below: --yoso.hash-bits 8 --yoso-e.hash-bits 8" train needle --help
+says help_of_a_task_of_mechanisms "Defaults of this task: --yoso.hash-bits 8 --yoso-e.hash-bits 8" train needle --help
 grep -q -- "--max-depth" out && failed help_of_a_task_alone "shows options of listops" || passed help_of_a_task_alone
 says help_of_all_tasks "--max-depth" train --help
 says help_names_mechanisms "options of lha, lsh, random:" train --help

@@ -1,7 +1,7 @@
 """Pretrained: the vectors, guesses and files of the tool, hidden states of packed sequences.
 
 Planted and caught: a prompt or `normalize` dropped; offsets that count documents, or do not begin at 0; guesses of all masks in one list; segments or
-options dropped. SPDX-License-Identifier: Apache-2.0
+options dropped; a table, or the letters of one text, as texts. SPDX-License-Identifier: Apache-2.0
 """
 
 import json
@@ -66,6 +66,12 @@ def test_vectors_of_a_sentence_directory(bert, tmp_path):
     assert same_bits(stored.embed_files(tmp_path / "a.txt", lines=True, progress=False), found)
     (tmp_path / "a.csv").write_text("x;body\n" + "".join(f"1;{text}\n" for text in TEXTS), encoding="latin-1")
     assert same_bits(stored.embed_files(tmp_path / "a.csv", text_column="body", encoding="latin-1", progress=False), found)
+    (tmp_path / "mail").mkdir()
+    (tmp_path / "a.txt").rename(tmp_path / "mail" / "a.TXT")
+    (tmp_path / "mail" / "a.pdf").write_text("x")
+    with pytest.warns(UserWarning, match="1 file or folder is not read: .*mail/a.pdf") as caught:
+        assert same_bits(stored.embed_files(tmp_path / "mail", lines=True, progress=False), found)
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def _tokens(model, texts):
@@ -119,8 +125,11 @@ def test_bad_input_is_named(bert, tmp_path):
         bert.hidden_states([[1, 2]], [[0]])
     with pytest.raises(ValueError, match="-3"):
         bert.hidden_states([[-3]])
-    with pytest.raises(OSError, match=r"^texts\[1\]: "):
-        bert.embed(["a dog", "the " * 10000])
+    for texts, message in ((["a dog", "the " * 10000], r"^texts\[1\]: "),
+                           (["a dog", "a\0"], r"^texts\[1\]: character 2 of 2 is U\+0000"), ("a dog", "texts is one str"),
+                           (np.array([["a dog"]]), r"texts has the shape \(1, 1\)")):
+        with pytest.raises(ValueError, match=message):
+            bert.embed(texts)
     with pytest.raises(ValueError, match="pooling"):
         bert.embed(TEXTS, pooling="median")
     with pytest.raises(ValueError, match="has no .MASK. to be filled"):

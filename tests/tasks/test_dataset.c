@@ -168,12 +168,12 @@ static void small_files_are_cut_or_refused(void **state)
     assert_true(seen[0] == 1 && seen[1] == 1 && seen[2] == 1);
     folder_put_text(folder, "train.tsv", "12");
     check_status(&folder->host, load(folder, SPLIT_TRAIN, 1, &data), HASHATTN_BAD_FILE,
-                 "2 examples, too few to cut validation and test");
+                 "/train.tsv has 2 examples, too few to cut validation and test out of it; at least 3 are");
     folder_put_text(folder, "test.tsv", "1");
     assert_int_equal(count_places(folder, SPLIT_TRAIN, 1, "12", seen), 1);
     folder_put_text(folder, "train.tsv", "1");
     check_status(&folder->host, load(folder, SPLIT_VALID, 1, &data), HASHATTN_BAD_FILE,
-                 "1 example, too few to cut validation out");
+                 "/train.tsv has 1 example, too few to cut validation out of it; at least 2 are needed");
     folder_put_text(folder, "train.tsv", "");
     check_status(&folder->host, load(folder, SPLIT_TRAIN, 1, &data), HASHATTN_BAD_FILE,
                  "train.tsv has no examples");

@@ -16,15 +16,16 @@ static const struct task_facts first_rule = {.first_reading = true};
 static const struct split_files files = {.stems = {"train", "valid", "test"}, .endings = endings};
 
 /* Everything that a data set can have: rows of 3 floats, segments, and targets of every kind except next
-   ids. */
+   ids; of sparse ones the places themselves do not move. */
 enum { WIDTH = 3 };
 static const struct dataset full = {
     .row_width = WIDTH,
     .segmented = true,
-    .num_targets = 3,
+    .num_targets = 4,
     .targets = {{.kind = TARGETS_EXAMPLE, .width = 2},
                 {.kind = TARGETS_ROW, .weighted = true},
-                {.kind = TARGETS_ROW, .width = 5}},
+                {.kind = TARGETS_ROW, .width = 5},
+                {.kind = TARGETS_EXAMPLE, .width = 9, .sparse = true}},
 };
 
 /* The value of row k of the example at an index of the file. */
@@ -48,6 +49,7 @@ static void fill_example(struct dataset *data, size_t place)
 {
     data->targets[0].floats[2 * data->count] = (float)place;
     data->targets[0].floats[2 * data->count + 1] = -(float)place;
+    data->targets[3].ones[data->count] = (struct target_ones){.first = 3 * place, .count = place % 9};
 }
 
 /* Checks that an example is as it was filled. */
@@ -67,8 +69,10 @@ static void check_full(const struct dataset *data, size_t i, size_t place, size_
     }
     assert_true(data->targets[0].floats[2 * i] == (float)place);
     assert_true(data->targets[0].floats[2 * i + 1] == -(float)place);
+    assert_true(data->targets[3].ones[i].first == 3 * place && data->targets[3].ones[i].count == place % 9);
     assert_true(data->ids == NULL && data->targets[0].ids == NULL && data->targets[0].weights == NULL);
     assert_true(data->targets[1].floats == NULL && data->targets[2].ids == NULL);
+    assert_true(data->targets[3].floats == NULL && data->targets[3].ids == NULL);
 }
 
 /* The toy format with every array filled. */

@@ -184,8 +184,10 @@ static void damaged_training_files_are_refused_by_line(void **state)
         {"train.jsonl", "{\"text\": 3, \"label\": 1}\n", "line 1: 'text' is "},
         {"train.jsonl", "{\"text\": \"x\"}\n",
          "line 1: the object has no key 'label' (label_column); there are: text"},
-        {"train.jsonl", "{\"text\": \"x\", \"label\": null}\n", "line 1: label is neither a string"},
-        {"train.jsonl", "{\"text\": \"x\", \"label\": 0.5}\n", "line 1: label is neither a string"},
+        {"train.jsonl", "{\"text\": \"x\", \"label\": null}\n",
+         "line 1: label is null; a string, a whole number,"},
+        {"train.jsonl", "{\"text\": \"x\", \"label\": 0.1}\n",
+         "line 1: label is 0.1; a string, a whole number,"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": [1]}\n", "line 1: label is a list; multi_label reads"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"\"}\n", "line 1: the label is empty"},
         {"train.jsonl", long_label, "line 1: the label has 201 bytes, allowed are 200: 'LLLL"},
@@ -455,7 +457,7 @@ static void folders_are_labels(void **state)
     snprintf(path, sizeof path, "%s/train", folder->path);
     check_status(&folder->host, task_stream_whole(&folder->host, "text", &of_bytes, &facts, path, &data),
                  HASHATTN_OK, NULL);
-    assert_int_equal(data.count, 4); /* urls.txt is beside the folders, and needs no label */
+    assert_int_equal(data.count, 5); /* with urls.txt, which has no label, and what is in unsup */
     drop(folder, &facts, &data);
 
     put_below(folder, "test/other/0_2.txt", "bad");

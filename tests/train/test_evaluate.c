@@ -3,7 +3,8 @@
    always written at the start; the seed not used; token ids not checked at the upper end; weights taken for
    ones; labels checked that are not targets, or those of rows not; floats taken for ids, targets of rows for
    those of examples; the first id of a sequence checked as if it were a target; confusion transposed, or
-   counted in one batch only; counts of labels over the confusion.
+   counted in one batch only; counts of labels over the confusion; sparse targets of the first examples for
+   those that were chosen.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/evaluate.h"
 
@@ -380,6 +381,59 @@ static void a_callback_can_stop_it(void **state)
     fixture_free(&fixture);
 }
 
+/* Sets of labels kept as places and as floats: the same metrics, macro-F1 among them, of all examples and of
+   some. */
+static void sparse_targets_give_the_metrics_of_their_floats(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    fixture_init(&fixture);
+    struct host *host = &fixture.small.host;
+    float dense[12 * CLASSES] = {0};
+    struct target_ones ones[12];
+    uint32_t places[24];
+    static const uint32_t chosen[] = {11, 2, 2, 7, 0};
+    for (uint32_t i = 0; i < 12; i++) {
+        ones[i] = (struct target_ones){.first = 2 * i, .count = 2};
+        places[2 * i] = i % 3;
+        places[2 * i + 1] = 3 + i;
+        dense[i * CLASSES + i % 3] = dense[i * CLASSES + 3 + i] = 1;
+    }
+    struct model_config config = fixture.small.config.model;
+    config.objectives[0] = (struct model_objective){
+        .objective = objective_find("label_set"), .weight = 1, .num_outputs = CLASSES};
+    struct model *model;
+    check_status(host, model_new(host, &config, &model), HASHATTN_OK, NULL);
+    struct dataset data = fixture.dataset;
+    for (int part = 0; part < 2; part++) {
+        struct evaluation found[2];
+        for (int sparse = 0; sparse < 2; sparse++) {
+            struct session session = {.model = NULL};
+            data.targets[0] = (struct target_set){.kind = TARGETS_EXAMPLE,
+                                                  .width = CLASSES,
+                                                  .floats = sparse ? NULL : dense,
+                                                  .sparse = sparse,
+                                                  .ones = sparse ? ones : NULL,
+                                                  .places = sparse ? places : NULL};
+            check_status(host, evaluate_open(host, &fixture.setup, model, fixture.values, &session),
+                         HASHATTN_OK, NULL);
+            check_status(host,
+                         evaluate_within(host, &fixture.setup, &session, &data, part ? chosen : NULL,
+                                         part ? 5 : 12, 5, 9, NULL, &found[sparse]),
+                         HASHATTN_OK, NULL);
+            session_close(host, &session);
+        }
+        double macro = metric_named(model, found[1].metrics, "macro_f1");
+        assert_true(macro > 0 && macro < 1);
+        check_same_bits(found[1].metrics, found[0].metrics,
+                        model_num_metrics(model) * sizeof *found[0].metrics, "metrics of sparse targets");
+        check_same_bits(found[1].label_counts, found[0].label_counts,
+                        CLASSES * LABEL_COUNTS * sizeof *found[0].label_counts, "counts of labels");
+    }
+    model_free(host, model);
+    fixture_free(&fixture);
+}
+
 static void failing_allocations_leave_nothing(void **state)
 {
     (void)state;
@@ -408,6 +462,7 @@ int main(void)
         cmocka_unit_test(what_does_not_fit_the_model_is_refused),
         cmocka_unit_test(rows_and_targets_of_another_kind_are_refused),
         cmocka_unit_test(a_callback_can_stop_it),
+        cmocka_unit_test(sparse_targets_give_the_metrics_of_their_floats),
         cmocka_unit_test(failing_allocations_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,7 +3,8 @@
    weights, with a weight of 0 taken for 1, or with other words than older versions for ids without a target
    and for next ids; that of targets with the ids of the input, without the last example, without the lengths
    of sequences, or without the id of the mask, with the values that windows read, or
-   with the number of examples that a window is cut into.
+   with the number of examples that a window is cut into; sparse targets with another number of zeros before,
+   between or after their ones than their floats.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/fingerprint.h"
 
@@ -192,6 +193,33 @@ static void a_fingerprint_notices_every_change(void **unused)
 }
 
 /* Targets of examples do not depend on the rows, next ids and masks do. */
+/* Runs of older versions kept every float. */
+static void sparse_targets_have_the_fingerprint_of_their_floats(void **unused)
+{
+    (void)unused;
+    float floats[5 * 4] = {0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 0},
+                     weights[5] = {1, 1, 0, 1, 2};
+    struct target_ones ones[5] = {{7, 0}, {0, 1}, {1, 2}, {3, 4}, {0, 1}};
+    uint32_t places[7] = {1, 1, 3, 0, 1, 2, 3}, ids[5] = {1, 2, 3, 4, 5};
+    size_t offsets[6] = {0, 1, 2, 3, 4, 5};
+    struct dataset dense = {
+        .ids = ids,
+        .offsets = offsets,
+        .count = 5,
+        .num_targets = 1,
+        .targets = {
+            {.kind = TARGETS_EXAMPLE, .width = 4, .floats = floats, .weighted = true, .weights = weights}}};
+    struct dataset sparse = dense;
+    sparse.targets[0].floats = NULL;
+    sparse.targets[0].sparse = true;
+    sparse.targets[0].ones = ones;
+    sparse.targets[0].places = places;
+    assert_true(fingerprint_of(&sparse).hash == fingerprint_of(&dense).hash);
+    assert_true(fingerprint_of_targets(&sparse) == fingerprint_of_targets(&dense));
+    floats[16] = 1, floats[17] = 0;
+    assert_true(fingerprint_of(&sparse).hash != fingerprint_of(&dense).hash);
+}
+
 static void a_fingerprint_of_targets_is_theirs_alone(void **unused)
 {
     (void)unused;
@@ -238,6 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fingerprints_stay_what_they_were),
         cmocka_unit_test(a_fingerprint_notices_every_change),
+        cmocka_unit_test(sparse_targets_have_the_fingerprint_of_their_floats),
         cmocka_unit_test(a_fingerprint_notices_other_windows),
         cmocka_unit_test(targets_of_windows_are_the_values_that_follow),
         cmocka_unit_test(a_fingerprint_of_targets_is_theirs_alone),

@@ -6,7 +6,8 @@
    pairs that share an id; weights of one sequence of a pair; the last row of a sequence counted though it is
    a target only; cut: targets of rows left whole, rows of the first span on every rank, lengths of spans for
    those of sequences, a batch that stays cut; every example given the window of the first; targets of windows
-   left out; offsets of a decoder's halved sequences one too far apart, or all halved once.
+   left out; offsets of a decoder's halved sequences one too far apart, or all halved once; sparse targets not
+   expanded, or over what the batch before them left.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/packing.h"
 
@@ -188,6 +189,28 @@ static void batches_hold_what_their_examples_hold(void **state)
     fixture_init(&fixture, false, 9);
     make_next(&fixture);
     check_packing(&fixture);
+}
+
+/* A batch has the floats of sparse targets, whatever was there. */
+static void sparse_targets_become_floats(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    struct packed_examples packed;
+    struct target_ones ones[EXAMPLES] = {{0, 1}, {1, 0}, {1, 3}, {4, 1}, {5, 0}, {5, 2}};
+    uint32_t places[] = {1, 0, 1, 2, 2, 0, 2};
+    static const float want[EXAMPLES][3] = {{0, 1, 0}, {0, 0, 0}, {1, 1, 1}, {0, 0, 1}, {0, 0, 0}, {1, 0, 1}};
+    fixture_init(&fixture, false, 9);
+    fixture.dataset.targets[0] = (struct target_set){
+        .kind = TARGETS_EXAMPLE, .width = 3, .sparse = true, .ones = ones, .places = places};
+    check_status(&fixture.host, packed_examples_new(&fixture.host, &fixture.dataset, 3, &packed), HASHATTN_OK,
+                 NULL);
+    for (size_t first = 0; first + 3 <= EXAMPLES; first++) {
+        packing_range(&packed, &fixture.dataset, first, 3);
+        const struct targets *got = &packed_batch(&packed, NULL, NULL, true).targets[0];
+        check_same_bits(got->floats, want[first], sizeof want[0] * 3, "floats of sparse targets");
+    }
+    packed_examples_free(&fixture.host, &packed);
 }
 
 /* Float rows are read in whole tiles: everything after the last row of a batch is zero, whatever was
@@ -378,6 +401,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_hold_what_their_examples_hold),
+        cmocka_unit_test(sparse_targets_become_floats),
         cmocka_unit_test(float_rows_end_in_zeros),
         cmocka_unit_test(the_longest_sequence_decides_the_room),
         cmocka_unit_test(an_example_weighs_what_its_targets_weigh),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,8 +49,8 @@ static const char *list_names(const char *const *names, size_t count, char *text
     return text;
 }
 
-static int check_name(const struct options *options, const char *what, const char *word,
-                      const char *const *names, size_t count)
+int options_check_name(const struct options *options, const char *what, const char *word,
+                       const char *const *names, size_t count)
 {
     char near[200], all[1000];
     for (size_t i = 0; i < count; i++)
@@ -68,7 +69,7 @@ int options_check_task(const struct options *options, const char *word)
     hashattn_task_info task = {.struct_size = sizeof task};
     for (; count < MOST_NAMES && hashattn_task_get(count, &task); count++)
         names[count] = task.name;
-    return check_name(options, "task", word, names, count);
+    return options_check_name(options, "task", word, names, count);
 }
 
 int options_check_mechanism(const struct options *options, const char *word)
@@ -82,7 +83,7 @@ int options_check_mechanism(const struct options *options, const char *word)
         char part[64];
         size_t size = strcspn(word, ",/*");
         snprintf(part, sizeof part, "%.*s", (int)size, word);
-        int code = check_name(options, "mechanism", part, names, count);
+        int code = options_check_name(options, "mechanism", part, names, count);
         if (code != EXIT_GOOD)
             return code;
         word += size;
@@ -113,11 +114,19 @@ static int set_count(const struct options *options, const struct option *row, co
     return EXIT_GOOD;
 }
 
-static int set_number(const struct options *options, const struct option *row, const char *text)
+bool options_read_number(const char *text, double *number)
 {
     char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= row->minimum && value <= row->maximum))
+    errno = 0;
+    *number = strtod(text, &end);
+    bool lost = *number == 0 && errno == ERANGE;
+    return end != text && *end == '\0' && strpbrk(text, "xX") == NULL && isfinite(*number) && !lost;
+}
+
+static int set_number(const struct options *options, const struct option *row, const char *text)
+{
+    double value;
+    if (!options_read_number(text, &value) || !(value >= row->minimum && value <= row->maximum))
         return options_fail(options, "--%s is '%.60s'; it must be a number from %g to %g", row->name, text,
                             row->minimum, row->maximum);
     *(double *)row->target = value;

@@ -10,6 +10,10 @@
 /* Returns true to continue, false to exit with *code after printing help, completions or an error. */
 bool options_parse(struct options *options, int argc, char **argv, int *code);
 
+/* Reads a decimal number, to its end. False: it is none, is hexadecimal, is no finite number, or is not 0 and
+   would become 0. */
+bool options_read_number(const char *text, double *number);
+
 /* A mechanism with all options of the command line; an option that it does not have is an error. The caller
    frees *attention, also after a failure. */
 hashattn_status options_mechanism(const struct options *options, hashattn_context *context, const char *name,

@@ -124,6 +124,9 @@ size_t options_scope(const char *name);
    ("local*5,lha*5/lha"). */
 int options_check_task(const struct options *options, const char *word);
 int options_check_mechanism(const struct options *options, const char *word);
+/* The same if `word` is none of the names; what: what they are, in the message. */
+int options_check_name(const struct options *options, const char *what, const char *word,
+                       const char *const *names, size_t count);
 /* Reports a usage error that points to --help, that of the named task if there is one; returns EXIT_USAGE. */
 int options_fail(const struct options *options, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

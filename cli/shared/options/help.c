@@ -114,7 +114,7 @@ static void print_mechanisms(const struct options *options, const char *plan, st
 /* "yoso.hash_bits=8 joint=1" as "--yoso.hash-bits 8 --joint 1". */
 static void print_task_sets(const char *sets, struct page *page)
 {
-    char text[300] = "Defaults of this task, in place of those below: --";
+    char text[300] = "Defaults of this task: --";
     size_t used = strlen(text);
     for (; *sets != '\0' && used + 4 < sizeof text; sets++)
         if (*sets == ' ')

@@ -4,6 +4,15 @@
 
 #include <string.h>
 
+void csv_out_inside(FILE *stream, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            fputc('"', stream);
+        fputc(*text, stream);
+    }
+}
+
 void csv_out_field(FILE *stream, const char *text)
 {
     if (strpbrk(text, ",\"\r\n") == NULL) {
@@ -11,10 +20,6 @@ void csv_out_field(FILE *stream, const char *text)
         return;
     }
     fputc('"', stream);
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
-            fputc('"', stream);
-        fputc(*text, stream);
-    }
+    csv_out_inside(stream, text);
     fputc('"', stream);
 }

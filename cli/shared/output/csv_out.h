@@ -7,5 +7,7 @@
 
 /* In quotes if it has a comma, a quote or a line break. */
 void csv_out_field(FILE *stream, const char *text);
+/* Part of a field for which the caller writes the quotes. */
+void csv_out_inside(FILE *stream, const char *text);
 
 #endif

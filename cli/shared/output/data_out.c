@@ -33,7 +33,7 @@ int data_read_add(void *user, const hashattn_data_part *part)
     if (part->num_labels > 0 && keep_labels(read, part) != 0)
         return read->no_memory = true;
     if (read->count == 0) {
-        snprintf(read->columns, DATA_TEXT, "%s", part->columns == NULL ? "" : part->columns);
+        snprintf(read->columns, DATA_COLUMNS, "%s", part->columns == NULL ? "" : part->columns);
         snprintf(read->examples[0], DATA_TEXT, "%s", part->first_example == NULL ? "" : part->first_example);
         snprintf(read->examples[1], DATA_TEXT, "%s", part->last_example == NULL ? "" : part->last_example);
     }

@@ -9,7 +9,7 @@
 #include "cli/shared/output/json_out.h"
 #include "hashattn/hashattn.h"
 
-enum { DATA_PARTS = 3, DATA_TEXT = 256 };
+enum { DATA_PARTS = 3, DATA_TEXT = 256, DATA_COLUMNS = 640 };
 
 /* Starts as zeros. */
 struct data_read {
@@ -17,7 +17,7 @@ struct data_read {
     size_t count;
     size_t *label_counts[DATA_PARTS];
     char **labels; /* (num_labels) */
-    char columns[DATA_TEXT], examples[2][DATA_TEXT];
+    char columns[DATA_COLUMNS], examples[2][DATA_TEXT];
     bool no_memory;
 };
 

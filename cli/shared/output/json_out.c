@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/shared/output/character_out.h"
+
 struct json_out json_out_to(FILE *stream)
 {
     return (struct json_out){.stream = stream};
@@ -16,14 +18,18 @@ struct json_out json_out_to(FILE *stream)
 static void write_string(FILE *stream, const char *text, size_t size)
 {
     fputc('"', stream);
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size;) {
         unsigned char c = (unsigned char)text[i];
+        size_t bytes = character_size(text + i, size - i);
         if (c == '"' || c == '\\')
             fprintf(stream, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
             fprintf(stream, "\\u%04x", c);
+        else if (bytes == 0)
+            fputs(CHARACTER_REPLACED, stream);
         else
-            fputc(c, stream);
+            fwrite(text + i, 1, bytes, stream);
+        i += bytes == 0 ? 1 : bytes;
     }
     fputc('"', stream);
 }

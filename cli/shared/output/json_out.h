@@ -19,7 +19,8 @@ void json_out_object(struct json_out *json, const char *key); /* ended by json_o
 void json_out_end_object(struct json_out *json);              /* the outermost one also ends the line */
 void json_out_array(struct json_out *json, const char *key);
 void json_out_end_array(struct json_out *json);
-void json_out_text(struct json_out *json, const char *key, const char *text); /* UTF-8; NULL: null */
+/* Bytes that are not UTF-8 become U+FFFD. NULL: null */
+void json_out_text(struct json_out *json, const char *key, const char *text);
 /* `size` bytes, which may have NULs. */
 void json_out_bytes(struct json_out *json, const char *key, const char *text, size_t size);
 void json_out_number(struct json_out *json, const char *key, double number); /* NaN and infinity: null */

@@ -97,11 +97,14 @@ void forecast_picture_free(struct forecast_picture *picture)
     *picture = (struct forecast_picture){.bytes = NULL};
 }
 
-int forecast_picture_check(hashattn_context *context, const char *path)
+int forecast_picture_check(hashattn_context *context, const char *path, const char *data)
 {
     hashattn_description is = {.struct_size = sizeof is};
     hashattn_context_describe(context, &is);
-    return is.rank > 0 ? EXIT_GOOD : outputs_check_file(path);
+    if (is.rank > 0)
+        return EXIT_GOOD;
+    int code = outputs_check_inputs("draw", path, &data, 1);
+    return code == EXIT_GOOD ? outputs_check_file(path) : code;
 }
 
 int forecast_picture_save(struct forecast_picture *picture, hashattn_context *context)

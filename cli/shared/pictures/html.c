@@ -5,7 +5,9 @@
 #include "cli/shared/pictures/html.h"
 
 #include <math.h>
-#include <stdint.h>
+#include <string.h>
+
+#include "cli/shared/output/character_out.h"
 
 static const char *const style[] = {
     ":root{--bg:#fff;--panel:#f6f8fa;--text:#1f2933;--muted:#56626d;--grid:#e1e7ec;--line:#8a97a3;",
@@ -137,33 +139,11 @@ static const char *const script[] = {
 
 /* ---- text ---------------------------------------------------------------------------------------------- */
 
-/* Bytes of the character that begins here; 0: not UTF-8 (RFC 3629). */
-static size_t character(const unsigned char *text)
-{
-    size_t more = text[0] < 0x80   ? 0
-                  : text[0] < 0xc2 ? 9
-                  : text[0] < 0xe0 ? 1
-                  : text[0] < 0xf0 ? 2
-                  : text[0] < 0xf5 ? 3
-                                   : 9;
-    if (more == 9)
-        return 0;
-    uint32_t code = more == 0 ? text[0] : text[0] & (0x3fu >> more);
-    for (size_t i = 1; i <= more; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3fu);
-    }
-    if ((more == 2 && code < 0x800) || (more == 3 && (code < 0x10000 || code > 0x10ffff)) ||
-        (code >= 0xd800 && code < 0xe000))
-        return 0;
-    return more + 1;
-}
-
 void html_text(FILE *page, const char *text)
 {
+    const char *end = text + strlen(text);
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        size_t size = character(at);
+        size_t size = character_size((const char *)at, (size_t)(end - (const char *)at));
         const char *entity = *at == '&'    ? "&amp;"
                              : *at == '<'  ? "&lt;"
                              : *at == '>'  ? "&gt;"
@@ -171,7 +151,7 @@ void html_text(FILE *page, const char *text)
                              : *at == '\'' ? "&#39;"
                                            : NULL;
         if (size == 0 || *at == 0x7f || (*at < 0x20 && *at != '\t' && *at != '\n'))
-            entity = "\xef\xbf\xbd";
+            entity = CHARACTER_REPLACED;
         if (entity != NULL)
             fputs(entity, page);
         else

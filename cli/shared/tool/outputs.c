@@ -3,6 +3,7 @@
 #include "cli/shared/tool/outputs.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,6 +57,45 @@ int outputs_check_directory(const char *path)
         error = errno;
     return error == 0 ? EXIT_GOOD
                       : tool_fail(EXIT_RESOURCE, "%s: cannot make the directory: %s", path, strerror(error));
+}
+
+static bool same(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* True if a reader of the folder reads this file too: it is in the folder or in a folder of that, and has an
+   ending of documents. */
+static bool is_document(const char *path, const struct stat *folder)
+{
+    static const char *const endings[] = {".txt", ".jsonl", ".csv", ".tsv"};
+    const char *dot = strrchr(path, '.');
+    bool is = false, read = false;
+    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++)
+        read |= strcmp(dot, endings[i]) == 0;
+    char *place = read ? realpath(path, NULL) : NULL;
+    struct stat facts;
+    for (int i = 0; place != NULL && i < 2 && !is; i++) {
+        char *slash = strrchr(place, '/');
+        slash[slash == place] = '\0';
+        is = stat(place, &facts) == 0 && same(&facts, folder);
+    }
+    free(place);
+    return is;
+}
+
+int outputs_check_inputs(const char *option, const char *path, const char *const *inputs, size_t count)
+{
+    struct stat out, in;
+    if (path == NULL || strcmp(path, "-") == 0 || stat(path, &out) != 0 || !S_ISREG(out.st_mode))
+        return EXIT_GOOD;
+    for (size_t i = 0; i < count; i++) {
+        bool found = inputs[i] != NULL &&
+                     (strcmp(inputs[i], "-") == 0 ? fstat(STDIN_FILENO, &in) : stat(inputs[i], &in)) == 0;
+        if (found && (same(&out, &in) || (S_ISDIR(in.st_mode) && is_document(path, &in))))
+            return tool_fail(EXIT_USAGE, "--%s %s is also an input; give another name", option, path);
+    }
+    return EXIT_GOOD;
 }
 
 void outputs_own(const char *path)

@@ -8,6 +8,7 @@
 #include "api/versions/versions.h"
 #include "base/memory.h"
 #include "tasks/documents/document_names.h"
+#include "tasks/documents/document_unread.h"
 #include "tasks/documents/documents.h"
 #include "tasks/documents/token_documents.h"
 
@@ -128,7 +129,9 @@ static hashattn_status read_documents(struct hashattn_pretrained *pretrained, co
     size_t positions = (size_t)pretrained->config->max_len;
     bool shorter = !options->truncate && stored->max_len > 0 && stored->max_len < positions;
     struct file_options files;
-    struct document_source source = {.rules = {.label = "label", .lines = options->lines != 0}};
+    struct unread_files unread = {.count = 0};
+    struct document_source source = {
+        .rules = {.label = "label", .lines = options->lines != 0, .unread = &unread}};
     const char *prompt;
     TRY(take_files(host, options, &files));
     source.rules.texts[0] = files.text_column;
@@ -142,7 +145,12 @@ static hashattn_status read_documents(struct hashattn_pretrained *pretrained, co
                                       .files = source.rules,
                                       .name = keep_name,
                                       .context = &reading->names};
-    return read_paths(pretrained, paths, num_paths, &rules, reading);
+    host->note[0] = '\0';
+    host->repaired = 0;
+    hashattn_status status = read_paths(pretrained, paths, num_paths, &rules, reading);
+    if (status == HASHATTN_OK)
+        unread_note(host, &unread);
+    return status;
 }
 
 /* ---- computing ----------------------------------------------------------------------------------------- */

@@ -5,7 +5,8 @@
 
 #include "tasks/dataset.h"
 
-struct json; /* io/json.h */
+struct json;         /* io/json.h */
+struct unread_files; /* document_unread.h */
 
 /* Valid during the visit. */
 struct document {
@@ -34,7 +35,8 @@ struct document_rules {
                            of .csv */
     bool recorded;      /* they are a run's, so that messages name no option */
     bool lines;         /* of a .txt file each line is a document */
-    char *columns;      /* (DOCUMENT_COLUMNS) receives what was read as text and label, in words; or NULL */
+    struct unread_files *unread; /* gets what folders hold beside documents; or NULL */
+    char *columns; /* (DOCUMENT_COLUMNS) receives what was read as text and label, in words; or NULL */
     /* Gets a bad line, with file and line in the host's message; reading then goes on after it. NULL: it is
        an error. */
     hashattn_status (*skip)(struct host *host, void *context);

@@ -93,6 +93,34 @@ static hashattn_status find_numbered(struct host *host, const char *name, size_t
     return HASHATTN_OK;
 }
 
+/* A column has one role. A label that nobody needs gives way to a text of its name. */
+static hashattn_status check_roles(struct host *host, const struct document_rules *rules,
+                                   const struct piece *fields, struct document_columns *columns)
+{
+    size_t texts = rules->pairs ? 2 : 1;
+    for (size_t i = 0; i < texts && !rules->label_needed; i++)
+        if (columns->label == columns->texts[i])
+            columns->label = SIZE_MAX;
+    const struct {
+        const char *is;
+        size_t column;
+    } roles[] = {{rules->pairs ? "first text" : "text", columns->texts[0]},
+                 {"second text", columns->texts[1]},
+                 {"label", columns->label},
+                 {"id", columns->id}};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        for (size_t k = 0; k < i; k++) {
+            char shown[SHOWN_SIZE] = "";
+            bool same = roles[i].column != SIZE_MAX && roles[i].column == roles[k].column;
+            if (same && fields != NULL)
+                piece_shown(fields[roles[i].column], shown);
+            FAIL_IF(same, host, HASHATTN_BAD_FILE, "column %zu%s%s%s is both the %s and the %s%s",
+                    roles[i].column + 1, fields != NULL ? " '" : "", shown, fields != NULL ? "'" : "",
+                    roles[k].is, roles[i].is, document_roles_by(rules));
+        }
+    return HASHATTN_OK;
+}
+
 static void tell(const struct document_rules *rules, const struct piece *fields,
                  const struct document_columns *columns)
 {
@@ -135,6 +163,7 @@ hashattn_status document_columns_find(struct host *host, const struct document_r
                        &columns->label));
     if (!rules->no_header)
         TRY(find_named(host, rules, fields, count, "id", NULL, false, &columns->id));
+    TRY(check_roles(host, rules, rules->no_header ? NULL : fields, columns));
     tell(rules, rules->no_header ? NULL : fields, columns);
     return HASHATTN_OK;
 }

@@ -4,8 +4,10 @@
    line with the names of the columns, in any case of letters, orders them otherwise.
    .csv: a header and records (io/csv.h), with columns named as the keys of .jsonl; other columns are ignored.
    .txt: one document without label, or with `lines` one on each line.
-   A directory: LABEL/NAME.txt, one document per file, as in aclImdb; a folder `unsup` is ignored.
-   With a delimiter every file but .jsonl is read as records.
+   A directory with label_needed: LABEL/NAME.txt, one document per file, as in aclImdb, without the folder
+   `unsup`. Otherwise all files of these endings in it and in its folders; others are counted (rules->unread).
+   With a delimiter every file but .jsonl is read as records, in a directory .csv and .tsv only.
+   Endings are read in any case of letters. Names that begin with a dot are hidden.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_DOCUMENT_FILES_H
 #define TASKS_DOCUMENT_FILES_H

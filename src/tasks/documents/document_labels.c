@@ -1,4 +1,5 @@
-/* Labels are found by hash in the first pass and by bisection after it.
+/* Labels are found by hash in the first pass and by bisection after it. A document has few of many labels, so
+   sets of labels are sparse targets.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents/document_labels.h"
 
@@ -231,8 +232,10 @@ void labels_shape(enum label_kind kind, const struct task_facts *facts, struct d
     dataset_classified(dataset);
     if (kind == LABELS_NUMBER)
         dataset->targets[0].width = 1;
-    if (kind == LABELS_MANY)
+    if (kind == LABELS_MANY) {
         dataset->targets[0].width = facts->num_classes;
+        dataset->targets[0].sparse = true;
+    }
 }
 
 /* Sets *place to the index of a label among the sorted ones; false: it is not there. */
@@ -255,6 +258,41 @@ static bool find_label(char *const *labels, size_t count, struct piece label, si
     return false;
 }
 
+/* Adds a label to the set of the next example. */
+static hashattn_status add_place(struct host *host, struct dataset_builder *builder, size_t place)
+{
+    struct target_set *set = &builder->dataset.targets[0];
+    struct target_ones *ones = &set->ones[builder->dataset.count];
+    size_t end = ones->first + ones->count;
+    TRY(memory_grow(host, &set->places, &builder->place_capacity, end, 1, sizeof *set->places,
+                    "labels of documents"));
+    set->places[end] = (uint32_t)place;
+    ones->count++;
+    return HASHATTN_OK;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts the set of the next example. A label that its document repeats is in it once. */
+static void sort_places(struct dataset_builder *builder)
+{
+    struct target_set *set = &builder->dataset.targets[0];
+    struct target_ones *ones = &set->ones[builder->dataset.count];
+    size_t kept = 0;
+    if (ones->count == 0)
+        return;
+    uint32_t *places = set->places + ones->first;
+    qsort(places, ones->count, sizeof *places, compare_places);
+    for (size_t i = 0; i < ones->count; i++)
+        if (kept == 0 || places[i] != places[kept - 1])
+            places[kept++] = places[i];
+    ones->count = kept;
+}
+
 /* Where the labels of a document go. */
 struct placing {
     const struct task_facts *facts;
@@ -275,8 +313,8 @@ static hashattn_status place_label(struct host *host, void *context, struct piec
             "the label '%s' does not occur in the training file", piece_shown(label, shown));
     placing->unknown |= !known;
     if (known && placing->kind == LABELS_MANY)
-        set->floats[example * set->width + place] = 1;
-    else if (placing->kind == LABELS_CLASS)
+        return add_place(host, placing->builder, place);
+    if (placing->kind == LABELS_CLASS)
         set->ids[example] = (uint32_t)place;
     return HASHATTN_OK;
 }
@@ -288,19 +326,22 @@ hashattn_status labels_place(struct host *host, enum label_kind kind, const stru
     size_t example = builder->dataset.count;
     struct placing placing = {facts, builder, kind, needed, false};
     double value = 0;
-    for (size_t i = 0; i < set->width; i++)
-        set->floats[example * set->width + i] = 0;
-    if (kind != LABELS_NUMBER) {
-        placing.unknown =
-            kind == LABELS_MANY && document->label.bytes == NULL && document->label_json == NULL;
+    if (kind == LABELS_MANY) {
+        struct target_ones before = example > 0 ? set->ones[example - 1] : (struct target_ones){0};
+        set->ones[example] = (struct target_ones){.first = before.first + before.count};
+        placing.unknown = document->label.bytes == NULL && document->label_json == NULL;
+        TRY(each_label(host, kind, document, place_label, &placing));
+        sort_places(builder);
+    } else if (kind == LABELS_CLASS) {
         TRY(each_label(host, kind, document, place_label, &placing));
     } else if (needed) {
         TRY(read_number(host, document->label, &value));
     } else {
         placing.unknown = document->label.bytes == NULL || !is_number(document->label, &value);
     }
-    if (kind == LABELS_NUMBER && !placing.unknown)
-        set->floats[example] = (float)((value - facts->columns[0].mean) / facts->columns[0].deviation);
+    if (kind == LABELS_NUMBER)
+        set->floats[example] =
+            placing.unknown ? 0 : (float)((value - facts->columns[0].mean) / facts->columns[0].deviation);
     set->weights[example] = placing.unknown ? 0 : 1;
     return HASHATTN_OK;
 }

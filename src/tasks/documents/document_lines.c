@@ -76,43 +76,78 @@ static hashattn_status fail_key(struct host *host, const struct json *root, cons
                      named, used == 0 ? "none" : list, used < sizeof list ? "" : "...");
 }
 
+/* A value for a message: the text of a number, which is in `number`, or the kind of value. */
+static const char *kind_of(const struct json *value, char number[JSON_MAX_NUMBER])
+{
+    struct host unused;
+    const char *text = json_text(value);
+    host_init(&unused);
+    if (text != NULL)
+        return *text == '\0' ? "an empty string" : "a string";
+    if (json_is_absent(value, ""))
+        return "null";
+    if (json_get_text(&unused, value, "", number, &text) == HASHATTN_OK)
+        return text;
+    return json_is_list(value) ? "a list" : "an object";
+}
+
+/* Each of several labels is a string. */
+static hashattn_status check_list(struct host *host, const struct document_rules *rules,
+                                  const struct json *list)
+{
+    for (size_t i = 0; i < json_count(list); i++) {
+        char number[JSON_MAX_NUMBER];
+        const char *text = json_text(json_element(list, i));
+        FAIL_IF(text == NULL || *text == '\0', host, HASHATTN_BAD_FILE,
+                "element %zu of %s is %s; a string that is not empty is needed", i, rules->label,
+                kind_of(json_element(list, i), number));
+    }
+    return HASHATTN_OK;
+}
+
 /* number: room for the text of a label that is a number. */
 static hashattn_status read_label(struct host *host, const struct json *root,
                                   const struct document_rules *rules, char number[JSON_MAX_NUMBER],
                                   struct piece *label)
 {
     const char *text, *name = rules->label;
+    const struct json *value = json_find(root, name);
     int64_t whole;
     bool flag;
-    label->bytes = json_text(json_find(root, name));
+    label->bytes = json_text(value);
     if (label->bytes == NULL && json_get_text(host, root, name, number, &text) == HASHATTN_OK &&
-        (is_long(text) || (rules->label_number && !isnan(json_number(json_find(root, name)))) ||
+        (is_long(text) || (rules->label_number && !isnan(json_number(value))) ||
          json_get_int(host, root, name, INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK ||
          json_get_bool(host, root, name, &flag) == HASHATTN_OK))
         label->bytes = text;
-    if (json_find(root, name) == NULL)
+    if (value == NULL)
         return fail_key(host, root, name, document_named_by(rules, " (`label_column`)"));
-    FAIL_IF(json_is_list(json_find(root, name)), host, HASHATTN_BAD_FILE, "%s is a list%s", name,
+    FAIL_IF(json_is_list(value), host, HASHATTN_BAD_FILE, "%s is a list%s", name,
             rules->recorded || rules->pairs ? "; the run reads one label of a document"
                                             : "; `multi_label` reads several labels of a document");
     FAIL_IF(label->bytes == NULL, host, HASHATTN_BAD_FILE,
-            "%s is neither a string, nor a %s, nor true or false", name,
-            rules->label_number ? "number" : "whole number");
+            "%s is %s; a string, a %s, true or false%s is needed", name, kind_of(value, number),
+            rules->label_number ? "number" : "whole number",
+            rules->label_list ? ", or an array of strings" : "");
     label->size = strlen(label->bytes);
     return HASHATTN_OK;
 }
 
-/* A string, or a number, whose text is in `number`. */
-static void read_id(struct host *host, const struct json *root, char number[JSON_MAX_NUMBER],
-                    struct document *document)
+/* A string, or a number, whose text is in `number`; null is none. */
+static hashattn_status read_id(struct host *host, const struct json *root, char number[JSON_MAX_NUMBER],
+                               struct document *document)
 {
     const struct json *id = json_at(root, "id");
     const char *text = json_text(id);
+    if (json_is_absent(root, "id"))
+        return HASHATTN_OK;
     document->id_is_number = text == NULL && !isnan(json_number(id));
-    if (document->id_is_number && json_get_text(host, root, "id", number, &text) != HASHATTN_OK)
-        text = NULL;
-    if (text != NULL)
-        document->id = (struct piece){text, strlen(text)};
+    FAIL_IF(text == NULL && !document->id_is_number, host, HASHATTN_BAD_FILE,
+            "id is %s; a string or a number is needed", kind_of(id, number));
+    if (document->id_is_number)
+        TRY(json_get_text(host, root, "id", number, &text));
+    document->id = (struct piece){text, strlen(text)};
+    return HASHATTN_OK;
 }
 
 static hashattn_status use_json(struct host *host, const struct document_visit *visit,
@@ -129,13 +164,16 @@ static hashattn_status use_json(struct host *host, const struct document_visit *
         document.texts[i].size = strlen(document.texts[i].bytes);
     }
     hashattn_status status = HASHATTN_OK;
-    if (rules->label_list && json_is_list(label))
+    if (rules->label_list && json_is_list(label)) {
+        TRY(check_list(host, rules, label));
         document.label_json = label;
-    else
+    } else {
         status = read_label(host, root, rules, number, &document.label);
+    }
     if (rules->label_needed)
         TRY(status);
-    read_id(host, root, id, &document);
+    if (!rules->label_needed) /* training passes none on */
+        TRY(read_id(host, root, id, &document));
     return document_use(host, visit, &document);
 }
 
@@ -168,9 +206,27 @@ static hashattn_status read_json(struct host *host, const struct document_visit 
     return status;
 }
 
+/* A key has one role. If nobody needs the label, the text may have its name. */
+static hashattn_status check_keys(struct host *host, const struct document_rules *rules)
+{
+    const char *text = rules->texts[0], *label = rules->label;
+    bool same = rules->label_needed && strcmp(text, label) == 0;
+    FAIL_IF(same, host, HASHATTN_BAD_FILE, "the key '%.60s' is both the text and the label%s", text,
+            document_roles_by(rules));
+    bool text_is_id = strcmp(text, "id") == 0, label_is_id = strcmp(label, "id") == 0;
+    FAIL_IF(text_is_id || label_is_id, host, HASHATTN_BAD_FILE, "the key 'id' is both the %s and the id%s",
+            text_is_id ? "text" : "label", document_roles_by(rules));
+    return HASHATTN_OK;
+}
+
 hashattn_status document_json_lines(struct host *host, const char *path, enum file_source source,
                                     const struct document_visit *visit)
 {
+    hashattn_status status = check_keys(host, visit->rules);
+    if (status != HASHATTN_OK) {
+        host_prefix(host, file_is_standard(path) ? "standard input" : path);
+        return status;
+    }
     if (visit->rules->columns != NULL)
         snprintf(visit->rules->columns, DOCUMENT_COLUMNS, "label: key '%.60s', text: key '%.60s'",
                  visit->rules->label, visit->rules->texts[0]);

@@ -32,8 +32,6 @@ hashattn_status document_use(struct host *host, const struct document_visit *vis
 hashattn_status document_check_text(struct host *host, const struct document_rules *rules, const char *bytes,
                                     size_t size)
 {
-    FAIL_IF(utf8_is_utf16(bytes, size), host, HASHATTN_BAD_FILE,
-            "the text is UTF-16, UTF-8 is needed (iconv -f UTF-16 -t UTF-8 converts it)");
     hashattn_status status = utf8_check(host, bytes, size);
     if (status != HASHATTN_OK)
         host_suffix(host, rules->recorded ? "; the run reads UTF-8 (iconv -t UTF-8 converts other texts)"
@@ -44,6 +42,13 @@ hashattn_status document_check_text(struct host *host, const struct document_rul
 const char *document_named_by(const struct document_rules *rules, const char *option)
 {
     return rules->pairs ? "" : rules->recorded ? ", the name in the training file" : option;
+}
+
+const char *document_roles_by(const struct document_rules *rules)
+{
+    if (rules->pairs || rules->recorded)
+        return "";
+    return rules->label_needed ? " (`text_column`, `label_column`)" : " (`text_column`)";
 }
 
 hashattn_status document_skip(struct host *host, const struct document_visit *visit, hashattn_status status)

@@ -28,6 +28,8 @@ hashattn_status document_check_text(struct host *host, const struct document_rul
                                     size_t size);
 /* What a message adds to the name of a column or key that is missing. option: as in " (`text_column`)". */
 const char *document_named_by(const struct document_rules *rules, const char *option);
+/* What a message about a column or key with two roles adds. */
+const char *document_roles_by(const struct document_rules *rules);
 /* After BAD_FILE with the line in the message: prefixes the path and asks the rules whether to go on. */
 hashattn_status document_skip(struct host *host, const struct document_visit *visit, hashattn_status status);
 

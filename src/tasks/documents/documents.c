@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "tasks/documents/document_unread.h"
 
 const char *const document_endings[] = {".jsonl", ".tsv", ".csv", "/", NULL};
 const char *const document_delimiter[] = {"auto", NULL};
@@ -188,8 +189,11 @@ hashattn_status documents_stream(struct host *host, const struct document_source
     char columns[DOCUMENT_COLUMNS] = "";
     labelled.rules.columns = columns;
     labelled.rules.lines = stream->lines;
+    labelled.rules.unread = stream->unread;
     labelled.rules.skip = stream->skip;
     labelled.rules.skip_context = stream->context;
-    hashattn_status status = read_file(host, &labelled, path, &builder);
-    return dataset_stream_end(host, &builder, path, "documents", status);
+    hashattn_status read = read_file(host, &labelled, path, &builder);
+    bool nothing = read == HASHATTN_OK && builder.streamed == 0 && builder.dataset.count == 0;
+    hashattn_status status = dataset_stream_end(host, &builder, path, "documents", read);
+    return nothing && status != HASHATTN_OK ? unread_explain(host, stream->unread, status) : status;
 }

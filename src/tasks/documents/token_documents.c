@@ -40,7 +40,8 @@ static hashattn_status fail_length(struct host *host, const struct reader *reade
     const struct encode_options all = {.special_tokens = reader->rules->special_tokens};
     struct encoding encoding;
     TRY(encoder_encode(reader->encoder, text, &all, &encoding));
-    return host_fail(host, HASHATTN_BAD_FILE, "the document has %zu tokens, the model has positions for %zu",
+    return host_fail(host, HASHATTN_BAD_FILE,
+                     "the document has %zu tokens, the model has positions for %zu; `truncate` cuts it",
                      encoding.count, reader->rules->max_tokens);
 }
 

@@ -5,7 +5,7 @@
    Planted and caught: a header taken for a document, and a document for a header; names compared with the
    case of letters; column numbers from 0; the last field of .tsv cut at a tab; encodings ignored in folders;
    a bad record that hides the next one; the id of the line before; the deviation of numbers not divided by
-   the count.
+   the count; a label of a set twice in it, or out of order; a float for each label of each document.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents/document_files.h"
 
@@ -232,15 +232,106 @@ static void labels_can_be_numbers(void **state)
                  HASHATTN_BAD_FILE, "all 2 labels are 2");
 }
 
+/* The labels of document i, as "a,c". */
+static void check_set(const struct dataset *data, const struct task_facts *facts, size_t i, const char *want)
+{
+    const struct target_set *set = &data->targets[0];
+    char found[100] = "";
+    float floats[8];
+    assert_true(set->sparse && set->floats == NULL && set->width == facts->num_classes && set->width <= 8);
+    target_read(set, i, floats);
+    size_t ones = 0;
+    for (size_t k = 0; k < set->width; k++) {
+        assert_true(floats[k] == 0 || floats[k] == 1);
+        if (floats[k] == 0)
+            continue;
+        assert_true(ones < set->ones[i].count && set->places[set->ones[i].first + ones++] == k);
+        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%s", found[0] == '\0' ? "" : ",",
+                 facts->labels[k]);
+    }
+    assert_string_equal(found, want);
+    assert_int_equal(set->ones[i].count, ones);
+}
+
+static void labels_can_be_sets(void **state)
+{
+    struct folder *folder = *state;
+    struct task_options options;
+    struct task_facts facts;
+    struct dataset data;
+    char path[200];
+    check_status(&folder->host,
+                 facts_of(folder, "tokens=bytes multi_label=true",
+                          "d,a\tx\nc\tx\n,\tx\nb, b,a,b\tx\nd,c,b,a\tx\n", &options, &facts),
+                 HASHATTN_OK, NULL);
+    assert_string_equal(facts.objectives[0].name, "label_set");
+    check_status(
+        &folder->host,
+        task_find("text")->load(&folder->host, &options, &facts, folder->path, SPLIT_COUNT, 1, &data),
+        HASHATTN_OK, NULL);
+    assert_int_equal(data.count, 5);
+    static const char *const sets[] = {"a,d", "c", "", "a,b", "a,b,c,d"};
+    for (size_t i = 0; i < 5; i++)
+        check_set(&data, &facts, i, sets[i]);
+    dataset_free(&folder->host, &data);
+    folder_put_text(folder, "in.jsonl",
+                    "{\"text\": \"x\", \"label\": [\"d\", \"a\"]}\n"
+                    "{\"text\": \"x\"}\n{\"text\": \"x\", \"label\": [\"b\", \"new\"]}\n");
+    snprintf(path, sizeof path, "%s/in.jsonl", folder->path);
+    check_status(&folder->host, task_stream_whole(&folder->host, "text", &options, &facts, path, &data),
+                 HASHATTN_OK, NULL);
+    assert_true(data.count == 3 && data.targets[0].weights[0] == 1);
+    assert_true(data.targets[0].weights[1] == 0 && data.targets[0].weights[2] == 0);
+    static const char *const given[] = {"a,d", "", "b"};
+    for (size_t i = 0; i < 3; i++)
+        check_set(&data, &facts, i, given[i]);
+    dataset_free(&folder->host, &data);
+    task_facts_free(&folder->host, &facts);
+}
+
+/* A float for each of 1,000 documents and labels would be 4 MB; a file is read 1 MiB at a time. */
+static void memory_of_sets_grows_with_the_file(void **state)
+{
+    enum { DOCUMENTS = 1000 };
+    struct folder *folder = *state;
+    struct task_options options;
+    struct task_facts facts;
+    static char text[DOCUMENTS * 8];
+    size_t size = 0;
+    for (int i = 0; i < DOCUMENTS; i++)
+        size += (size_t)snprintf(text + size, sizeof text - size, "%d\tx\n", i);
+    check_status(&folder->host,
+                 facts_of(folder, "tokens=bytes max_len=4 multi_label=true", text, &options, &facts),
+                 HASHATTN_OK, NULL);
+    for (enum split split = SPLIT_TRAIN; split < SPLIT_COUNT; split++) {
+        struct failing_host counting;
+        struct dataset data;
+        failing_host_init(&counting, -1);
+        check_status(&counting.host,
+                     task_find("text")->load(&counting.host, &options, &facts, folder->path, split, 1, &data),
+                     HASHATTN_OK, NULL);
+        assert_int_equal(data.targets[0].width, DOCUMENTS);
+        assert_true(counting.largest < 2 << 20);
+        dataset_free(&counting.host, &data);
+        assert_int_equal(counting.outstanding, 0);
+    }
+    task_facts_free(&folder->host, &facts);
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_enter, folder_leave)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(headers_are_recognised),         IN_FOLDER(columns_have_numbers_without_a_header),
-        IN_FOLDER(other_delimiters_and_encodings), IN_FOLDER(texts_are_whole_or_lines),
-        IN_FOLDER(bad_lines_are_skipped),          IN_FOLDER(the_wrong_column_is_refused),
+        IN_FOLDER(headers_are_recognised),
+        IN_FOLDER(columns_have_numbers_without_a_header),
+        IN_FOLDER(other_delimiters_and_encodings),
+        IN_FOLDER(texts_are_whole_or_lines),
+        IN_FOLDER(bad_lines_are_skipped),
+        IN_FOLDER(the_wrong_column_is_refused),
         IN_FOLDER(labels_can_be_numbers),
+        IN_FOLDER(labels_can_be_sets),
+        IN_FOLDER(memory_of_sets_grows_with_the_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

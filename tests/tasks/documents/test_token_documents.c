@@ -59,8 +59,9 @@ static void long_documents_are_cut_if_asked(void **state)
     struct dataset dataset;
     struct token_rules rules = {.max_tokens = 4, .special_tokens = true};
     static const char lines[] = "{\"text\": \"the cat\"}\n{\"text\": \"the cat sat\"}\n";
-    check_status(&folder->host, read_file(folder, "two.jsonl", lines, &rules, &dataset), HASHATTN_BAD_FILE,
-                 "two.jsonl: line 2: the document has 5 tokens, the model has positions for 4");
+    check_status(
+        &folder->host, read_file(folder, "two.jsonl", lines, &rules, &dataset), HASHATTN_BAD_FILE,
+        "two.jsonl: line 2: the document has 5 tokens, the model has positions for 4; truncate cuts it");
     assert_null(dataset.ids);
     rules.truncate = true;
     check_status(&folder->host, read_file(folder, "two.jsonl", lines, &rules, &dataset), HASHATTN_OK, NULL);

@@ -3,8 +3,8 @@
    unused rows before the first position repeated with the others; a table that was cut read from its end; the
    seed of a new tensor without its index; BERT's pooler dropped; tensors of float16 copied as they are; the
    factor of words inverted, or applied to every tensor, to projections of tails too, or not to their tables;
-   cutoffs that a new model may choose; a tensor counted as dropped although it was taken; a tensor of integers read as
-   floats.
+   cutoffs that a new model may choose; a tensor counted as dropped although it was taken; an integer
+   tensor read as floats.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
