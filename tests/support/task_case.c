@@ -51,5 +51,10 @@ hashattn_status task_stream_whole(struct host *host, const char *task, const voi
     *dataset = (struct dataset){0};
     const struct dataset_stream stream = {
         .batch = SIZE_MAX, .lines = strcmp(path, "-") != 0, .visit = keep, .context = dataset};
-    return task_find(task)->stream_file(host, options, facts, path, &stream);
+    hashattn_status status = task_find(task)->stream_file(host, options, facts, path, &stream);
+    if (status != HASHATTN_OK) { /* it may have the examples before a bad line */
+        dataset_free(host, dataset);
+        *dataset = (struct dataset){0};
+    }
+    return status;
 }
