@@ -1,4 +1,5 @@
-/* The message begins with the name of the argument.
+/* The library's message begins with the name of the wrong argument, as in "key_mask[2] is 2". The name of its
+   file is put in front.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/attend/attend_fail.h"
 

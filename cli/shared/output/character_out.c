@@ -1,4 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* The first byte says how long a character is; its code then tells long forms and surrogates. Reads at most
+   four bytes (RFC 3629, section 3).
+   SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/character_out.h"
 
 #include <stdint.h>
