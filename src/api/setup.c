@@ -225,8 +225,8 @@ hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, cons
         if (setup->origin != NULL && origin_fixes(setup->origin, row))
             return check_fixed(setup, row, text);
         TRY(option_set(host, owners[o].rows, owners[o].of, owners[o].values, name, text));
-        if (owners[o].rows == setup->config.task->options && strcmp(name, "vocab_size") == 0)
-            option_text(row, owners[o].values, setup->vocab_size, sizeof setup->vocab_size);
+        if (row->learning)
+            setup->learning = row;
         return HASHATTN_OK;
     }
     return host_fail(host, HASHATTN_INVALID, "%s with %.60s has no option '%.60s'", setup->config.task->name,
@@ -465,6 +465,20 @@ void hashattn_setup_free(hashattn_setup *setup)
     memory_free(host, setup);
 }
 
+/* With the ids of a stored model nothing is learned, whether it was chosen before the option or after it. */
+static hashattn_status check_learning(const struct hashattn_setup *setup)
+{
+    const struct option_row *row = setup->learning;
+    char given[OPTION_TEXT_SIZE];
+    if (setup->origin == NULL || row == NULL)
+        return HASHATTN_OK;
+    option_text(row, setup->config.task_options, given, sizeof given);
+    return host_fail(&setup->context->host, HASHATTN_INVALID,
+                     "`%s` is %s, but nothing is learned: the ids are those of the model in %.200s; leave "
+                     "the option out",
+                     row->name, given, setup->origin->directory);
+}
+
 hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
 {
     struct host *host = &setup->context->host;
@@ -478,10 +492,7 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
     TRY(file_check_recorded(host, absolute));
     strcpy(config->data, absolute);
     task_facts_free(host, &config->facts);
-    FAIL_IF(setup->origin != NULL && setup->vocab_size[0] != '\0', host, HASHATTN_INVALID,
-            "`vocab_size` is %s, but nothing is learned: the ids are those of the model in %.200s; leave the "
-            "option out",
-            setup->vocab_size, setup->origin->directory);
+    TRY(check_learning(setup));
     TRY(setup->origin != NULL
             ? origin_facts(host, setup->origin, config->task, config->task_options, config->data,
                            &config->facts)

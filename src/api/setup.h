@@ -15,7 +15,7 @@ struct hashattn_setup {
     struct run_config config;          /* facts, data sizes and directory are filled when training begins */
     const struct task_preset *preset;  /* the last that was taken */
     struct origin *origin;             /* the stored model that training starts from; NULL: none */
-    char vocab_size[OPTION_TEXT_SIZE]; /* of what the task learns, as it was set; "": nobody has set it */
+    const struct option_row *learning; /* the last option that was set of how ids are learned; NULL: none */
     hashattn_data_callback *data_callback; /* or NULL */
     void *data_user;
 };

@@ -27,6 +27,7 @@ struct option_row {
     const char *const *choices;      /* ended by NULL; of a text, the default */
     const char *help;                /* one sentence, no full stop */
     bool architecture; /* of a model: training that starts from a stored model keeps its value */
+    bool learning;     /* of a task: how ids are learned; with those of a stored model it is refused */
 };
 /* A row in the order of its fields. Behind help may stand fields by name: OPTION_ROW(..., "width",
  * .architecture = true). */

@@ -58,7 +58,8 @@ static const struct option_row rows[] = {
         "max_len", OPTION_INT, FIELD(max_len), 128, 8, 65536, NULL,
         "tokens read of an example, special ones included; the longer sentence of a pair is cut first"),
     OPTION_ROW("vocab_size", OPTION_INT, FIELD(vocab_size), 8192, LEARN_LEAST, VOCABULARY_MOST_IDS - 1, NULL,
-               "tokens to learn from the training file, unless training starts from a stored model"),
+               "tokens to learn from the training file, unless training starts from a stored model",
+               .learning = true),
     {.name = NULL},
 };
 

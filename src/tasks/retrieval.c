@@ -22,7 +22,7 @@ static const struct option_row rows[] = {
     OPTION_ROW("tokens", OPTION_CHOICE, FIELD(tokens), TOKENS_BPE, 0, 0, token_kinds,
                "learn a byte-level BPE from the training file, or read words between white space, or bytes"),
     OPTION_ROW("vocab_size", OPTION_INT, FIELD(vocab_size), 16000, LEARN_LEAST, VOCABULARY_MOST_IDS - 1, NULL,
-               "with bpe and words: most tokens in the vocabulary"),
+               "with bpe and words: most tokens in the vocabulary", .learning = true),
     OPTION_ROW("max_len", OPTION_INT, FIELD(max_len), 0, 0, 65536, NULL,
                "tokens read of each document, special ones included; longer documents are cut. 0: 1024, or "
                "4096 bytes"),

@@ -2,7 +2,8 @@
    order of calls, words that are scaled, frozen names, and a setup that is used twice. Bugs planted and
    caught: the same value of a fixed option refused; the message with the value exchanged; a mechanism of the
    task's preset after the stored one; a size refused without its name; the tokenizer gone for the second
-   training; the stored model leaked by a second call; a size of the vocabulary ignored.
+   training; the stored model leaked by a second call; a size of the vocabulary ignored if it was set before
+   the stored model, or after it.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -133,6 +134,12 @@ static void a_language_model_becomes_a_classifier(void **state)
     check_ok(context, hashattn_setup_from(sized, "lm"));
     check_call(context, hashattn_train(sized, "texts", "none", NULL, NULL), HASHATTN_INVALID,
                "vocab_size is 16000, but nothing is learned: the ids are those of the model in /");
+    hashattn_setup_free(sized);
+    check_ok(context, hashattn_setup_new(context, "text", &sized));
+    check_ok(context, hashattn_setup_from(sized, "lm"));
+    check_ok(context, hashattn_setup_set(sized, "vocab_size", "500"));
+    check_call(context, hashattn_train(sized, "texts", "none", NULL, NULL), HASHATTN_INVALID,
+               "vocab_size is 500, but nothing is learned: the ids are those of the model in /");
     hashattn_setup_free(sized);
     check_call(context, hashattn_setup_from(lm, "text"), HASHATTN_OK, NULL);
     check_ok(context, hashattn_setup_set(lm, "vocabulary", "words"));

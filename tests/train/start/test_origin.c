@@ -1,10 +1,10 @@
-/* What a stored model determines: its architecture, attention and ids; directories that are none; tasks whose
-   ids mean something else. Bugs planted and caught: heads, or decoder_layers,
-   not among the options that are fixed; pooling among them; the
-   classifier fixed for a checkpoint without one; options of the stored mechanism not carried to another, or
-   those of the wrong one of two; hashes of a YOSO file lost with another mechanism; the tokenizer freed that
-   the facts own; more ids or segments than the stored model accepted; the outputs of a stored list of words
-   left as they were; a run without a model accepted.
+/* What a stored model determines: its architecture, attention and ids; directories that are none; tasks
+   whose ids mean something else. Bugs planted and caught: heads, or decoder_layers, not among the options
+   that are fixed; pooling among them; a size of a vocabulary that is not marked as learned; the classifier
+   fixed for a checkpoint without one; options of the stored mechanism not carried to another, or those of
+   the wrong one of two; hashes of a YOSO file lost with another mechanism; the tokenizer freed that the
+   facts own; more ids or segments than the stored model accepted; the outputs of a stored list of words left
+   as they were; a run without a model accepted.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/start/origin.h"
 
@@ -144,6 +144,10 @@ static void the_architecture_is_marked_in_the_table(void **state)
     for (const char *at = names + 1; *at != '\0'; at++)
         words += *at == ' ';
     assert_int_equal(marked, words);
+    for (const struct task *const *task = task_table; *task != NULL; task++)
+        for (const struct option_row *row = (*task)->options; row->name != NULL; row++)
+            if (row->learning != (strcmp(row->name, "vocab_size") == 0))
+                fail_msg("%s of %s %s learned", row->name, (*task)->name, row->learning ? "is" : "is not");
 }
 
 static void files_of_type_yoso_have_hashes_for_both(void **state)
