@@ -130,10 +130,10 @@ static int evaluate_alone(const struct common *common, hashattn_context *context
     struct windows_seen seen = {.wanted = wanted,
                                 .picture = {.path = wanted->draw, .column = wanted->column},
                                 .result.struct_size = sizeof seen.result};
-    int code =
-        wanted->draw == NULL
-            ? EXIT_GOOD
-            : forecast_picture_check(context, wanted->draw, wanted->data == NULL ? info->data : wanted->data);
+    int code = wanted->draw == NULL
+                   ? EXIT_GOOD
+                   : forecast_picture_check(context, wanted->draw,
+                                            wanted->data == NULL ? info->data : wanted->data, NULL);
     if (code != EXIT_GOOD)
         return code;
     hashattn_status status =

@@ -252,7 +252,7 @@ static int work(const struct options *options, hashattn_context *context, struct
 {
     int code = outputs_check_inputs("out", out, options->operands + 1, options->num_operands - 1);
     if (code == EXIT_GOOD && predict->picture.path != NULL)
-        code = forecast_picture_check(context, predict->picture.path, options->operands[1]);
+        code = forecast_picture_check(context, predict->picture.path, options->operands[1], out);
     if (code != EXIT_GOOD)
         return code;
     hashattn_status status = hashattn_file_begin(context, out, &predict->out);

@@ -426,8 +426,11 @@ static int check_outputs(const struct attend *a)
     code = code != EXIT_GOOD ? code : outputs_check_file(a->out);
     for (size_t i = 0; a->grad_dir != NULL && i < 4 && code == EXIT_GOOD; i++) {
         char path[ATTEND_PATH]; /* a longer one is no file */
-        if (snprintf(path, sizeof path, "%s/%s%s", a->grad_dir, made[i][0], made[i][1]) < (int)sizeof path)
-            code = check_output(a, "grad-dir", path, made[i][1]);
+        if (snprintf(path, sizeof path, "%s/%s%s", a->grad_dir, made[i][0], made[i][1]) >= (int)sizeof path)
+            continue;
+        code = check_output(a, "grad-dir", path, made[i][1]);
+        if (code == EXIT_GOOD)
+            code = outputs_check_two("grad-dir", path, "out", a->out);
     }
     return code != EXIT_GOOD || a->grad_dir == NULL ? code : outputs_check_directory(a->grad_dir);
 }

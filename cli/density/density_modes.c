@@ -113,6 +113,8 @@ static int run(const struct command *self, int argc, char **argv)
     if (code == EXIT_GOOD)
         code = outputs_check_inputs("labels", modes.labels_out, options.operands, 1);
     if (code == EXIT_GOOD)
+        code = outputs_check_two("labels", modes.labels_out, "out", modes.out);
+    if (code == EXIT_GOOD)
         code = outputs_check_file(modes.out);
     if (code == EXIT_GOOD && modes.labels_out != NULL)
         code = outputs_check_file(modes.labels_out);

@@ -174,6 +174,8 @@ static int run(const struct command *self, int argc, char **argv)
         code = outputs_check_inputs("out", score.out, options.operands, 2);
     if (code == EXIT_GOOD)
         code = outputs_check_inputs("errors", score.errors_out, options.operands, 2);
+    if (code == EXIT_GOOD)
+        code = outputs_check_two("errors", score.errors_out, "out", score.out);
     if (code == EXIT_GOOD && score.out != NULL)
         code = outputs_check_file(score.out);
     if (code == EXIT_GOOD && score.errors_out != NULL)

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Outputs and messages: a place that cannot be written is found before the work, links planted in folders are not followed, a
 # failed attempt leaves nothing in the way, and messages show no control characters of files.
-# An output that is an input too is refused. What precedes an error stays on standard output, and no counts precede the error.
+# An output that is an input too, or another output, is refused. What precedes an error stays on standard output, and no counts precede the error.
 # Planted and caught: a plot, gradient, offsets or SVG written through a link; --out looked at after the work, for each
-# command below; an input replaced, for each command below; counts of what could not be written; names of files that are no
+# command below; an input or another output replaced, for each command below; counts of what could not be written; names of files that are no
 # UTF-8 in JSON; a time in trainer.json that disables --max-seconds; a split left by a full disk; an option name or a
 # character of several bytes that breaks the quoting of a report's command.
 # Covers: outputs.c
@@ -84,6 +84,29 @@ refused modes_labels labels points.csv density modes points.csv --out m.npy --la
 refused score_input out points.csv density score none points.csv --out points.csv
 refused score_sketch errors text.jsonl density score text.jsonl none --errors text.jsonl
 refused removed_rows out points.csv density remove none points.csv --out points.csv
+
+# Two outputs are two files. What else the command needs is missing, or its first output would be the whole work.
+twice() { # twice NAME OPTION FILE ARGS...: the tool refuses to write FILE for OPTION too
+    name=$1 option=$2 file=$3
+    shift 3
+    run "$@"
+    [ "$code" = 2 ] && grep -qF -- "--$option $file is also the output of --out; give another name" err && [ ! -e both ] && passed "$name" || failed "$name" "$code $(cat err)"
+    rm -rf both
+}
+mkdir two
+touch two/there.npy
+ln -s two near
+ln -s there.npy two/linked.npy
+twice modes_of_one_name labels both density modes points.csv --out both --labels both
+twice modes_by_another_path labels near/m.npy density modes points.csv --out two/m.npy --labels near/m.npy
+twice errors_of_one_name errors ./both density score none points.csv --out both --errors ./both
+twice errors_by_a_link errors two/linked.npy density score none points.csv --out two/there.npy --errors two/linked.npy
+twice gradient_over_the_output grad-dir ./dq.npy attend $arrays --out dq.npy --grad-out no --grad-dir .
+twice picture_over_a_forecast draw both predict none none.csv --out both --draw both
+twice picture_over_a_run draw both/ train forecast --data none.csv --out both --draw both/
+twice two_of_standard_output draw - predict none none.csv --draw -
+run density modes points.csv --map euclidean --out /dev/null --labels /dev/null
+[ "$code" = 0 ] && passed a_device_is_named_twice || failed a_device_is_named_twice "$code $(cat err)"
 for i in 1 2; do run embed bert letters --out letters/v.npy --quiet; done
 [ "$code" = 0 ] && [ -s letters/v.npy ] && passed others_of_a_folder_are_replaced || failed others_of_a_folder_are_replaced "$(cat err)"
 

@@ -11,24 +11,37 @@
 
 #include "cli/shared/tool/tool.h"
 
-/* 0, or the errno of making an entry in the directory of the path. */
-static int check_parent(const char *path)
+/* A path as its directory and the name there. */
+struct parted {
+    char *copy; /* owned, holds both; NULL: no memory */
+    const char *parent, *name;
+};
+
+static struct parted part(const char *path)
 {
     char *copy = strdup(path);
     if (copy == NULL)
-        return ENOMEM;
+        return (struct parted){NULL, NULL, NULL};
     for (size_t end = strlen(copy); end > 1 && copy[end - 1] == '/';)
         copy[--end] = '\0';
     char *slash = strrchr(copy, '/');
-    if (slash != NULL)
-        slash[slash == copy] = '\0';
+    if (slash == NULL)
+        return (struct parted){copy, ".", copy};
+    *slash = '\0';
+    return (struct parted){copy, slash == copy ? "/" : copy, slash + 1};
+}
+
+/* 0, or the errno of making an entry in the directory of the path. */
+static int check_parent(const char *path)
+{
+    struct parted parted = part(path);
     struct stat facts;
-    const char *parent = slash == NULL ? "." : copy;
-    int error = stat(parent, &facts) != 0          ? errno
-                : !S_ISDIR(facts.st_mode)          ? ENOTDIR
-                : access(parent, W_OK | X_OK) != 0 ? errno
-                                                   : 0;
-    free(copy);
+    int error = parted.copy == NULL                       ? ENOMEM
+                : stat(parted.parent, &facts) != 0        ? errno
+                : !S_ISDIR(facts.st_mode)                 ? ENOTDIR
+                : access(parted.parent, W_OK | X_OK) != 0 ? errno
+                                                          : 0;
+    free(parted.copy);
     return error;
 }
 
@@ -96,6 +109,34 @@ int outputs_check_inputs(const char *option, const char *path, const char *const
             return tool_fail(EXIT_USAGE, "--%s %s is also an input; give another name", option, path);
     }
     return EXIT_GOOD;
+}
+
+/* True if neither file is there, and both would be the same entry of a directory. */
+static bool same_missing(const char *path, const char *other)
+{
+    struct parted a = part(path), b = part(other);
+    struct stat first, second;
+    bool is = a.copy != NULL && b.copy != NULL && strcmp(a.name, b.name) == 0 &&
+              stat(a.parent, &first) == 0 && stat(b.parent, &second) == 0 && same(&first, &second);
+    free(a.copy);
+    free(b.copy);
+    return is;
+}
+
+int outputs_check_two(const char *option, const char *path, const char *other, const char *other_path)
+{
+    struct stat first, second;
+    if (path == NULL || other_path == NULL)
+        return EXIT_GOOD;
+    bool standard = strcmp(path, "-") == 0, other_standard = strcmp(other_path, "-") == 0;
+    bool there = !standard && stat(path, &first) == 0;
+    bool other_there = !other_standard && stat(other_path, &second) == 0;
+    bool is = standard || other_standard ? standard && other_standard
+              : there && other_there     ? S_ISREG(first.st_mode) && same(&first, &second)
+                                         : !there && !other_there && same_missing(path, other_path);
+    return is ? tool_fail(EXIT_USAGE, "--%s %s is also the output of --%s; give another name", option, path,
+                          other)
+              : EXIT_GOOD;
 }
 
 void outputs_own(const char *path)
