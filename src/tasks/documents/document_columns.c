@@ -161,7 +161,7 @@ hashattn_status document_columns_find(struct host *host, const struct document_r
     else
         TRY(find_named(host, rules, fields, count, rules->label, " (`label_column`)", rules->label_needed,
                        &columns->label));
-    if (!rules->no_header)
+    if (!rules->no_header && document_ids_pass(rules))
         TRY(find_named(host, rules, fields, count, "id", NULL, false, &columns->id));
     TRY(check_roles(host, rules, rules->no_header ? NULL : fields, columns));
     tell(rules, rules->no_header ? NULL : fields, columns);

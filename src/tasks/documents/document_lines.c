@@ -133,14 +133,22 @@ static hashattn_status read_label(struct host *host, const struct json *root,
     return HASHATTN_OK;
 }
 
+static hashattn_status fail_id(struct host *host, const struct document_rules *rules, const char *role)
+{
+    return host_fail(host, HASHATTN_BAD_FILE, "the key 'id' is both the %s and the id%s", role,
+                     document_roles_by(rules));
+}
+
 /* A string, or a number, whose text is in `number`; null is none. */
-static hashattn_status read_id(struct host *host, const struct json *root, char number[JSON_MAX_NUMBER],
-                               struct document *document)
+static hashattn_status read_id(struct host *host, const struct json *root, const struct document_rules *rules,
+                               char number[JSON_MAX_NUMBER], struct document *document)
 {
     const struct json *id = json_at(root, "id");
     const char *text = json_text(id);
     if (json_is_absent(root, "id"))
         return HASHATTN_OK;
+    if (strcmp(rules->label, "id") == 0)
+        return fail_id(host, rules, "label");
     document->id_is_number = text == NULL && !isnan(json_number(id));
     FAIL_IF(text == NULL && !document->id_is_number, host, HASHATTN_BAD_FILE,
             "id is %s; a string or a number is needed", kind_of(id, number));
@@ -172,8 +180,8 @@ static hashattn_status use_json(struct host *host, const struct document_visit *
     }
     if (rules->label_needed)
         TRY(status);
-    if (!rules->label_needed) /* training passes none on */
-        TRY(read_id(host, root, id, &document));
+    if (document_ids_pass(rules))
+        TRY(read_id(host, root, rules, id, &document));
     return document_use(host, visit, &document);
 }
 
@@ -206,17 +214,14 @@ static hashattn_status read_json(struct host *host, const struct document_visit 
     return status;
 }
 
-/* A key has one role. If nobody needs the label, the text may have its name. */
+/* A key has one role, whatever an object has. If nobody needs the label, the text may have its name. */
 static hashattn_status check_keys(struct host *host, const struct document_rules *rules)
 {
     const char *text = rules->texts[0], *label = rules->label;
     bool same = rules->label_needed && strcmp(text, label) == 0;
     FAIL_IF(same, host, HASHATTN_BAD_FILE, "the key '%.60s' is both the text and the label%s", text,
             document_roles_by(rules));
-    bool text_is_id = strcmp(text, "id") == 0, label_is_id = strcmp(label, "id") == 0;
-    FAIL_IF(text_is_id || label_is_id, host, HASHATTN_BAD_FILE, "the key 'id' is both the %s and the id%s",
-            text_is_id ? "text" : "label", document_roles_by(rules));
-    return HASHATTN_OK;
+    return document_ids_pass(rules) && strcmp(text, "id") == 0 ? fail_id(host, rules, "text") : HASHATTN_OK;
 }
 
 hashattn_status document_json_lines(struct host *host, const char *path, enum file_source source,

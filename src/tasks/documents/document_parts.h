@@ -18,6 +18,12 @@ static inline size_t documents_texts(const struct document_visit *visit)
     return visit->rules->pairs ? 2 : 1;
 }
 
+/* Training passes no ids on, so `id` is a name like any other there. */
+static inline bool document_ids_pass(const struct document_rules *rules)
+{
+    return !rules->label_needed;
+}
+
 /* A single label: BAD_FILE if it is empty, too long or holds NUL. */
 hashattn_status document_check_label(struct host *host, struct piece label);
 /* Checks the label, if a single one is needed, and passes the document on. */

@@ -2,8 +2,8 @@
    Covers: document_lines.c document_columns.c
    Planted and caught: an id with 17 digits; an id that is no string or number left out, or refused in
    training; a wrong label without its value; the array left out of what is allowed; the text read as the
-   label too, in a table and in .jsonl; the id that is the label; a label that nobody needs in the way of the
-   text.
+   label too, in a table and in .jsonl; an id that is the text or the label passed on, or refused in
+   training; a label that nobody needs in the way of the text.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -107,11 +107,6 @@ static void a_column_has_one_role(void **state)
     check_file(folder, "a.jsonl", "{\"id\": \"a\"}\n", &rules, "",
                "the key 'id' is both the text and the id (text_column)");
     rules = training;
-    rules.label = "id";
-    check_file(folder, "a.csv", "id,text\nx,a\n", &rules, "", "column 1 'id' is both the label and the id");
-    check_file(folder, "a.jsonl", "{\"id\": \"x\", \"text\": \"a\"}\n", &rules, "",
-               "the key 'id' is both the label and the id");
-    rules = training;
     rules.texts[0] = "2";
     rules.label = "2";
     rules.no_header = true;
@@ -127,11 +122,40 @@ static void a_column_has_one_role(void **state)
                "column 2 'text2' is both the second text and the label");
 }
 
+/* Where no id is read, its name is one like any other. */
+static void an_id_may_have_a_role_in_training(void **state)
+{
+    struct folder *folder = *state;
+    static const char *const files[][2] = {{"a.csv", "id,text\nx,a\n"},
+                                           {"a.tsv", "text\tid\na\tx\n"},
+                                           {"a.jsonl", "{\"id\": \"x\", \"text\": \"a\"}\n"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct document_rules rules = training;
+        rules.label = "id";
+        check_file(folder, files[i][0], files[i][1], &rules, " ", NULL);
+        rules.label_needed = false;
+        check_file(folder, files[i][0], files[i][1], &rules, "", "'id' is both the label and the id");
+        rules = training;
+        rules.texts[0] = "id";
+        rules.label = "text";
+        check_file(folder, files[i][0], files[i][1], &rules, " ", NULL);
+        rules.label_needed = false;
+        check_file(folder, files[i][0], files[i][1], &rules, "", "'id' is both the text and the id");
+    }
+    struct document_rules rules = prediction;
+    rules.label = "id"; /* of a run whose label was the id */
+    check_file(folder, "a.csv", "text\na\n", &rules, " ", NULL);
+    check_file(folder, "a.jsonl", "{\"text\": \"a\"}\n{\"text\": \"a\", \"id\": null}\n", &rules, "  ", NULL);
+    check_file(folder, "a.csv", "id,text,label,id\n7,a,x,8\n", &training, " ", NULL);
+    check_file(folder, "a.csv", "id,text,id\n7,a,8\n", &prediction, "", "2 of the 3 columns are named 'id'");
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, folder_enter, folder_leave)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {IN_FOLDER(ids_pass_through), IN_FOLDER(wrong_labels_are_shown),
-                                       IN_FOLDER(a_column_has_one_role)};
+                                       IN_FOLDER(a_column_has_one_role),
+                                       IN_FOLDER(an_id_may_have_a_role_in_training)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
