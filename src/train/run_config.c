@@ -3,9 +3,9 @@
    complete. Sections: "task" (name, options, facts with the labels), "model", "attention" (name, options; if
    heads are mixed the name is the plan, head_plan.h, and options are grouped by mechanism), "training",
    "data", and if they were given "from", with "pretrained", and "freeze". An option is written as a number,
-   flag or word; reading uses the same rows as the command line, so every range is checked. A missing option
-   has its default, so older files stay readable. An unknown key, a missing section and a value out of range
-   are BAD_FILE with the key.
+   flag or word; reading uses the same rows as the command line, so every range is checked. With "from", the
+   options of learning ids are not written, and read but not used. A missing option has its default, so older
+   files stay readable. An unknown key, a missing section and a value out of range are BAD_FILE with the key.
    SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
@@ -82,32 +82,45 @@ hashattn_status run_config_take_facts(struct host *host, struct run_config *conf
 
 /* ---- writing ---- */
 
+static hashattn_status put_option(struct host *host, struct json *object, const struct option_row *row,
+                                  const void *values)
+{
+    const void *field = (const char *)values + row->offset;
+    switch (row->type) {
+    case OPTION_INT:
+        return json_put_int(host, object, row->name, *(const int64_t *)field);
+    case OPTION_REAL:
+        return json_put_real(host, object, row->name, *(const double *)field);
+    case OPTION_CHOICE:
+        return json_put_string(host, object, row->name, row->choices[*(const int *)field]);
+    case OPTION_FLAG:
+        return json_put_bool(host, object, row->name, *(const int *)field != 0);
+    case OPTION_TEXT:
+        return json_put_string(host, object, row->name, field);
+    }
+    return HASHATTN_OK;
+}
+
 static hashattn_status put_options(struct host *host, struct json *parent, const char *key,
                                    const struct option_row *rows, const void *values)
 {
     struct json *object;
     TRY(json_new_object(host, &object));
     TRY(json_put(host, parent, key, object));
-    for (const struct option_row *row = rows; row->name != NULL; row++) {
-        const void *field = (const char *)values + row->offset;
-        switch (row->type) {
-        case OPTION_INT:
-            TRY(json_put_int(host, object, row->name, *(const int64_t *)field));
-            break;
-        case OPTION_REAL:
-            TRY(json_put_real(host, object, row->name, *(const double *)field));
-            break;
-        case OPTION_CHOICE:
-            TRY(json_put_string(host, object, row->name, row->choices[*(const int *)field]));
-            break;
-        case OPTION_FLAG:
-            TRY(json_put_bool(host, object, row->name, *(const int *)field != 0));
-            break;
-        case OPTION_TEXT:
-            TRY(json_put_string(host, object, row->name, field));
-            break;
-        }
-    }
+    for (const struct option_row *row = rows; row->name != NULL; row++)
+        TRY(put_option(host, object, row, values));
+    return HASHATTN_OK;
+}
+
+/* Without those of how ids are learned if they are a stored model's. */
+static hashattn_status put_task_options(struct host *host, struct json *task, const struct run_config *config)
+{
+    struct json *object;
+    TRY(json_new_object(host, &object));
+    TRY(json_put(host, task, "options", object));
+    for (const struct option_row *row = config->task->options; row->name != NULL; row++)
+        if (!row->learning || config->from[0] == '\0')
+            TRY(put_option(host, object, row, config->task_options));
     return HASHATTN_OK;
 }
 
@@ -186,7 +199,7 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(json_new_object(host, &task));
     TRY(json_put(host, root, "task", task));
     TRY(json_put_string(host, task, "name", config->task->name));
-    TRY(put_options(host, task, "options", config->task->options, config->task_options));
+    TRY(put_task_options(host, task, config));
     TRY(run_facts_put(host, task, &config->facts));
     TRY(put_options(host, root, "model", model_options, &config->model));
     TRY(put_plan(host, root, &config->model));

@@ -2,7 +2,8 @@
 # train --from, --freeze and --epochs through the tool: a run of bytes becomes a classifier, a stopped one resumes without the
 # stored model, and what does not fit is refused with both values.
 # Planted and caught: --freeze not passed on; the epochs of fine-tuning kept beside --steps; its options in place of a preset's;
-# its options for runs that come from no checkpoint.
+# its options for runs that come from no checkpoint; the size of a vocabulary in config.json, so that report wrote a command
+# that is refused.
 # Covers: cmd_train.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16"
@@ -23,6 +24,8 @@ holds log_has_the_names json start.json 'd["tensors_new"][0] == "classifier.dens
 run train text --data mail --tokens bytes --from lm --no-causal --max-len 40 --attention yoso --epochs 2 --batch 5 --out part --max-seconds 0.000001 --freeze trunk --quiet
 run train text --data mail --tokens bytes --from lm --no-causal --max-len 40 --attention yoso --epochs 2 --batch 5 --out whole --freeze trunk --quiet
 mv lm moved
+sed -i 's/"tokens": "bytes"/"tokens": "bytes", "vocab_size": 500/' part/config.json # as it was once written
+holds an_old_config json part/config.json 'd["task"]["options"]["vocab_size"] == 500'
 run train --resume part --quiet
 holds resumes_without_the_stored_model cmp part/last.safetensors whole/last.safetensors
 mv moved lm
@@ -37,6 +40,10 @@ run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --
 [ "$code" = 0 ] && grep -q '"\[CLS\]"' tokens/tokenizer.json && passed tokens_of_a_checkpoint || failed tokens_of_a_checkpoint "$(cat err)"
 run predict tokens mail/train.tsv
 [ "$code" = 0 ] && [ "$(wc -l <out)" = "$(wc -l <mail/train.tsv)" ] && passed predicts_with_its_tokens || failed predicts_with_its_tokens "$(cat err)"
+run train text --data mail --preset lra-small --from "$source_dir/tests/models/checkpoints/bert" --max-len 12 --steps 2 --batch 4 --out sized --quiet
+holds no_size_of_a_vocabulary json sized/config.json '"vocab_size" not in d["task"]["options"] and d["task"]["options"]["max_len"] == 12'
+run report sized --out sized.html
+[ "$code" = 0 ] && grep -q "hashattn train text.*--from" sized.html && ! grep -q vocab-size sized.html && passed its_command_is_accepted || failed its_command_is_accepted "$(grep "hashattn train" sized.html)"
 # Fine-tuning a checkpoint has defaults of its own, and documents are cut at its positions.
 run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --out tuned --train-last 1 --quiet
 holds defaults_of_fine_tuning json tuned/config.json '(d["training"]["epochs"], d["training"]["batch"], d["training"]["learning_rate"], d["training"]["schedule"], d["training"]["weight_decay"], d["training"]["beta2"], d["model"]["dropout"], d["task"]["facts"]["max_len"], d["training"]["train_last"]) == (3, 16, 5e-5, "linear", 0.01, 0.999, 0.1, 10, 1)'

@@ -6,8 +6,9 @@
    than classes; with mixed heads only the options of the first read; an objective's weight, its first output
    or all objectives but the first lost; an unknown objective passed over; a width of rows, segments, columns
    or bytes lost; a deviation of 0; version 3 read; `from` or `freeze` written and not read, or read without a
-   limit. Of version 1: not read; next tokens that begin at 0, are not causal, or not of bytes; one class
-   whatever the labels. Covers: run_facts.c.
+   limit; the size of a vocabulary written beside a stored model, or left out without one. Of version 1: not
+   read; next tokens that begin at 0, are not causal, or not of bytes; one class whatever the labels.
+   Covers: run_facts.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +62,23 @@ static void check_same_options(const struct option_row *rows, const void *a, con
         option_text(row, b, right, sizeof right);
         if (strcmp(left, right) != 0)
             fail_msg("%s was %s and is %s", row->name, left, right);
+    }
+}
+
+/* Options of learning ids are lost beside a stored model, whose ids are used: the loaded ones are the
+   defaults, which *config then gets. */
+static void check_lost(struct host *host, struct run_config *config, const struct run_config *loaded)
+{
+    const struct option_row *rows = config->task->options;
+    for (const struct option_row *row = rows; row->name != NULL && config->from[0] != '\0'; row++) {
+        char text[64], want[64];
+        if (!row->learning)
+            continue;
+        option_text(row, loaded->task_options, text, sizeof text);
+        snprintf(want, sizeof want, "%.0f", row->preset);
+        assert_string_equal(text, want);
+        check_status(host, option_set(host, rows, "test", config->task_options, row->name, want), HASHATTN_OK,
+                     NULL);
     }
 }
 
@@ -139,6 +157,7 @@ static void every_option_comes_back(void **state)
             check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
             assert_ptr_equal(loaded.task, *task);
             assert_ptr_equal(loaded.model.plan.used[0].mechanism, *m);
+            check_lost(&host, &config, &loaded);
             check_same_options((*task)->options, config.task_options, loaded.task_options);
             check_same_options(model_options, &config.model, &loaded.model);
             check_same_options((*m)->options, config.model.plan.used[0].options,
