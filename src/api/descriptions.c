@@ -83,11 +83,7 @@ hashattn_status hashattn_setup_describe(hashattn_setup *setup, const char *data,
     const struct run_config *config = &setup->config;
     FAIL_IF(data == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             data == NULL ? "data" : "callback");
-    host->note[0] = '\0';
     TRY(setup_take_data(setup, data));
-    char table[sizeof host->note]; /* reading a split writes another note */
-    strcpy(table, host->note);
-    const char *read = config->facts.read == NULL && table[0] != '\0' ? table : config->facts.read;
     for (enum split split = SPLIT_TRAIN; split < SPLIT_COUNT; split++) {
         struct dataset dataset = {0};
         hashattn_status status = config->task->load(host, config->task_options, &config->facts, config->data,
@@ -95,7 +91,7 @@ hashattn_status hashattn_setup_describe(hashattn_setup *setup, const char *data,
         if (split == SPLIT_TEST && dataset.absent)
             break; /* training reads none */
         if (status == HASHATTN_OK)
-            status = describe_part(host, &config->facts, read, split, &dataset, callback, user);
+            status = describe_part(host, &config->facts, config->facts.read, split, &dataset, callback, user);
         dataset_free(host, &dataset);
         TRY(status);
     }

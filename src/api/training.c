@@ -59,8 +59,10 @@ static hashattn_status tell_read(struct host *host, void *user, enum split split
                                  const struct dataset *dataset)
 {
     const struct hashattn_setup *setup = user;
-    const struct task_facts *facts = &setup->config.facts;
-    return describe_part(host, facts, facts->read, split, dataset, setup->data_callback, setup->data_user);
+    const struct run_config *config = &setup->config;
+    bool dated = config->task->load_dated != NULL; /* the note of the first report says what its table has */
+    return describe_part(host, &config->facts, dated ? NULL : config->facts.read, split, dataset,
+                         setup->data_callback, setup->data_user);
 }
 
 static struct train_setup setup_of(struct hashattn_context *context, struct bridge *bridge)

@@ -70,8 +70,9 @@ struct task_facts {
     struct task_dates {
         char column[OPTION_TEXT_SIZE], freq[OPTION_TEXT_SIZE], format[OPTION_TEXT_SIZE];
     } dates;
-    /* For a description, of newly read data only: which columns were read, and the beginnings of documents
-       of the first and the last label, or of the least and the greatest number. Owned; NULL: not known. */
+    /* For a description, of newly read data only: which columns were read, or what a table has, and the
+       beginnings of documents of the first and the last label, or of the least and the greatest number.
+       Owned; NULL: not known. */
     char *read;
     char (*shown)[TASK_SHOWN]; /* (2) */
 };

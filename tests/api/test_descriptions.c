@@ -1,6 +1,7 @@
 /* What was read of data, alone and at the beginning of a training. Planted and caught: the name of the
    training set for every part; the longest sequence one too short; numbers left standardised; sets of labels
-   not counted, or that of the first document for all.
+   not counted, or that of the first document for all; a table that is not described, or described twice in
+   a training.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <string.h>
@@ -100,6 +101,44 @@ static void parts_are_described(void **state)
     hashattn_context_free(context);
 }
 
+static int keep_columns(void *user, const hashattn_data_part *part)
+{
+    char *columns = user;
+    snprintf(columns, 200, "%s", part->columns == NULL ? "none" : part->columns);
+    return 0;
+}
+
+static void tables_are_described(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_setup *setup;
+    char columns[200] = "", date[40];
+    FILE *file = fopen("days.csv", "wb");
+    assert_non_null(file);
+    fputs("date,x\n", file);
+    for (int i = 0; i < 80; i++) {
+        snprintf(date, sizeof date, "2020-%02d-%02d", 1 + i / 28, 1 + i % 28);
+        if (i != 5)
+            fprintf(file, "%s,%d\n", date, i % 7);
+    }
+    fclose(file);
+    check_ok(context, hashattn_setup_new(context, "forecast", &setup));
+    static const char *const options[][2] = {
+        {"missing", "interpolate"}, {"model", "last"}, {"seq_len", "6"}, {"horizon", "2"}, {"steps", "1"}};
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        check_ok(context, hashattn_setup_set(setup, options[i][0], options[i][1]));
+    check_ok(context, hashattn_setup_describe(setup, "days.csv", keep_columns, columns));
+    if (strstr(columns, "/days.csv: 84 rows, every D, 2020-01-01 to 2020-03-24, 1 column; 5 missing rows") ==
+        NULL)
+        fail_msg("read %s", columns);
+    hashattn_setup_watch_data(setup, keep_columns, columns);
+    check_ok(context, hashattn_train(setup, "days.csv", "days", NULL, NULL));
+    assert_string_equal(columns, "none"); /* the first report says it */
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+}
+
 static int enter(void **state)
 {
     (void)state;
@@ -116,6 +155,7 @@ static int leave(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(parts_are_described, enter, leave)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(parts_are_described, enter, leave),
+                                       cmocka_unit_test_setup_teardown(tables_are_described, enter, leave)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -165,7 +165,7 @@ static size_t facts_columns(const struct task_facts *facts)
 }
 
 /* facts NULL: a new run. Messages have the path; path: (FILE_PATH) that of the file, or of the directory of
-   several. */
+   several. The host's note says what was found. */
 static hashattn_status read_series(struct host *host, const struct forecast_options *options,
                                    const struct task_facts *facts, const char *data, struct series *series,
                                    char *path)
@@ -175,6 +175,7 @@ static hashattn_status read_series(struct host *host, const struct forecast_opti
     struct series_choice choice;
     struct series_files files = {.count = 0};
     bool several = facts != NULL && facts->num_series > 0;
+    host->note[0] = '\0';
     TRY(choose(host, options, facts, &choice));
     hashattn_status status = series_files_find(host, data, several, &files);
     if (facts != NULL && status == HASHATTN_OK) {
@@ -191,6 +192,8 @@ static hashattn_status read_series(struct host *host, const struct forecast_opti
                                         : data);
     if (status == HASHATTN_OK)
         status = series_read(host, files.list, files.count, files.source, &choice, series);
+    if (status == HASHATTN_OK)
+        host_note(host, series->repaired, "%s", series->found);
     memory_free(host, (void *)names);
     series_files_free(host, &files);
     return status;
@@ -416,6 +419,9 @@ static hashattn_status find_facts(struct host *host, const struct forecast_optio
         calendar_freq(&series->calendar, facts->dates.freq);
         strcpy(facts->dates.format, date_formats[series->calendar.style.format]);
     }
+    void *read;
+    TRY(memory_new(host, strlen(series->found) + 1, 1, "what was read", &read));
+    facts->read = strcpy(read, series->found);
     return take_series(host, options, &windows, series, facts);
 }
 

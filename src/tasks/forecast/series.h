@@ -7,6 +7,8 @@
 #include "io/dates/calendar.h"
 #include "io/decimal.h"
 
+enum { SERIES_FOUND = 640 };
+
 struct series {
     struct calendar calendar;
     size_t columns, times; /* times: of all pieces, one after another */
@@ -22,6 +24,8 @@ struct series {
     } * pieces;
     size_t num_pieces;
     char date_column[OPTION_TEXT_SIZE]; /* as the file calls it; "none": rows are numbered */
+    char found[SERIES_FOUND]; /* in one sentence: rows, period, first and last date, columns and repairs */
+    bool repaired;
 };
 
 enum missing { MISSING_REFUSE, MISSING_INTERPOLATE, MISSING_LAST };

@@ -537,7 +537,7 @@ static void add_words(char *text, size_t size, const char *words, size_t count, 
 static void report_found(const struct reading *r, const struct series_file *files, size_t num_files,
                          const struct grid_report *report)
 {
-    const struct series *series = r->series;
+    struct series *series = r->series;
     const struct calendar *calendar = &series->calendar;
     char first[DATE_TEXT], last[DATE_TEXT], freq[CALENDAR_FREQ], repairs[320] = "", of[60] = "",
                                                                  more[40] = "";
@@ -561,12 +561,15 @@ static void report_found(const struct reading *r, const struct series_file *file
               report->repeated, "row");
     add_words(repairs, sizeof repairs, "moved to the beginning of their period", report->moved, "row");
     add_words(repairs, sizeof repairs, "read backwards, the oldest row first", report->reversed, "series");
-    host_note(r->host, repairs[0] != '\0', "%.200s%s: %zu rows%s, %s%s, %s to %s, %zu column%s%s%s%s%s",
-              shown(files[0].path), more, series->times, of, calendar->numbered ? "numbered" : "every ", freq,
-              first, last, series->columns, series->columns == 1 ? "" : "s",
-              report->format == DATES_YEAR_FIRST ? "" : ", dates ",
-              report->format == DATES_YEAR_FIRST ? "" : date_formats[report->format],
-              r->commas ? ", decimal commas" : "", repairs);
+    series->repaired = repairs[0] != '\0';
+    snprintf(series->found, sizeof series->found,
+             "%.200s%s: %zu rows%s, %s%s, %s to %s, %zu column%s%s%s%s%s", shown(files[0].path), more,
+             series->times, of, calendar->numbered ? "numbered" : "every ", freq, first, last,
+             series->columns, series->columns == 1 ? "" : "s",
+             report->format == DATES_YEAR_FIRST ? "" : ", dates ",
+             report->format == DATES_YEAR_FIRST ? "" : date_formats[report->format],
+             r->commas ? ", decimal commas" : "", repairs);
+    hashattn_message_clean(series->found);
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------- */
@@ -597,7 +600,6 @@ hashattn_status series_read(struct host *host, const struct series_file *files, 
 {
     struct reading reading = {.host = host, .choice = choice, .series = series};
     *series = (struct series){.columns = 0};
-    host->note[0] = '\0';
     struct c_locale locale = c_locale_begin();
     hashattn_status status = read_all(&reading, files, num_files, source);
     c_locale_end(locale);

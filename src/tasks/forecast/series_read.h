@@ -13,11 +13,10 @@ struct series_file {
     const char *path, *name;
 };
 
-/* Reads the files as one table. Afterwards the host's note says what was found and repaired. BAD_FILE, with
-   the path, and where there are such the line, the row (from 1) and the column: a column is missing, there
-   twice or without a name; dates cannot be read, or in two ways; a cell is not a finite number; a date
-   repeats, is missing or between two periods, unless the choice says what then. INVALID: `freq` is no period.
-   On failure *series is empty. */
+/* Reads the files as one table. BAD_FILE, with the path, and where there are such the line, the row (from 1)
+   and the column: a column is missing, there twice or without a name; dates cannot be read, or in two ways; a
+   cell is not a finite number; a date repeats, is missing or between two periods, unless the choice says what
+   then. INVALID: `freq` is no period. On failure *series is empty. */
 hashattn_status series_read(struct host *host, const struct series_file *files, size_t num_files,
                             enum file_source source, const struct series_choice *choice,
                             struct series *series);
