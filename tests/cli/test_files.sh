@@ -3,7 +3,8 @@
 # Planted and caught: temporary files with a fixed name; links in a run followed on writing; a signal not handled, or
 # handled although it was ignored; a pipe opened in place of a file of a run, or refused as an input of the user; a run
 # without a lock; a run killed in its first save that cannot continue; memory allocated for the sizes in config.json
-# although the tensors are missing; a loop over heads or sequences without rows; splits of a killed attempt in the way.
+# although the tensors are missing; a loop over heads or sequences without rows; splits of a killed attempt in the way;
+# the steps or the patience of an extended run lost by a kill before its first save.
 # Covers: signals.c attend_chunks.c
 . "$(dirname "$0")/checks.sh"
 npy=$source_dir/tests/cli/npy.py
@@ -169,6 +170,41 @@ cp whole/config.json early
 run train --resume early --quiet
 [ "$code" = 0 ] && passed run_killed_early_goes_on || failed run_killed_early_goes_on "$(cat err)"
 holds run_killed_early_has_the_same_bits cmp early/last.safetensors whole/last.safetensors
+
+# A kill between the extension of a run and its first save: what goes on is the extended run. A full pipe holds the tool
+# at its first message, which is about the first step.
+mkfifo full
+exec 3<>full
+timeout 0.2 cat /dev/zero >&3
+extended() { # extended RUN STEPS: kills an extension of RUN to this total, and leaves that of a copy to finish in RUN.whole
+    cp -r "$1" "$1.whole"
+    cp "$1/config.json" config.before
+    run train --resume "$1.whole" --steps "$2" --quiet
+    "$tool" train --resume "$1" --steps "$2" 2>full &
+    process=$!
+    for i in $(seq 200); do grep -q "\"steps\": *$2," "$1/config.json" && break || sleep 0.05; done
+    sleep 0.2
+    kill -KILL $process
+    wait $process 2>/dev/null
+    cmp -s "$1/last.safetensors" "$1.before" && passed "kill_before_the_first_save_of_$1" || failed "kill_before_the_first_save_of_$1" "$(ls -l "$1" "$1.whole")"
+    cp -r "$1" "$1.half"
+    cp config.before "$1.half/config.json" # a kill between its two files
+    says "extension_of_${1}_can_be_evaluated" '"loss"' eval "$1" --json
+    run train --resume "$1" --quiet
+    run train --resume "$1.half" --steps "$2" --quiet
+    for file in last optimizer model; do
+        holds "extension_of_${1}_goes_on_$file" cmp "$1.whole/$file.safetensors" "$1/$file.safetensors"
+        holds "half_an_extension_of_${1}_$file" cmp "$1.whole/$file.safetensors" "$1.half/$file.safetensors"
+    done
+    holds "extension_of_${1}_has_its_steps" grep -q "\"step\": *${3:-$2}," "$1/trainer.json"
+}
+run train needle --data d --out short --steps 6 --eval-every 4 --save-every 100 $tiny
+cp short/last.safetensors short.before
+extended short 16
+run train needle --data d --out vain --steps 40 --eval-every 2 --save-every 100 --patience 3 --learning-rate 0 $tiny
+cp vain/last.safetensors vain.before
+extended vain 60 14
+exec 3>&-
 mkdir earlier
 touch earlier/config.json.tmp-0123abcd
 expect run_killed_earlier_is_told 3 "earlier has no config.json: it is not a run, or one that was killed before it had saved anything and must be restarted" train --resume earlier
