@@ -66,7 +66,8 @@ static void write_labels(struct json_out *json, const struct predict *predict, c
     json_out_end_array(json);
 }
 
-/* The same as one field, with commas between, as `--multi-label` reads them. */
+/* The same as one field, with commas between, as `--multi-label` reads them. A label that holds a comma,
+   which only .jsonl can give, looks like two. */
 static void write_labels_csv(FILE *stream, const struct predict *predict, const float *probabilities)
 {
     bool begun = false;
