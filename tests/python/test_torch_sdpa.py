@@ -2,7 +2,8 @@
 PyTorch's function where it has them, and of the same call written otherwise.
 
 Planted and caught: the scale divided by sqrt(d) twice; keys repeated in turn (0 1 0 1) instead of one after another; a mask
-of real numbers with the sign turned; the first rows given back instead of the last; one query of "random" alone. SPDX-License-Identifier: Apache-2.0
+of real numbers with the sign turned; the first rows given back instead of the last; one query of "random" or of
+the gate of "rfa" alone. SPDX-License-Identifier: Apache-2.0
 """
 
 import pytest
@@ -101,7 +102,7 @@ def test_float16(gradient):
         assert torch.equal(hashattn.torch.attention(*full, seed=1, num_hashes=4), found)
 
 
-SMALL = {"local": {"block_size": 4}, "longformer": {"window": 4}, "sparse": {"block_size": 4}}
+SMALL = {"local": {"block_size": 4}, "longformer": {"window": 4}, "sparse": {"block_size": 4}, "rfa": {"gate": True}}
 COMPETING = {"lha", "lsh", "routing", "reformer", "probsparse"}
 
 

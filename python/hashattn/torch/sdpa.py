@@ -18,8 +18,8 @@ from ..errors import InvalidError, InvalidTypeError, RefusedError
 LOWEST = -1e4  # added to a score, this or less takes the key out
 # Where the group of a query depends on the other queries; without those the others would have other keys.
 _QUERIES_COMPETE = ("lha", "lsh", "routing", "reformer", "probsparse")
-# Where a query has no place: the last one is the same without the others.
-_WITHOUT_PLACES = ("softmax", "yoso", "yoso-e", "linear", "performer", "rfa", "race", "lss")
+# Where a query has no place: the last one is the same without the others. Under the gate of "rfa" it has one.
+_WITHOUT_PLACES = ("softmax", "yoso", "yoso-e", "linear", "performer", "race", "lss")
 
 
 class Taken(NamedTuple):
