@@ -4,8 +4,8 @@
    the mask's id taken from the end token; the tokenizer of a failed call freed twice; the tokenizer's hash
    not compared; long with order auto refused; a file overwritten; the progress ignored; temporary files left;
    nsp refused if a block has one document; a block without tokens that takes the place of the one before;
-   a document that waited for another lost.
-   Covers: mlm.c mlm_data.c.
+   a document that waited for another lost; B from the files of another split.
+   Covers: mlm.c mlm_data.c block_encoding.c block_packing.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/mlm/mlm_data.h"
 
