@@ -310,7 +310,8 @@ static int work(struct train *train, const struct options *options, hashattn_con
         hashattn_setup_watch_data(train->setup, show_data, train);
     status = train->resume == NULL
                  ? hashattn_train(train->setup, train->data, train->out, watch, &train->watched)
-                 : hashattn_train_extend(context, train->resume, train->steps, watch, &train->watched);
+                 : hashattn_train_extend(context, train->resume, train->data, train->steps, watch,
+                                         &train->watched);
     hashattn_setup_free(train->setup);
     data_read_free(&train->read);
     return finish(train, options, context, status);
@@ -340,15 +341,14 @@ static bool extends(struct train *train, const struct options *options)
 static int check_usage(struct train *train, const struct options *options)
 {
     if (train->resume != NULL) {
-        if (options->num_operands > 0 || train->data != NULL || train->out != NULL || train->preset != NULL ||
+        if (options->num_operands > 0 || train->out != NULL || train->preset != NULL ||
             options->size != NULL || train->from != NULL || train->mechanism != NULL ||
             train->freeze != NULL || (options->num_settings > 0 && !extends(train, options)) ||
             options->common.seed_given || options->common.precision != NULL)
             return options_fail(
                 options,
-                "--resume continues with the options of the run, to --steps N in all if they are given; it "
-                "takes no task, "
-                "--data, --out, "
+                "--resume continues with the options of the run, to --steps N in all if they are given, with "
+                "the data at --data; it takes no task, --out, "
                 "--preset, --size, --from, --attention, --freeze, --seed, --precision or other options of a "
                 "setup");
         return EXIT_GOOD;
@@ -386,7 +386,8 @@ static int run(const struct command *self, int argc, char **argv)
     struct options options;
     const char *until = NULL;
     options_begin(&options, self);
-    options_add_text(&options, "data", &train.data, "DIR", "directory of the data set, or its only file");
+    options_add_text(&options, "data", &train.data, "DIR",
+                     "directory of the data set, or its only file; with --resume, where it was moved");
     options_add_text(&options, "out", &train.out, "RUN", "directory of the run, must not exist yet");
     options_add_text(
         &options, "attention", &train.mechanism, "NAME",
@@ -405,7 +406,8 @@ static int run(const struct command *self, int argc, char **argv)
         "do not train these parameters, as in trunk or embeddings,encoder.layer.0; all-but-own trains only "
         "what mechanisms learn, such as the hashes of lha");
     options_add_text(&options, "resume", &train.resume, "RUN",
-                     "continue this run, with --steps N to a new total; the result is bit for bit that of an "
+                     "continue this run, with --steps N to a new total, with --data if its data moved; the "
+                     "result is bit for bit that of an "
                      "uninterrupted "
                      "run");
     options_add_text(&options, "until", &until, "METRIC=VALUE",

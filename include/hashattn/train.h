@@ -193,9 +193,11 @@ HASHATTN_API hashattn_status hashattn_train(hashattn_setup *setup, const char *d
 HASHATTN_API hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
                                                    hashattn_progress_callback *callback, void *user);
 /* Continues `run` to this number of steps in all, which the run then has; 0: to those that it has. The
-   learning rate goes on as if it had been planned for them, as the note of the first report says. INVALID:
-   more steps are done already. */
-HASHATTN_API hashattn_status hashattn_train_extend(hashattn_context *context, const char *run, int64_t steps,
+   learning rate goes on as if it had been planned for them, as the note of the first report says. data: where
+   its data are now, which the run then records; NULL: where they were. INVALID: more steps are done already.
+   BAD_FILE: other data. */
+HASHATTN_API hashattn_status hashattn_train_extend(hashattn_context *context, const char *run,
+                                                   const char *data, int64_t steps,
                                                    hashattn_progress_callback *callback, void *user);
 /* 1 while a training of the context can be stopped by its callback without loss: from the first save of a new
    run, or from the end of reading an old one, until the call returns; 0 while it reads data. For the handler

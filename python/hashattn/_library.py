@@ -350,7 +350,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "setup_generate": (c_int, [_HANDLE, c_char_p, POINTER(c_size_t), c_uint64]),
     "train": (c_int, [_HANDLE, c_char_p, c_char_p, PROGRESS_CALLBACK, c_void_p]),
     "train_resume": (c_int, [_HANDLE, c_char_p, PROGRESS_CALLBACK, c_void_p]),
-    "train_extend": (c_int, [_HANDLE, c_char_p, c_int64, PROGRESS_CALLBACK, c_void_p]),
+    "train_extend": (c_int, [_HANDLE, c_char_p, c_char_p, c_int64, PROGRESS_CALLBACK, c_void_p]),
     "model_load": (c_int, [_HANDLE, c_char_p, _NEW]),
     "model_free": (None, [_HANDLE]),
     "model_set": (c_int, [_HANDLE, c_char_p, c_char_p]),

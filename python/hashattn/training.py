@@ -191,17 +191,21 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     return Run(run, context=used)
 
 
-def resume(run: Any, *, steps: int = 0, progress: Watcher = True, context: Context | None = None) -> Run:
+def resume(run: Any, *, steps: int = 0, data: Any = None, progress: Watcher = True, context: Context | None = None) -> Run:
     """Continues a training that was stopped, bit for bit as if it had not been, and returns the run loaded.
 
     steps: the new total, which the run then has; 0 = that of the run. The learning rate goes on as if it had been
         planned for them.
+    data: where the data of the run are now, which the run then records; None = where they were.
     Other arguments and errors as of `train`. InvalidError: more steps are done; another process or context is training it.
+    BadFileError: other data.
     """
     used, path = context or default_context(), path_of("run", run)
+    place = None if data is None else path_of("data", data)
     watch = Watch(progress, "step")
     callback = _callback(watch)
     with used._use() as origin, watch:
-        status = _library.functions().train_extend(origin.pointer, path, whole_number("steps", steps, 10**9), callback, None)
+        total = whole_number("steps", steps, 10**9)
+        status = _library.functions().train_extend(origin.pointer, path, place, total, callback, None)
         _finish(watch, origin, status, path)
     return Run(run, context=used)

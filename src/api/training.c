@@ -106,11 +106,11 @@ hashattn_status hashattn_train(hashattn_setup *setup, const char *data, const ch
 hashattn_status hashattn_train_resume(hashattn_context *context, const char *run,
                                       hashattn_progress_callback *callback, void *user)
 {
-    return hashattn_train_extend(context, run, 0, callback, user);
+    return hashattn_train_extend(context, run, NULL, 0, callback, user);
 }
 
-hashattn_status hashattn_train_extend(hashattn_context *context, const char *run, int64_t steps,
-                                      hashattn_progress_callback *callback, void *user)
+hashattn_status hashattn_train_extend(hashattn_context *context, const char *run, const char *data,
+                                      int64_t steps, hashattn_progress_callback *callback, void *user)
 {
     FLOATING_DEFAULT;
     if (context == NULL)
@@ -120,6 +120,7 @@ hashattn_status hashattn_train_extend(hashattn_context *context, const char *run
             "steps is %lld, allowed are 0 to 1000000000", (long long)steps);
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(context, &bridge);
+    down.data = data;
     hashattn_status status = train_resume(&context->host, &down, run, steps);
     context->training = 0;
     return status;

@@ -470,10 +470,12 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
     return status;
 }
 
-static hashattn_status check_recorded_data(struct host *host, const char *data, const char *advice)
+hashattn_status run_config_check_data(struct host *host, const struct run_config *config)
 {
+    const char *data = config->data;
     FAIL_IF(!file_is_standard(data) && !file_exists(data), host, HASHATTN_BAD_FILE,
-            "%.300s: the data of the run is not there; move it back, or %s", data, advice);
+            "%.300s: the data of the run is not there; move it back, or give its new place with `data`",
+            data);
     return file_check_recorded(host, data);
 }
 
@@ -481,15 +483,9 @@ hashattn_status run_config_data(struct host *host, const struct run_config *conf
 {
     if (*data == NULL) {
         *data = config->data;
-        return check_recorded_data(host, *data, "give its new place with `data`");
+        return run_config_check_data(host, config);
     }
     FAIL_IF(!file_is_standard(*data) && !file_exists(*data), host, HASHATTN_BAD_FILE,
             "cannot open %.300s: %s", *data, strerror(errno));
     return HASHATTN_OK;
-}
-
-hashattn_status run_config_check_data(struct host *host, const struct run_config *config)
-{
-    return check_recorded_data(host, config->data,
-                               "write its new place as \"data\" in the run's config.json");
 }

@@ -90,6 +90,7 @@ struct train_setup {
        ends the call. */
     hashattn_status (*read)(struct host *host, void *user, enum split split, const struct dataset *dataset);
     void *read_user;
+    const char *data;             /* of train_resume: the new place of the data; NULL: that of the run */
     struct profile *profile;      /* or NULL */
     volatile sig_atomic_t *begun; /* becomes 1 when a training has read everything; or NULL */
 };
@@ -125,7 +126,7 @@ hashattn_status run_config_load(struct host *host, const char *run, struct run_c
 /* *data NULL becomes the recorded path, which must be a regular file or a directory (base/file.h). BAD_FILE:
    nothing is there. */
 hashattn_status run_config_data(struct host *host, const struct run_config *config, const char **data);
-/* The same for a training, which takes no other path than the recorded one. */
+/* The same for a training, whose path is the recorded one. */
 hashattn_status run_config_check_data(struct host *host, const struct run_config *config);
 /* Parses the text of a config.json. */
 hashattn_status run_config_parse(struct host *host, const char *text, size_t size, struct run_config *config);
@@ -140,8 +141,8 @@ hashattn_status train_run(struct host *host, const struct train_setup *setup, st
                           const char *run);
 /* steps: the new total, which config.json then has; 0: that of the run. INVALID: more are done already.
    Resumes from last.safetensors, or from step 0 if nothing was saved, with the same data (compared by count
-   and hash) and options. INVALID if another process trains the run. If the instruction set or the product
-   library differs, the callback gets a warning that the bits will differ. */
+   and hash), whose place config.json then has, and options. INVALID if another process trains the run. If the
+   instruction set or the product library differs, the callback gets a warning that the bits will differ. */
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run,
                              int64_t steps);
 

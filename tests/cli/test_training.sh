@@ -2,7 +2,8 @@
 # data, train, eval: generated tasks through the tool. Stops, resuming and threads are compared bit for bit.
 # Planted and caught: a second start that overwrites a run; exit code 0 after SIGINT; --until never reached; the seed of the
 # tool not passed to the training; a given warm-up scaled; a bar written to something that is not a terminal; options
-# of mechanisms that reach the other run of --against too; data that moved with an advice that --resume refuses.
+# of mechanisms that reach the other run of --against too; data that moved with an advice that --resume refuses; other
+# data taken with --resume --data, or the new place forgotten.
 # Covers: cmd_train.c cmd_eval.c cmd_data.c profile_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --quiet"
@@ -214,10 +215,18 @@ mv d moved
 expect data_that_moved 3 "/d: the data of the run is not there; move it back, or give its new place with --data" eval whole
 says data_at_their_new_place '"loss"' eval whole --data moved --json
 cp -r whole replaced
-expect data_that_moved_before_resuming 3 "/d: the data of the run is not there; move it back, or write its new place as \"data\" in the run's config.json" train --resume replaced --steps 400
-sed "s|/d\"|/moved\"|" whole/config.json >replaced/config.json
-expect resumed_with_a_new_place 0 "done: " train --resume replaced --steps 400
+expect data_that_moved_before_resuming 3 "/d: the data of the run is not there; move it back, or give its new place with --data" train --resume replaced --steps 400
+expect other_data_than_before 3 "/d_other: the training set is not the one the run began with" train --resume replaced --steps 400 --data d_other
+holds other_data_are_not_kept cmp whole/config.json replaced/config.json
+expect new_data_that_are_not_there 3 "cannot open nowhere: No such file" train --resume replaced --data nowhere
+cp -r whole finished
+run train --resume finished --data moved
+holds the_new_place_is_kept json finished/config.json 'd["data"].endswith("/moved") and d["training"]["steps"] == 12'
+expect resumed_with_a_new_place 0 "done: " train --resume replaced --steps 400 --data moved
 mv moved d
+run train needle --data d --out unmoved --steps 12 --eval-every 4 --seed 5 --threads 1 $tiny
+run train --resume unmoved --steps 400 --quiet
+holds moved_data_are_the_same cmp unmoved/last.safetensors replaced/last.safetensors
 expect data_that_are_not_there 3 "cannot open nowhere: No such file" train needle --data nowhere --out x
 expect other_data_that_are_not_there 3 "cannot open nowhere: No such file" eval whole --data nowhere
 expect data_of_another_task 3 "d" train listops --data d --out x
@@ -233,7 +242,7 @@ expect heads_that_do_not_divide 2 "--dim is 30, which is not a multiple of --hea
 expect until_without_value 2 "--until is 'accuracy'; it must be METRIC=VALUE" train needle --data d --out x --until accuracy
 expect until_without_number 2 "--until is 'accuracy=much'" train needle --data d --out x --until accuracy=much
 expect until_unknown_metric 2 "no metric is called 'acuracy'; there are: accuracy, loss" train needle --data d --out misspelt --steps 2 --eval-every 1 --until acuracy=1 $tiny
-for given in needle "--data d" "--out x" "--preset lra" "--size tiny" "--attention yoso" "--seed 1 --threads 1" "--precision bf16"; do
+for given in needle "--out x" "--preset lra" "--size tiny" "--attention yoso" "--seed 1 --threads 1" "--precision bf16"; do
     # shellcheck disable=SC2086
     expect "resume_takes_no_${given%% *}" 2 "--resume continues with the options of the run" train --resume whole $given
 done

@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -188,6 +189,16 @@ def test_a_stop_and_resume_change_nothing(needles, tmp_path):
     hashattn.train("needle", needles, tmp_path / "b", progress=False, **TINY)
     assert parameters(tmp_path / "a") == parameters(tmp_path / "b")
     assert stopped.last_step is None
+
+
+def test_the_data_of_a_run_may_move(needles, tmp_path):
+    shutil.copytree(needles, tmp_path / "before")
+    run = hashattn.train("needle", tmp_path / "before", tmp_path / "run", progress=False, **TINY)
+    (tmp_path / "before").rename(tmp_path / "after")
+    with pytest.raises(OSError, match="before: the data of the run is not there"):
+        hashattn.resume(tmp_path / "run", steps=30, progress=False)
+    run = hashattn.resume(tmp_path / "run", steps=30, data=tmp_path / "after", progress=False)
+    assert run.evaluate("valid", progress=False).metrics["loss"] > 0  # at the place that the run records
 
 
 def test_a_run_stopped_before_its_first_evaluation_has_its_last_parameters(needles, tmp_path):

@@ -1,5 +1,7 @@
 /* Begins a training: makes the directory and the first state of a new run, or reads the state of an old one.
    SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -350,6 +352,24 @@ static hashattn_status extend(struct trainer *t)
     return run_config_save(t->host, t->run, t->config);
 }
 
+static hashattn_status keep_config(struct trainer *t)
+{
+    return run_config_save(t->host, t->run, t->config);
+}
+
+/* The data are compared with those of the run when they are read. */
+static hashattn_status move_data(struct host *host, const char *data, struct run_config *config)
+{
+    char absolute[PATH_MAX];
+    FAIL_IF(realpath(data, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %.300s: %s", data,
+            strerror(errno));
+    FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
+            "the path of the data is %zu bytes long, at most %zu fit", strlen(absolute),
+            sizeof config->data - 1);
+    strcpy(config->data, absolute);
+    return HASHATTN_OK;
+}
+
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run,
                              int64_t steps)
 {
@@ -358,6 +378,8 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     hashattn_status status = run_folder_check_old(host, run);
     if (status == HASHATTN_OK)
         status = run_config_load(host, run, &config);
+    if (status == HASHATTN_OK && setup->data != NULL)
+        status = move_data(host, setup->data, &config);
     struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
     TRY_DONE(comm_agree(host, setup->comm, status));
     if (steps > 0 && steps != config.training.steps) {
@@ -371,6 +393,8 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     TRY_DONE(by_writer(t, begin_again));
     if (t->extended_from > 0)
         TRY_DONE(by_writer(t, extend));
+    else if (setup->data != NULL)
+        TRY_DONE(by_writer(t, keep_config));
     reading_ends(t);
     if (is_writer(t))
         run_folder_drop_stopped(host, run);
