@@ -4,6 +4,7 @@
    left half-written, two extensions accepted, writing after the disk is full, a character cut in two in a
    message, an unknown label with weight, ids cut to 16 bits, the second of a pair at the wrong index,
    a split that appears before all are written, a temporary file of a killed attempt kept.
+   Covers: split_files.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/dataset.h"
 

@@ -1,7 +1,8 @@
-/* Every array of a data set, through growing, cutting splits and failing allocations. Covers: dataset.c
+/* Every array of a data set, through growing, cutting splits and failing allocations.
    Bugs planted and caught: rows of floats, segments, targets or weights not moved by the cut, moved by the
    width of another array, or by examples instead of rows; an array not grown, grown with less than it had, or
    not freed; a capacity that changes before all arrays have it; arrays of a failed reader not freed.
+   Covers: dataset.c split_files.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/dataset.h"
 
