@@ -21,6 +21,8 @@ import tempfile
 import time
 import warnings
 
+import drop_in
+
 COUNTS = {64: 64, 256: 24, 512: 12}
 
 
@@ -83,14 +85,11 @@ def onnx_embedder(directory, tokenizer, threads, scratch):
     return embed
 
 
-def spearman(embed, file):
-    """Of cosines and scores of pairs; columns 7 to 9 of a line are two sentences and their score, after a line of names."""
-    from scipy import stats
-
-    with open(file, encoding="utf-8", newline="\n") as lines:
-        rows = [line.rstrip("\n").split("\t") for line in list(lines)[1:]]
-    first, second = (embed([row[column] for row in rows]) for column in (7, 8))
-    return stats.spearmanr((first * second).sum(1), [float(row[9]) for row in rows]).statistic
+def similarity(embed, file):
+    """Spearman's correlation of cosines and scores of the pairs of STS-B."""
+    *texts, scores = zip(*drop_in.sentence_pairs(file))
+    first, second = (embed(list(column)) for column in texts)
+    return drop_in.spearman((first * second).sum(1).tolist(), scores)
 
 
 def main():
@@ -135,7 +134,7 @@ def main():
                 print(f"{length:4} tokens  {name:22} {count / wall[name]:7.1f} documents/s, {wall[name] / wall['hashattn']:.2f} of "
                       f"our time, {cpu[name] / cpu['hashattn']:.2f} of our processor time, cosine {cosine:.6f}", flush=True)
         for name, embed in contenders.items() if asked.sts else ():
-            print(f"STS-B {name:22} Spearman {spearman(embed, asked.sts):.4f}")
+            print(f"STS-B {name:22} Spearman {similarity(embed, asked.sts):.4f}")
     sys.exit(1 if failed else 0)
 
 
