@@ -4,7 +4,7 @@ and caches. Logits are those of the library's own attention; no row sees a later
 Planted and caught: places of a cache that are still empty taken as keys; padding left out of the keys only, and of the
 queries of cross attention too; causality taken from the layer where the mask has it, or lost in a dense mask; a slice of a
 mask that is not the whole; a warning left out; a layer counted as taking an implementation because its model checks names;
-a seed drawn in evaluation. SPDX-License-Identifier: Apache-2.0
+a seed drawn in evaluation; one query at the first key, or at a place of a static cache that is empty. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
@@ -201,6 +201,34 @@ def test_several_queries_over_a_cache(left):
         lsh(ids[:, :4], past_key_values=cache)
         with pytest.raises(ValueError, match="lsh: causal attention of 3 queries over 7 keys needs all 7 queries"):
             lsh(ids[:, 4:7], past_key_values=cache)
+
+
+PLACED = [("local", {"block_size": 2}), ("longformer", {"window": 2}), ("sparse", {"block_size": 2, "summary_width": 1}),
+          ("random", {"num_buckets": 2}), ("synthesizer", {"kind": "random+dot"}), ("rfa", {"gate": True}), ("rfa", {})]
+
+
+@pytest.mark.parametrize("kind, suffix", [("Llama", "ForCausalLM"), ("GPT2", "LMHeadModel"), ("OPT", "ForCausalLM")])
+@pytest.mark.parametrize("mechanism, options", PLACED)
+def test_one_query_over_a_cache_has_its_place(kind, suffix, mechanism, options):
+    """The keys of a token depend on where it stands, and do not if its place is taken from the call that has it alone."""
+    model = hashattn.torch.replace_attention(made(kind, DECODERS[kind], suffix), mechanism, **options)
+    ids, mask, places = tokens(2, 9), padded(9, 7, left=True), torch.arange(9)[None]
+    with torch.no_grad():
+        whole = model(ids, attention_mask=mask, position_ids=places, use_cache=False).logits
+        for make, keys in zip(caches(model.config), (None, 20)):
+            for dense in (False, True):
+                cache, steps = make(), []
+                for part in [slice(0, 5), *(slice(t, t + 1) for t in range(5, 9))]:
+                    seen = mask[:, :part.stop]
+                    if dense and part.start > 0:  # one row for the query, which has the places behind it too
+                        seen = torch.nn.functional.pad(seen, (0, (keys or part.stop) - part.stop))[:, None, None].bool()
+                    steps.append(model(ids[:, part], past_key_values=cache, attention_mask=seen,
+                                       position_ids=places[:, part]).logits)
+                assert near(torch.cat(steps, 1)[mask.bool()], whole[mask.bool()])
+    with pytest.raises(ValueError, match="causal attention of 1 queries over 6 keys needs all 6 .* use_cache=False"):
+        model = hashattn.torch.replace_attention(model, "lsh")
+        model.generate(ids[:, :5], max_new_tokens=2, do_sample=False, pad_token_id=0, eos_token_id=99)
+    model.generate(ids[:, :5], max_new_tokens=2, do_sample=False, pad_token_id=0, eos_token_id=99, use_cache=False)
 
 
 @pytest.mark.parametrize("kind", ["static", None])

@@ -167,7 +167,7 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
     kind = q.device.type if q.device.type == "cuda" else "cpu"
     if torch.is_autocast_enabled(kind):  # not of the operator, which would round the learned tensors too
         q, k, v = (each.to(torch.get_autocast_dtype(kind)) for each in (q, k, v))
-    taken = take(q, k, v, mechanism, causal=causal, is_causal=is_causal, key_mask=key_mask, attn_mask=attn_mask,
+    taken = take(q, k, v, mechanism, options, causal=causal, is_causal=is_causal, key_mask=key_mask, attn_mask=attn_mask,
                  scale=scale, packed=offsets is not None, lengths=lengths is not None)
     q, k, v, key_mask = taken[:4]
     if not (q.is_cpu and k.is_cpu and v.is_cpu and q.layout is k.layout is v.layout is torch.strided

@@ -22,7 +22,7 @@ from .functions import Seed, attention, learns, seed_of
 from .layers import LEFT, is_left
 from .mask_functions import asked
 from .masks import Mask, Reading, in_full, lengths_of, make, offsets_of, read
-from .sdpa import on_host, padding_of_others, values_are_known
+from .sdpa import has_places, on_host, padding_of_others, values_are_known
 from .versions import AttentionInterface, AttentionMaskInterface, causal_mask_function
 
 _CHANGES_SCORES = ("softcap", "position_bias", "s_aux")
@@ -96,7 +96,8 @@ def _attend(layer: _Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tens
         query, key, value = query.float(), key.float(), value.float()
     queries, keys = query.shape[-2], key.shape[-2]
     # As the library's own functions: without a mask the layer says whether it is causal, and one query sees all keys.
-    causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal) and queries > 1
+    of_layer = bool(getattr(module, "is_causal", False))
+    causal = (of_layer if is_causal is None else is_causal) and queries > 1
     reading = read(mask, queries, keys, causal)
     if mask is None and more.get("sliding_window") is not None:  # with a mask, that has the window
         reading = _windowed(reading, int(more["sliding_window"]) - 1, queries, keys)
@@ -111,13 +112,15 @@ def _attend(layer: _Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tens
         attend = _softmax_within(reading.reach, queries)
         key, value, reading = _in_window(reading, key, value, queries)
         keys = key.shape[-2]
+    elif queries == 1 and of_layer and not reading.causal and has_places(layer.mechanism, layer.options):
+        reading = _at_the_end(layer, reading, keys)
     if reading.causal:
         seen = _keys_of_causal(reading, queries, keys)
         if seen < keys:
             key, value = key[..., :seen, :], value[..., :seen, :]
         # By a mask of the keys, not by lengths: padded queries have an output, which `generate` continues.
         key_mask = None if _plain(reading, seen) else cast(Tensor, reading.key_mask)[:, :seen]
-        out = attend(query, key, value, causal=queries > 1, key_mask=key_mask, **given)
+        out = attend(query, key, value, causal=True, key_mask=key_mask, **given)
     elif _plain(reading, keys):
         out = attend(query, key, value, **given)
     elif queries != keys or not attends_to_itself(module, keys):
@@ -133,6 +136,17 @@ def _windowed(reading: Reading, reach: int, queries: int, keys: int) -> Reading:
     """A layer's own window, where it gets no mask."""
     farthest = reading.first + queries - 1 if reading.causal or queries < keys else keys - 1
     return reading if reach >= farthest else reading._replace(reach=reach)
+
+
+def _at_the_end(layer: _Layer, reading: Reading, keys: int) -> Reading:
+    """Of one query of a causal layer, whose mask has the keys that it sees and not its place: at the last of them."""
+    if reading.key_mask is None:
+        return reading._replace(causal=True, first=keys - 1)
+    if not values_are_known(reading.key_mask):
+        raise InvalidError(f"{layer.mechanism}: one query over a cache whose length is not known cannot be compiled, because "
+                           "its place counts")
+    seen = reading.key_mask.any(0).nonzero()
+    return reading._replace(causal=True, first=int(seen.max()) if len(seen) else keys - 1)
 
 
 def _in_window(reading: Reading, key: Tensor, value: Tensor, queries: int) -> tuple[Tensor, Tensor, Reading]:

@@ -8,18 +8,25 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Mapping, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..errors import InvalidError, InvalidTypeError, RefusedError
+from ..options import OptionValue, text_of
 
 LOWEST = -1e4  # added to a score, this or less takes the key out
 # Where the group of a query depends on the other queries; without those the others would have other keys.
 _QUERIES_COMPETE = ("lha", "lsh", "routing", "reformer", "probsparse")
-# Where a query has no place: the last one is the same without the others. Under the gate of "rfa" it has one.
-_WITHOUT_PLACES = ("softmax", "yoso", "yoso-e", "linear", "performer", "race", "lss")
+# Where a query has no place: the last one is the same without the others.
+_WITHOUT_PLACES = ("softmax", "yoso", "yoso-e", "linear", "performer", "rfa", "race", "lss")
+
+
+def has_places(mechanism: str, options: Mapping[str, OptionValue]) -> bool:
+    """Whether the output of a query depends on its place among the keys, as under the gate of "rfa"."""
+    gated = any(name.removeprefix("rfa.") == "gate" and text_of(name, value) == "true" for name, value in options.items())
+    return gated or mechanism not in _WITHOUT_PLACES
 
 
 class Taken(NamedTuple):
@@ -40,9 +47,9 @@ class Taken(NamedTuple):
         return out if self.dtype is None else out.to(self.dtype)
 
 
-def take(q: Tensor, k: Tensor, v: Tensor, mechanism: str, *, causal: bool = False, is_causal: bool = False,
-         key_mask: Any = None, attn_mask: Any = None, scale: float | None = None, packed: bool = False,
-         lengths: bool = False) -> Taken:
+def take(q: Tensor, k: Tensor, v: Tensor, mechanism: str, options: Mapping[str, OptionValue], *, causal: bool = False,
+         is_causal: bool = False, key_mask: Any = None, attn_mask: Any = None, scale: float | None = None,
+         packed: bool = False, lengths: bool = False) -> Taken:
     """See `hashattn.torch.attention`. packed, lengths: whether there are offsets or lengths."""
     dtype = None
     if q.dtype == k.dtype == v.dtype == torch.float16:
@@ -68,8 +75,9 @@ def take(q: Tensor, k: Tensor, v: Tensor, mechanism: str, *, causal: bool = Fals
         raise InvalidError(f"causal attention of {queries} queries over {keys} keys takes key_mask, and not lengths")
     if mechanism in _QUERIES_COMPETE:
         raise RefusedError(f"{mechanism}: causal attention of {queries} queries over {keys} keys needs all {keys} queries, "
-                           "because the keys of a query depend on the other queries")
-    if queries == 1 and mechanism in _WITHOUT_PLACES:
+                           "because the keys of a query depend on the other queries; models of the transformers library "
+                           "pass them with use_cache=False")
+    if queries == 1 and not has_places(mechanism, options):
         return Taken(q, k, v, key_mask, False, None, dtype)
     missing = q.new_zeros((*q.shape[:-2], keys - queries, q.shape[-1]))
     return Taken(torch.cat([missing, q], -2), k, v, key_mask, True, queries, dtype)
