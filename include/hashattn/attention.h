@@ -10,9 +10,10 @@
      bytes, unless they are named bytes. Only one thread at a time may use a context and its objects; two
      contexts are independent.
    - A program compiled with an older header runs with a newer library. Structs that grow begin with
-     struct_size, and new fields come at their end. Fill an input struct with its `_default` function first,
-     or with zeros and its own sizeof; the library reads the fields that the program has, and the others have
-     their defaults. In an output struct set struct_size; the library writes the fields that fit.
+     struct_size, and new fields come at their end. Fill an input struct with its `_default` function first;
+     one that has none gets its own sizeof, and zeros in the fields that you do not set. The library reads the
+     fields that the program has, and the others have their defaults. In an output struct set struct_size; the
+     library writes the fields that fit.
    - `X_default` and the functions of hashattn_npy are inline and pass the program's sizeof to `X_sized`. A
      program that loads the library by name (dlopen, another language) calls `X_sized` with its own size: the
      exported `X` writes the size of the first version, as programs compiled with its headers expect. The

@@ -73,11 +73,12 @@ HASHATTN_API hashattn_status hashattn_stream_read(hashattn_stream *stream, const
    learned parameters, num_heads, first_head, widths, causal and seed. */
 HASHATTN_API hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stream *from);
 
-/* A source of chunks. `fetch` fills the chunk that begins at row `position`; struct_size is set. `done`,
-   which may be NULL, is called for each computed chunk, in order. Both run on a thread of the library, one
-   call at a time, while the previous chunk is being computed; that thread then joins the computation. Rows
-   from a fetch must therefore stay unchanged until the second fetch after it; two alternating buffers
-   suffice. Any status but OK ends the call, which returns it. */
+/* A source of chunks. `fetch` fills the chunk that begins at row `position`; struct_size is set. Rows are
+   counted since the stream was made or cleared, absorbed ones and read ones apart: another call goes on where
+   the last one ended. `done`, which may be NULL, is called for each computed chunk, in order. Both run on a
+   thread of the library, one call at a time, while the previous chunk is being computed; that thread then
+   joins the computation. Rows from a fetch must therefore stay unchanged until the second fetch after it; two
+   alternating buffers suffice. Any status but OK ends the call, which returns it. */
 typedef struct hashattn_stream_source {
     size_t struct_size;
     void *user;

@@ -15,7 +15,7 @@ import numpy as np
 from .errors import InvalidError, InvalidTypeError, named
 from .options import mechanisms, tasks
 from .run import Run
-from .texts import check_characters, listed, write_texts
+from .texts import check_characters, is_missing, listed, write_texts
 from .training import train
 
 try:
@@ -73,7 +73,7 @@ def _texts_of(documents: Iterable[Any]) -> list[str]:
     texts = [document.item() if isinstance(document, np.generic) else document for document in listed("X", documents)]
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InvalidTypeError(f"document {index} is a {type(text).__name__}, a str is needed")
+            raise InvalidTypeError(f"texts[{index}] is a {type(text).__name__}; a str is needed")
         check_characters(f"texts[{index}]", text)
     return texts
 
@@ -84,7 +84,14 @@ def _labels_of(y: Any, count: int) -> np.ndarray:
         raise InvalidError("TextClassifier requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):
         raise InvalidTypeError(f"y is one {type(y).__name__}, a list of classes is needed")
-    given = np.asarray(y if hasattr(y, "shape") else list(y))  # iterating over a table gives the names of its columns
+    elements = y if hasattr(y, "shape") else list(y)  # iterating over a table gives the names of its columns
+    try:
+        given = np.asarray(elements)
+        objects = np.asarray(elements, dtype=object)
+        if given.dtype.kind == "U" and not all(isinstance(label, str) for label in objects.flat):
+            given = objects  # in which numbers and NaN beside texts have not become texts
+    except ValueError:
+        raise InvalidError("y is a list of several classes for a text; one class for each text is needed") from None
     if given.ndim == 2 and given.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected; its column is taken",
                       DataConversionWarning, stacklevel=3)
@@ -102,7 +109,17 @@ def _classes_of(given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise InvalidError("Unknown label type: continuous; a class for each text is needed, and "
                            "hashattn.train(..., label_type='number') predicts numbers")
     count = len(given)
-    classes, places, counts = np.unique(given, return_inverse=True, return_counts=True)
+    if given.dtype.kind == "O":
+        for index, label in enumerate(given):
+            if is_missing(label):
+                raise InvalidError(f"Input y contains NaN or None: y[{index}] is {label!r}")
+    try:
+        classes, places, counts = np.unique(given, return_inverse=True, return_counts=True)
+    except TypeError:
+        kinds = sorted({type(label).__name__ for label in given})
+        raise InvalidTypeError(f"y has classes of the types {', '.join(kinds)}, which have no order; one type is needed") from None
+    if count == 0:
+        raise InvalidError("there are no texts to train on")
     if len(classes) < 2:
         raise InvalidError(f"all {count} texts are of one class, at least 2 classes are needed")
     once = np.flatnonzero(counts == 1)

@@ -7,12 +7,15 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
-from typing import Any, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any, Iterable, Iterator
 
 import numpy as np
 
-from .errors import InvalidError, InvalidTypeError
+from .errors import InvalidError, InvalidTypeError, NoDiskError, named
 
 # NUL, or half of a surrogate pair without the other. A whole pair is one character in the file.
 _NOT_IN_TEXTS = re.compile("\0|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
@@ -37,19 +40,49 @@ def check_characters(name: str, text: Any) -> None:
                            "neither NUL (U+0000) nor a lone surrogate (U+D800 to U+DFFF)")
 
 
+def is_missing(value: Any) -> bool:
+    """None, NaN, or pandas' NA and NaT: a cell without a value."""
+    return (value is None or type(value).__name__ in ("NAType", "NaTType")
+            or (isinstance(value, (float, np.floating)) and math.isnan(value)))
+
+
+@contextmanager
+def file_of_texts(folder: str, run: str, texts: Iterable[Any], labels: Iterable[Any], **columns: str) -> Iterator[None]:
+    """The file train.jsonl of `folder` for a training, with the arguments of write_texts. After an error it stays only if
+    there is a new run, so that the call can be repeated. Errors about a line of the file are about an element of `texts`."""
+    path, is_new, had_run = os.path.join(folder, "train.jsonl"), not os.path.isdir(folder), os.path.exists(run)
+    if os.path.exists(path):
+        raise InvalidError(f"{path} exists already and is not overwritten")
+    try:
+        try:
+            os.makedirs(folder, exist_ok=True)
+            write_texts(path, texts, labels, **columns)
+        except OSError as error:
+            raise NoDiskError(f"{path}: cannot write: {error.strerror}") from None
+        with named(path, "texts"):
+            yield
+    except BaseException:
+        if had_run or not os.path.exists(run):
+            if os.path.exists(path):
+                os.remove(path)
+            if is_new and os.path.isdir(folder) and not os.listdir(folder):
+                os.rmdir(folder)
+        raise
+
+
 def write_texts(path: str, texts: Iterable[Any], labels: Iterable[Any] | None = None, *, text_column: str = "text",
                 label_column: str = "label") -> None:
     """Writes a new .jsonl file of texts, or of pairs of texts, with their labels."""
     given = list(listed("texts", texts))
     # By place: in a pandas.Series, labels[0] is the one whose index is 0.
-    named = None if labels is None else list(listed("labels", labels, "labels"))
-    if named is not None and len(named) != len(given):
-        raise InvalidError(f"there are {len(given)} texts and {len(named)} labels")
+    of_texts = None if labels is None else list(listed("labels", labels, "labels"))
+    if of_texts is not None and len(of_texts) != len(given):
+        raise InvalidError(f"there are {len(given)} texts and {len(of_texts)} labels")
     lines = []
     for index, text in enumerate(given):
         row = _columns(index, text, text_column)
-        if named is not None:
-            row[label_column] = _label(f"labels[{index}]", named[index])
+        if of_texts is not None:
+            row[label_column] = _label(f"labels[{index}]", of_texts[index])
         lines.append(json.dumps(row) + "\n")
     with open(path, "x", encoding="ascii") as file:
         file.writelines(lines)
@@ -62,14 +95,25 @@ def _columns(index: int, text: Any, text_column: str) -> dict[str, Any]:
             check_characters(f"texts[{index}][{place}]", part)
         return {"text1": text[0], "text2": text[1]}
     if not isinstance(text, str):
-        raise InvalidTypeError(f"text {index} is a {type(text).__name__}, a str is needed")
+        raise InvalidTypeError(f"texts[{index}] is a {type(text).__name__}; a str is needed")
     check_characters(f"texts[{index}]", text)
     return {text_column: text}
 
 
 def _label(name: str, label: Any) -> Any:
-    """A label as the file has it; of a document with several, each is looked at."""
-    parts: Sequence[Any] = label if isinstance(label, (list, tuple)) else [label]
-    for part in parts:
-        check_characters(name, part)
-    return label.item() if isinstance(label, np.generic) else label
+    """A label as the file has it, or the labels of a document with several."""
+    if isinstance(label, (list, tuple)):
+        return [_label_alone(name, part) for part in label]
+    return _label_alone(name, label)
+
+
+def _label_alone(name: str, label: Any) -> Any:
+    if is_missing(label):
+        raise InvalidError(f"{name} is {label!r}: the label is missing")
+    plain = label.item() if isinstance(label, np.generic) else label
+    if not isinstance(plain, (str, bool, int, float)):
+        raise InvalidTypeError(f"{name} is a {type(label).__name__}; a str, a bool or a number is needed")
+    if isinstance(plain, float) and math.isinf(plain):
+        raise InvalidError(f"{name} is {plain}; a finite number is needed")
+    check_characters(name, plain)
+    return plain

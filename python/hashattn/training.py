@@ -8,9 +8,9 @@ from __future__ import annotations
 import ctypes
 import os
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from ctypes import byref
-from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, ContextManager, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from . import _library
 from .arrays import seed_of, whole_number
@@ -19,7 +19,7 @@ from .errors import Interrupted, InvalidError
 from .options import OptionValue, path_of, paths_of, text_of
 from .progress import Progress, Watch, Watcher, progress_of
 from .run import Run
-from .texts import write_texts
+from .texts import file_of_texts
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0"),
         "trunk", or "all-but-own": all but the tensors that mechanisms learn, such as the hashes of lha.
     texts, labels: lists of texts (for retrieval of pairs) and of their labels, in one order, which become the new file
-        data/train.jsonl, so that the run can be evaluated and resumed.
+        data/train.jsonl, so that the run can be evaluated and resumed. Without a run, after an error, it is removed.
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
     progress: True = a tqdm bar if tqdm is installed, and notes on stderr, such as what will stop `Pretrained.save` from
@@ -171,17 +171,15 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     paths = path_of("data", data), path_of("run", run)
     if (texts is None) != (labels is None):
         raise InvalidError("texts and labels belong together, and one of them is missing")
+    written: ContextManager[None] = nullcontext()
     if texts is not None and labels is not None:
-        folder = os.fsdecode(paths[0])
-        os.makedirs(folder, exist_ok=True)
-        write_texts(os.path.join(folder, "train.jsonl"), texts, labels,
-                    text_column=str(options.get("text_column", "text")),
-                    label_column=str(options.get("label_column", "label")))
+        columns = {name: str(options.get(name, usual)) for name, usual in (("text_column", "text"), ("label_column", "label"))}
+        written = file_of_texts(*map(os.fsdecode, paths), texts, labels, **columns)
     begin = None if start is None else path_of("start", start)
     frozen = text_of("freeze", freeze if isinstance(freeze, str) else ",".join(freeze)).encode()
     watch = Watch(progress, "step")
     callback = _callback(watch)
-    with _setup(used, task, preset, mechanism, options, begin, size) as handle, watch:
+    with written, _setup(used, task, preset, mechanism, options, begin, size) as handle, watch:
         handle.origin.check(_library.functions().setup_freeze(handle.pointer, frozen))
         read = _data_callback(watch, handle)
         if watch.tells:

@@ -1,10 +1,11 @@
 /* Public streams: any chunks, heads and threads give the bits of the whole; sources; refusals. Bugs tried and
    caught: the state of the first head used for all; every head with the random key of the first; done called
    for the chunk that is still being computed, or not for the last; rows not counted from 0 again after a
-   clear; NaN searched in masked rows; rows of a refused chunk counted; the state allocated before its size is
-   compared with the machine's memory; the rest of a chunk not computed when the source fails at the same
-   time; any one of the facts that a merge compares ignored; rows of out that overlap those of another head;
-   the learned parameters of the first head for all, or not compared by a merge.
+   clear, or counted from 0 by every call; NaN searched in masked rows; rows of a refused chunk counted; the
+   state allocated before its size is compared with the machine's memory; the rest of a chunk not computed
+   when the source fails at the same time; any one of the facts that a merge compares ignored; rows of out
+   that overlap those of another head; the learned parameters of the first head for all, or not compared by a
+   merge.
    Covers: streaming.c stream_chunk.c stream_source.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -190,6 +191,8 @@ static void sources_give_the_bits_of_the_whole(void **state)
             assert_int_equal(rows, N);
             assert_int_equal(source->told, N);
             check_same_bits(source->out, want, sizeof source->out, "from a source");
+            check_ok(context, hashattn_stream_read_all(stream, &from, &rows)); /* goes on behind them */
+            assert_int_equal(rows, 0);
             hashattn_stream_clear(stream);
             source->told = 0;
             source->fail_at = 20;

@@ -108,5 +108,6 @@ def test_names_of_the_module_for_torch():
     pytest.importorskip("torch")
     import hashattn.torch
 
-    assert {"attention", "MultiheadAttention", "replace_attention", "extend_positions"} <= set(dir(hashattn.torch))
+    documented = {"attention", "density", "MultiheadAttention", "replace_attention", "extend_positions"}
+    assert documented <= set(dir(hashattn.torch)) and documented <= set(hashattn.torch.__all__)
     assert not [name for name in dir(hashattn.torch) if name.startswith("_")]

@@ -3,7 +3,8 @@ order; classes as strings instead of their own type; files of the run cut in a p
 was not asked for; a tenth of the texts left out; an attribute that predict sets; the counts of one label for all;
 a note that every report repeats; the id of the document before; the name of a temporary file; a column of classes compared
 with each prediction; the columns of a table as texts, or as classes; labels of a Series by their index; the number of a class
-in place of it; a file of the texts before one that is refused.
+in place of it; a file of the texts before one that is refused, or after a call that fails; NaN as a class of texts, numbers
+beside texts as texts; a label that is missing, named by a line of a file; a label that JSON does not have.
 """
 
 import pickle
@@ -28,7 +29,7 @@ def test_texts_are_trained_on_and_predicted(tmp_path):
                          progress=False, **TINY)
     assert [found.label for found in run.predict(["zzzz", "aaaa", "zzzz"], progress=False)] == ["high", "low", "high"]
     assert run.predict([]) == []
-    with pytest.raises(hashattn.InvalidTypeError, match="text 1 is a int"):
+    with pytest.raises(hashattn.InvalidTypeError, match=r"texts\[1\] is a int"):
         run.predict(["a", 5])
     assert run.evaluate("test", progress=False).examples == 8
     found = run.evaluate("train", progress=False)
@@ -177,7 +178,7 @@ def test_lists_for_train(tmp_path):
     for texts, labels, reason in ((Table("text", TEXTS), ["low", "high"] * 40, "texts has the shape"),
                                   (TEXTS, Table("label", ["low", "high"] * 40), "labels has the shape"),
                                   (TEXTS, "lh" * 40, "labels is one str"), ("az" * 40, ["low", "high"] * 40, "texts is one str"),
-                                  ([*TEXTS[:-1], 5], ["low", "high"] * 40, "text 79 is a int"),
+                                  ([*TEXTS[:-1], 5], ["low", "high"] * 40, r"texts\[79\] is a int"),
                                   ([*TEXTS[:-1], "a\0"], ["low", "high"] * 40, r"texts\[79\]: character 2 of 2 is U\+0000"),
                                   ([("a", "b\ud800")] * 80, ["low", "high"] * 40, r"texts\[0\]\[1\]: character 2 of 2"),
                                   (TEXTS, ["low", "hi\0"] * 40, r"labels\[1\]: character 3 of 3"),
@@ -188,6 +189,79 @@ def test_lists_for_train(tmp_path):
                    progress=False, **{**TINY, "steps": 1}).close()
     lines = (tmp_path / "data" / "train.jsonl").read_text().splitlines()
     assert lines == ['{"text": "aaaa", "label": "low"}', '{"text": "zzzz", "label": "high"}'] * 40
+
+
+def test_a_call_that_fails_can_be_repeated(tmp_path):
+    """It leaves no file, because there is no run that could read it; what stands there is not overwritten."""
+    data, run, labels = tmp_path / "new" / "data", tmp_path / "run", ["low", "high"] * 40
+
+    def train(labels, **options):
+        return hashattn.train("text", data, run, texts=TEXTS, labels=labels, progress=False, **{**TINY, "steps": 1, **options})
+
+    for reason, given, options in (("texts\\[0\\]: the label is empty", ["", "high"] * 40, {}), ("no option 'step'", labels, {"step": 3}),
+                                   ("steps is 0", labels, {"steps": 0}), ("multiple of heads", labels, {"heads": 3})):
+        with pytest.raises(hashattn.InvalidError, match=reason):
+            train(given, **options)
+        assert not data.exists() and not run.exists()
+    data.mkdir(parents=True, exist_ok=True)
+    (data / "notes.txt").write_text("mine")
+    with pytest.raises(hashattn.InvalidError, match="steps is 0"):
+        train(labels, steps=0)
+    run.mkdir()
+    with pytest.raises(hashattn.Error, match="run exists"):
+        train(labels)
+    run.rmdir()
+    assert [each.name for each in data.iterdir()] == ["notes.txt"]
+    with pytest.raises(RuntimeError, match="of the user"):
+        hashattn.train("text", data, run, texts=TEXTS, labels=labels, progress=stops, **TINY)
+    assert (data / "train.jsonl").exists() and run.exists()  # the run reads it when it goes on
+    with pytest.raises(hashattn.InvalidError, match="train.jsonl exists already and is not overwritten"):
+        train(labels)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(hashattn.NoDiskError, match="file/train.jsonl: cannot write: "):
+        hashattn.train("text", tmp_path / "file", tmp_path / "other", texts=TEXTS, labels=labels, progress=False, **TINY)
+
+
+def stops(progress):
+    raise RuntimeError("of the user")
+
+
+class NAType:
+    """Stands in for the type of pandas.NA, which compares with nothing."""
+
+    def __eq__(self, other):
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __lt__ = __eq__
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), NAType()])
+def test_labels_that_are_missing(tmp_path, missing):
+    """A cell without a value is no class, and the message has its place."""
+    labels = ["low", missing] * 40
+    with pytest.raises(hashattn.InvalidError, match=r"^labels\[1\] is .*: the label is missing$"):
+        hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=TEXTS, labels=labels, progress=False, **TINY)
+    for given in (labels, Series(np.array(labels, dtype=object))):
+        with pytest.raises(hashattn.InvalidError, match=r"^Input y contains NaN or None: y\[1\] is "):
+            hashattn.TextClassifier(**TINY).fit(TEXTS, given)
+
+
+def test_labels_of_other_types(tmp_path):
+    for label, reason in ((b"low", "bytes; a str"), ({"low"}, "set; a str"), (["low", {}], "dict; a str")):
+        with pytest.raises(hashattn.InvalidTypeError, match=rf"^labels\[0\] is a {reason}, a bool or a number is needed$"):
+            hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=TEXTS, labels=[label] * 80, progress=False, **TINY)
+    with pytest.raises(hashattn.InvalidError, match=r"^labels\[1\] is inf; a finite number is needed$"):
+        hashattn.train("text", tmp_path / "data", tmp_path / "run", texts=TEXTS, labels=[1.5, np.inf] * 40, progress=False,
+                       label_type="number", **TINY)
+    for given in ([1, "high"] * 40, np.array([1, "high"] * 40, dtype=object)):
+        with pytest.raises(hashattn.InvalidTypeError, match="^y has classes of the types int, str, which have no order"):
+            hashattn.TextClassifier(**TINY).fit(TEXTS, given)
+    with pytest.raises(hashattn.InvalidError, match="^y is a list of several classes for a text"):
+        hashattn.TextClassifier(**TINY).fit(TEXTS, [["low"], ["low", "high"]] * 40)
+    with pytest.raises(hashattn.InvalidTypeError, match=r"^texts\[1\] is a int; a str is needed$"):
+        hashattn.TextClassifier(**TINY).fit(["a", 5], ["low", "high"])
+    with pytest.raises(hashattn.InvalidError, match="^there are no texts to train on$"):
+        hashattn.TextClassifier(**TINY).fit([], [])
 
 
 def test_classes_of_one_text_each(tmp_path):

@@ -3,7 +3,8 @@
 Planted and caught: dk and dv swapped; seeds above 2^63 cut; the width of keys in the fake output; saved memory not set;
 gradients that can be differentiated; no autocast; the mask or the learned tensors not passed on; the slope of the loss
 not scaled; learned tensors joined in the order of their names; learned tensors of an earlier call kept; a stale thread
-count; tensors of another device or layout read. SPDX-License-Identifier: Apache-2.0
+count; tensors of another device or layout read; float16 beside float32 told as a dtype that is not taken; a flag of NumPy as
+text. SPDX-License-Identifier: Apache-2.0
 """
 
 import json
@@ -197,8 +198,15 @@ def test_strides_lengths_and_offsets():
 def test_bad_input():
     q, k, v = tensors(2, 24, 8)
     for kind, message, call in [
-        (TypeError, "q has dtype torch.float64", lambda: hashattn.torch.attention(q.double(), k, v)),
+        (TypeError, "q has dtype torch.float64 .* bfloat16 or float16 is needed", lambda: hashattn.torch.attention(q.double(), k, v)),
         (TypeError, "q, k, v have dtypes", lambda: hashattn.torch.attention(q, k.bfloat16(), v)),
+        (TypeError, "q, k, v have dtypes torch.float16, ", lambda: hashattn.torch.attention(q.half(), k, v)),
+        (TypeError, "q has dtype torch.float16 .* float32 or bfloat16 is needed", lambda: torch.ops.hashattn.attention(
+            *[q.half()] * 3, *[None] * 5, False, torch.tensor(1), False, "yoso", [], False)),
+        (TypeError, "^q is a nested tensor", lambda: hashattn.torch.attention(*[torch.nested.nested_tensor([q, q])] * 3)),
+        (TypeError, "^q is a nested tensor", lambda: hashattn.torch.attention(
+            *[torch.nested.nested_tensor([q, q], layout=torch.jagged)] * 3)),
+        (TypeError, "num_hashes is None; a bool, a number or a text", lambda: hashattn.torch.attention(q, k, v, num_hashes=None)),
         (ValueError, "may differ only", lambda: hashattn.torch.attention(q, k[..., :4], v)),
         (ValueError, "q has 2 heads and k or v 3", lambda: hashattn.torch.attention(q, *[torch.cat([k, k[:1]])] * 2)),
         (ValueError, "query is nan", lambda: hashattn.torch.attention(q * float("nan"), k, v)),
@@ -224,6 +232,8 @@ def test_bad_input():
     ]:
         with pytest.raises(kind, match=message):
             call()
+    flagged = [hashattn.torch.attention(q, k, v, seed=1, recompute=flag) for flag in (True, np.True_, "true")]
+    assert torch.equal(flagged[0], flagged[1]) and torch.equal(flagged[0], flagged[2])
     with FakeTensorMode(), pytest.raises(TypeError, match=r"q is on xpu:0; hashattn computes on the CPU and on CUDA: q.cpu"):
         hashattn.torch.attention(*[torch.empty(2, 24, 8, device="xpu")] * 3)
     with FakeTensorMode():

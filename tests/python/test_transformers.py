@@ -3,7 +3,7 @@ padding, masks that are refused.
 
 Planted and caught: padding ignored; keys of cross-attention cut as queries; a mask function that is not registered;
 scores not scaled as the model asks; hash_bits of the configuration ignored; padding in the convolution of a YosoModel; a
-mask of the wrong sign. SPDX-License-Identifier: Apache-2.0
+mask of the wrong sign; a class or a name in place of a model. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
@@ -198,6 +198,11 @@ def test_cross_attention_keeps_its_queries():
 def test_what_is_refused():
     with pytest.raises(ValueError, match="BloomModel has no attention .* by either route: .* BloomAttention"):
         hashattn.torch.replace_attention(made(BloomConfig(hidden_size=32, n_layer=1, n_head=2, vocab_size=90)))
+    for function in (hashattn.torch.replace_attention, lambda given: hashattn.torch.extend_positions(given, 9),
+                     hashattn.torch.transformers.layers):
+        for given, kind in (("bert-base", "a str"), (BertModel, "the class BertModel")):
+            with pytest.raises(hashattn.InvalidTypeError, match=f"^model is {kind}; a torch.nn.Module is needed$"):
+                function(given)
     with pytest.raises(ValueError, match="it has Linear$"):
         hashattn.torch.replace_attention(torch.nn.Linear(2, 2))
     with pytest.raises(ValueError, match="yoso has no option 'x'"):

@@ -2,7 +2,7 @@
 left padding, batches, beams, continued prompts; states of constant size; other implementations and models are refused.
 
 Planted and caught: a layer with a window that ran the mechanism over the window's cache; learned tensors, the scale, the
-mask and the seed not given to a state.
+mask and the seed not given to a state; a model in float16 or float64 refused.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -93,6 +93,22 @@ def test_bfloat16():
         found = torch.cat([mine(ids[:, :20], past_key_values=cache).logits, mine(ids[:, 20:], past_key_values=cache).logits], 1)
         assert torch.allclose(found.float(), theirs(ids).logits.float(), atol=0.1)
         assert cache.layers[0].cache.dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("options", [{}, {"mechanism": "hashed", "budget": 1000}, {"mechanism": "linear"}])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_models_in_float16_and_float64(dtype, options):
+    """As in float32, in the precision of the model around the attention."""
+    name = options.get("mechanism") if options.get("mechanism") == "linear" else "softmax"
+    ids, outputs = prompts()["input_ids"], []
+    for each in (torch.float32, dtype):
+        _, model = pair("Llama", each)
+        model.set_attn_implementation(f"hashattn-{name}")
+        cache = ours.Cache(model.config, **options)
+        with torch.no_grad():
+            outputs.append(torch.cat([model(part, past_key_values=cache).logits for part in ids.split(20, 1)], 1))
+    assert outputs[1].dtype == dtype
+    assert torch.allclose(outputs[1].float(), outputs[0], atol=2e-2 if dtype == torch.float16 else 1e-4)
 
 
 @pytest.mark.parametrize("name", ["eager", "sdpa", "hashattn-yoso"])

@@ -27,7 +27,7 @@ from .positions import extend_positions as extend_positions
 from .replace import replace_attention as replace_attention
 
 __all__ = ["Learned", "LHAAttention", "MultiheadAttention", "SelfAttention", "YosoAttention", "attention",
-           "attention_and_loss", "extend_positions", "replace_attention", "wait"]
+           "attention_and_loss", "density", "extend_positions", "replace_attention", "wait"]
 
 _needs.restore_with_transformers()
 

@@ -117,7 +117,10 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
             raise InvalidError(f"{name} has a window of {more['sliding_window']} rows, its configuration {self.window}")
         assert self._new is not None
         key, value = self._new
-        check_tensors(query=query, key=key, value=value)
+        dtype = query.dtype
+        if query.dtype == key.dtype == value.dtype and dtype in (torch.float16, torch.float64):  # of the whole model
+            query, key, value = query.float(), key.float(), value.float()
+        check_tensors((torch.float16, torch.float64), query=query, key=key, value=value)
         if query.is_cuda:
             raise RefusedError(f"a hashattn cache is memory of the processor, and {name} is on {query.device}")
         if torch.is_grad_enabled() and (query.requires_grad or key.requires_grad):
@@ -133,7 +136,7 @@ class CacheLayer(_Layers):  # type: ignore[misc,unused-ignore]
         key_mask = None if key_mask is None else key_mask[:, -rows:].expand(key.shape[0], rows).contiguous()
         out = self._attend(query, key, value, key_mask, scaling, runs)
         self._new = None
-        return out
+        return out.to(dtype)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, key_mask: Tensor | None, scaling: float | None,
                 runs: Runs) -> Tensor:

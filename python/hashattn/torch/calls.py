@@ -29,8 +29,9 @@ _ALIGNMENT = 64
 DEVICES = ("cpu", "cuda", "meta")
 
 
-def check_tensors(**tensors: Any) -> None:
-    """InvalidTypeError: not tensors of one dtype, float32 or bfloat16, on the CPU or one CUDA device."""
+def check_tensors(also: tuple[torch.dtype, ...] = (), /, **tensors: Any) -> None:
+    """InvalidTypeError: not tensors of one dtype, float32, bfloat16 or one of `also`, on the CPU or one CUDA device."""
+    dtypes = (*ELEMENTS, *also)
     for name, tensor in tensors.items():
         if not isinstance(tensor, Tensor):
             raise InvalidTypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
@@ -38,15 +39,23 @@ def check_tensors(**tensors: Any) -> None:
             raise InvalidTypeError(f"{name} is on {tensor.device}; hashattn computes on the CPU and on CUDA: {name}.cpu()")
         if tensor.layout != torch.strided:
             raise InvalidTypeError(f"{name} has layout {tensor.layout}; a dense tensor is needed: {name}.to_dense()")
-        if tensor.dtype not in ELEMENTS:
-            raise InvalidTypeError(f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; float32 or "
-                                   "bfloat16 is needed")
+        if tensor.dtype not in dtypes:
+            *others, last = (str(dtype).split(".")[-1] for dtype in dtypes)
+            raise InvalidTypeError(f"{name} has dtype {tensor.dtype} and shape {tuple(tensor.shape)}; {', '.join(others)} or "
+                                   f"{last} is needed")
     if len({tensor.dtype for tensor in tensors.values()}) > 1:
         found = ", ".join(str(tensor.dtype) for tensor in tensors.values())
         raise InvalidTypeError(f"{', '.join(tensors)} have dtypes {found}; they must be equal")
     if len({tensor.device for tensor in tensors.values()}) > 1:
         found = ", ".join(str(tensor.device) for tensor in tensors.values())
         raise InvalidTypeError(f"{', '.join(tensors)} are on {found}; all must be on one device")
+
+
+def check_model(model: Any) -> None:
+    """InvalidTypeError: not a torch.nn.Module, but its class or name, for example."""
+    if not isinstance(model, torch.nn.Module):
+        kind = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        raise InvalidTypeError(f"model is {kind}; a torch.nn.Module is needed")
 
 
 class TensorLayout:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..errors import Error, InvalidError, InvalidTypeError
 from ..operator import Attention
-from ..options import OptionValue, mechanisms
+from ..options import OptionValue, mechanisms, text_of
 from . import operators
 from .calls import DEVICES, check_tensors
 from .sdpa import Taken, take
@@ -164,6 +164,8 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if not isinstance(tensor, Tensor):
             raise InvalidTypeError(f"{name} is a {type(tensor).__name__}; a torch.Tensor is needed")
+        if tensor.is_nested:
+            raise InvalidTypeError(f"{name} is a nested tensor; a dense one is needed, with lengths, or packed rows with offsets")
     kind = q.device.type if q.device.type == "cuda" else "cpu"
     if torch.is_autocast_enabled(kind):  # not of the operator, which would round the learned tensors too
         q, k, v = (each.to(torch.get_autocast_dtype(kind)) for each in (q, k, v))
@@ -172,7 +174,7 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
     q, k, v, key_mask = taken[:4]
     if not (q.is_cpu and k.is_cpu and v.is_cpu and q.layout is k.layout is v.layout is torch.strided
             and q.dtype is k.dtype is v.dtype is torch.float32):
-        check_tensors(q=q, k=k, v=v)
+        check_tensors((torch.float16,), q=q, k=k, v=v)
     if key_mask is not None:
         _check_device("key_mask", key_mask)
     if params is not None:
@@ -184,7 +186,7 @@ def _arguments(q: Tensor, k: Tensor, v: Tensor, mechanism: str, causal: bool, ke
         counts = _pair("lengths", lengths)
     texts: list[str] = []  # name, value, name, value, ...
     for name, value in options.items():
-        texts += [name, ("true" if value else "false") if isinstance(value, bool) else str(value)]
+        texts += [name, text_of(name, value)]
     if seed is None and not _uses_seed(mechanism, params is not None, tuple(texts)):
         seed = 0
     return taken, (q, k, v, key_mask, *counts, params, max_len, lengths is not None, _seed(seed), taken.causal, mechanism,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Sequence
 from torch import nn
 
 from . import names
+from .calls import check_model
 from .tables import calls_sdpa, held_name
 
 OWN_CODE = "its own code"
@@ -35,6 +36,7 @@ def layers(model: nn.Module) -> list[Layer]:
     "hashattn-yoso,num_hashes=64", "sdpa", "eager", ... by the layer's configuration; "its own code" if no implementation
     reaches the layer. A layer that runs on hashattn may still refuse a call, with the reason.
     """
+    check_model(model)
     found: list[Layer] = []
     for name, module in model.named_modules():
         if not _is_attention(module):

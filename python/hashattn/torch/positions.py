@@ -14,6 +14,7 @@ from torch import nn
 
 from ..errors import InvalidError
 from ..arrays import whole_number
+from .calls import check_model
 
 _NAMES = ("position_embeddings", "position_embedding", "embed_positions", "wpe")
 _PER_TOKEN = ("position_ids", "token_type_ids")  # buffers (1, positions) beside an embedding
@@ -28,6 +29,7 @@ def extend_positions(model: nn.Module, positions: int) -> nn.Module:
 
     InvalidError: the model has no such embedding (rotary and relative positions need none), or has more positions already.
     """
+    check_model(model)
     positions = whole_number("positions", positions, 2**31)
     tables = [(place, name, each) for place in model.modules() for name, each in place.named_children()
               if name in _NAMES and isinstance(each, nn.Embedding)]

@@ -11,6 +11,7 @@ from torch import nn
 
 from ..errors import InvalidError
 from ..options import OptionValue
+from .calls import check_model
 from .functions import Seed
 
 
@@ -36,6 +37,7 @@ def replace_attention(model: nn.Module, mechanism: str = "yoso", *, filter: Call
 
     InvalidError: the model has no layer that it knows, `filter` takes none, or the mechanism or an option is unknown.
     """
+    check_model(model)
     from . import interface, learned, names, own_sdpa
     from .layers import candidates, choose
 

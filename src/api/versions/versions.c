@@ -35,8 +35,9 @@ hashattn_status version_take(struct host *host, void *own, size_t known, const v
     FAIL_IF(given == NULL, host, HASHATTN_INVALID, "%s is NULL", what);
     memcpy(&size, given, sizeof size);
     FAIL_IF(size < least, host, HASHATTN_INVALID,
-            "%s: struct_size is %zu, at least %zu is needed (fill it with its _default function)", what, size,
-            least);
+            "%s: struct_size is %zu, at least %zu is needed (its sizeof, which its _default function sets if "
+            "it has one)",
+            what, size, least);
     for (size_t i = known; i < size; i++)
         FAIL_IF(((const unsigned char *)given)[i] != 0, host, HASHATTN_INVALID,
                 "%s: struct_size is %zu and byte %zu is set; this library knows %zu", what, size, i, known);

@@ -1,8 +1,9 @@
 /* Structs that grow: older and newer callers, forgotten defaults.
    Planted and caught: least compared with > instead of <; trailing bytes not checked; the caller's
    struct_size overwritten by version_give; one byte too many written; zeros in place of our defaults; a
-   filled struct without the zeros behind ours, or with our size. program.c has the functions of
-   first_version.c. Covers: first_version.c.
+   filled struct without the zeros behind ours, or with our size; a message that asks for a _default function
+   of structs that have none. program.c has the functions of first_version.c.
+   Covers: first_version.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "api/versions/versions.h"
 
@@ -42,7 +43,8 @@ static void a_forgotten_default_is_reported(void **state)
     host_init(&host);
     struct first own, given = {0, 1, 2};
     check_status(&host, version_take(&host, &own, sizeof own, &given, sizeof given, "thing"),
-                 HASHATTN_INVALID, "thing: struct_size is 0, at least 16 is needed");
+                 HASHATTN_INVALID,
+                 "thing: struct_size is 0, at least 16 is needed (its sizeof, which its _default ");
     given.struct_size = sizeof given - 1;
     check_status(&host, version_take(&host, &own, sizeof own, &given, sizeof given, "thing"),
                  HASHATTN_INVALID, "struct_size is 15");
