@@ -65,23 +65,6 @@ static void check_same_options(const struct option_row *rows, const void *a, con
     }
 }
 
-/* Options of learning ids are lost beside a stored model, whose ids are used: the loaded ones are the
-   defaults, which *config then gets. */
-static void check_lost(struct host *host, struct run_config *config, const struct run_config *loaded)
-{
-    const struct option_row *rows = config->task->options;
-    for (const struct option_row *row = rows; row->name != NULL && config->from[0] != '\0'; row++) {
-        char text[64], want[64];
-        if (!row->learning)
-            continue;
-        option_text(row, loaded->task_options, text, sizeof text);
-        snprintf(want, sizeof want, "%.0f", row->preset);
-        assert_string_equal(text, want);
-        check_status(host, option_set(host, rows, "test", config->task_options, row->name, want), HASHATTN_OK,
-                     NULL);
-    }
-}
-
 /* A config of this task and mechanism, with changed options and three labels. */
 static void make_config(struct host *host, const struct task *task, const struct mechanism *mechanism,
                         struct run_config *config)
@@ -157,7 +140,9 @@ static void every_option_comes_back(void **state)
             check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
             assert_ptr_equal(loaded.task, *task);
             assert_ptr_equal(loaded.model.plan.used[0].mechanism, *m);
-            check_lost(&host, &config, &loaded);
+            for (const struct option_row *row = (*task)->options; row->name != NULL; row++)
+                if (row->learning && config.from[0] != '\0') /* of no use with the ids of a stored model */
+                    *(int64_t *)((char *)config.task_options + row->offset) = (int64_t)row->preset;
             check_same_options((*task)->options, config.task_options, loaded.task_options);
             check_same_options(model_options, &config.model, &loaded.model);
             check_same_options((*m)->options, config.model.plan.used[0].options,
