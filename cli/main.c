@@ -9,6 +9,7 @@
 #include "cli/shared/options/suggest.h"
 #include "cli/shared/output/facts_out.h"
 #include "cli/shared/tool/command.h"
+#include "cli/shared/tool/standard.h"
 
 /* In the order in which a new user needs them. */
 static const struct command *const commands[] = {
@@ -80,6 +81,7 @@ static int complete_command(const char *word)
 int main(int argc, char **argv)
 {
     struct page page = {.stream = stdout};
+    standard_hold();
     if (argc < 2) {
         page.stream = stderr;
         print_usage(&page);

@@ -182,10 +182,18 @@ static hashattn_status fail_writing(struct host *host, const char *path, int err
                      file_is_standard(path) ? "standard output" : path, "write", error);
 }
 
+/* /dev/stdout, say, while standard output goes to a file, which may hold what others have written. */
+static bool names_standard_output(const char *path)
+{
+    struct stat facts, standard;
+    return stat(path, &facts) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
+           facts.st_dev == standard.st_dev && facts.st_ino == standard.st_ino;
+}
+
 hashattn_status file_open_writer(struct host *host, const char *path, struct file_writer *writer)
 {
     begin(writer);
-    if (file_is_standard(path)) {
+    if (file_is_standard(path) || names_standard_output(path)) {
         memcpy(writer->path, "-", sizeof "-");
         fflush(stdout); /* what was printed before comes first */
         writer->file = STDOUT_FILENO;

@@ -25,8 +25,8 @@ struct file_writer {
     struct file_writer *next;
 };
 
-/* For a file that the user named: "-" is standard output, a link's target is replaced, and a pipe or device,
-   which cannot be replaced, is written in place. */
+/* For a file that the user named: "-" is standard output, as is every path of it, such as /dev/stdout; a
+   link's target is replaced, and a pipe or device, which cannot be replaced, is written in place. */
 hashattn_status file_open_writer(struct host *host, const char *path, struct file_writer *writer);
 /* For a file in a run, which other users may be able to write: a link, pipe or device of this name is
    replaced and never opened. */

@@ -54,7 +54,8 @@ static hashattn_status take(struct host *host, const char *path, int file)
         return file_fail(host, HASHATTN_NO_DISK, path, "open", errno);
     if (!S_ISREG(facts.st_mode))
         return file_fail_kind(host, HASHATTN_NO_DISK, path, facts.st_mode);
-    FAIL_IF(facts.st_nlink != 1, host, HASHATTN_NO_DISK, "%.300s has %lu names, a lock has one", path,
+    FAIL_IF(facts.st_nlink != 1, host, HASHATTN_NO_DISK,
+            "%.300s has %lu names (hard links), a lock has one; remove it, a new one is made", path,
             (unsigned long)facts.st_nlink);
     while (flock(file, LOCK_EX | LOCK_NB) != 0) {
         if (errno == EINTR)
@@ -83,6 +84,13 @@ void lock_release(struct lock *lock)
     if (lock->file >= 0)
         close(lock->file);
     lock->file = -1;
+}
+
+bool lock_is_replaced(const char *path, const struct lock *lock)
+{
+    struct stat held, found;
+    return lock->file >= 0 && fstat(lock->file, &held) == 0 && lstat(path, &found) == 0 &&
+           (held.st_dev != found.st_dev || held.st_ino != found.st_ino);
 }
 
 bool lock_is_held(const char *path)

@@ -17,6 +17,8 @@ struct lock {
    pipe, a device or has a second name. */
 hashattn_status lock_take(struct host *host, const char *path, struct lock *lock);
 void lock_release(struct lock *lock); /* does nothing if not held */
+/* True if `path` is another file by now: the lock that is held guards nothing there any more. */
+bool lock_is_replaced(const char *path, const struct lock *lock);
 /* True if somebody holds the lock `path`. Creates no file. Takes a shared lock for microseconds: a holder
    that comes just then is refused. */
 bool lock_is_held(const char *path);

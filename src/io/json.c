@@ -190,7 +190,8 @@ hashattn_status json_read_file(struct host *host, const char *path, struct json 
     size_t size;
     *root = NULL;
     TRY(file_read_regular(host, path, JSON_MAX_BYTES, &text, &size));
-    hashattn_status status = json_parse(host, text, size, root);
+    hashattn_status status = size > 0 ? json_parse(host, text, size, root)
+                                      : host_fail(host, HASHATTN_BAD_FILE, "the file is empty");
     memory_free(host, text);
     if (status != HASHATTN_OK)
         host_prefix(host, path);

@@ -244,6 +244,19 @@ static hashattn_status take_place(struct host *host, const char *run, int i)
     return HASHATTN_OK;
 }
 
+/* After a .next could not be read: harmless if file number i is of that step, as then the .next is not. */
+static hashattn_status check_named(struct host *host, const char *run, int i, int64_t step,
+                                   hashattn_status status)
+{
+    char path[FILE_PATH], message[sizeof host->message];
+    int64_t held;
+    memcpy(message, host->message, sizeof message);
+    TRY(file_join(host, run, file_names[i], path, sizeof path));
+    if (step_of(host, path, &held) == HASHATTN_OK && held == step)
+        return HASHATTN_OK;
+    return host_fail(host, status, "%s", message);
+}
+
 /* Completes a save that was interrupted after its trainer.json was written; otherwise the next save would
    overwrite the only copy of a file. */
 static hashattn_status settle(struct host *host, const char *run, const struct model *model)
@@ -256,7 +269,10 @@ static hashattn_status settle(struct host *host, const char *run, const struct m
         if (!file_exists(path))
             continue;
         TRY(load_json(host, run, model, &state));
-        if (step_of(host, path, &step) == HASHATTN_OK && step == state.step)
+        hashattn_status status = step_of(host, path, &step);
+        if (status != HASHATTN_OK)
+            TRY(check_named(host, run, i, state.step, status));
+        else if (step == state.step)
             TRY(take_place(host, run, i));
     }
     return HASHATTN_OK;
@@ -272,20 +288,41 @@ static size_t blocks_of(int i, const struct train_blocks *blocks, struct model_b
     return i == 0 ? 1 : 2;
 }
 
+/* Writes file number i as .next. */
+static hashattn_status save_next(struct host *host, const char *run, int i, const struct model *model,
+                                 const struct train_blocks *blocks, int64_t step)
+{
+    char path[FILE_PATH], text[32];
+    struct model_block file_blocks[MOST_BLOCKS];
+    size_t count = blocks_of(i, blocks, file_blocks);
+    snprintf(text, sizeof text, "%lld", (long long)step);
+    const struct tensor_word words[] = {{"format", "pt"}, {"step", text}};
+    TRY(file_join(host, run, next_names[i], path, sizeof path));
+    return model_save(host, path, model_params(model), file_blocks, count, words, 2);
+}
+
+/* A full disk gets its space back: no trainer.json names these files. */
+static void drop_next(struct host *host, const char *run)
+{
+    char path[FILE_PATH];
+    for (int i = 0; i < NUM_FILES; i++)
+        if (file_join(host, run, next_names[i], path, sizeof path) == HASHATTN_OK)
+            file_remove(path);
+}
+
 hashattn_status checkpoint_save(struct host *host, const char *run, const struct model *model,
                                 const struct train_blocks *blocks, const struct train_state *state)
 {
-    char path[FILE_PATH], text[32];
+    char path[FILE_PATH];
     TRY(file_join(host, run, state_name, path, sizeof path));
     if (file_exists(path))
         TRY(settle(host, run, model));
-    snprintf(text, sizeof text, "%lld", (long long)state->step);
-    const struct tensor_word words[] = {{"format", "pt"}, {"step", text}};
     for (int i = 0; i < NUM_FILES; i++) {
-        struct model_block file_blocks[MOST_BLOCKS];
-        size_t count = blocks_of(i, blocks, file_blocks);
-        TRY(file_join(host, run, next_names[i], path, sizeof path));
-        TRY(model_save(host, path, model_params(model), file_blocks, count, words, 2));
+        hashattn_status status = save_next(host, run, i, model, blocks, state->step);
+        if (status != HASHATTN_OK) {
+            drop_next(host, run);
+            return status;
+        }
     }
     TRY(save_json(host, run, model, state));
     for (int i = 0; i < NUM_FILES; i++)
@@ -293,8 +330,19 @@ hashattn_status checkpoint_save(struct host *host, const char *run, const struct
     return HASHATTN_OK;
 }
 
-hashattn_status checkpoint_load(struct host *host, const char *run, const struct model *model,
-                                const struct train_blocks *blocks, struct train_state *state)
+/* A damaged state cannot be continued. If the run has parameters, the message says what they are good for. */
+static hashattn_status fail_state(struct host *host, const char *run, hashattn_status status)
+{
+    char message[sizeof host->message];
+    struct run_values found;
+    memcpy(message, host->message, sizeof message);
+    bool whole = status == HASHATTN_BAD_FILE && run_values_find(host, run, &found) == HASHATTN_OK;
+    return host_fail(host, status, "%s%s", message,
+                     whole ? "; a new run can start from the parameters of this one (`from`)" : "");
+}
+
+static hashattn_status load(struct host *host, const char *run, const struct model *model,
+                            const struct train_blocks *blocks, struct train_state *state)
 {
     TRY(load_json(host, run, model, state));
     TRY(settle(host, run, model));
@@ -312,6 +360,13 @@ hashattn_status checkpoint_load(struct host *host, const char *run, const struct
     return HASHATTN_OK;
 }
 
+hashattn_status checkpoint_load(struct host *host, const char *run, const struct model *model,
+                                const struct train_blocks *blocks, struct train_state *state)
+{
+    hashattn_status status = load(host, run, model, blocks, state);
+    return status == HASHATTN_OK ? status : fail_state(host, run, status);
+}
+
 /* The step of the state, from trainer.json alone. */
 static hashattn_status saved_step(struct host *host, const char *run, int64_t *step)
 {
@@ -326,9 +381,48 @@ static hashattn_status saved_step(struct host *host, const char *run, int64_t *s
     return status;
 }
 
-hashattn_status run_values_find(struct host *host, const char *run, struct run_values *found)
+/* True if the file holds parameters of that step, or of any for -1, which it replaces. If the file cannot be
+   read, the host has the reason. */
+static bool holds_step(struct host *host, const char *path, int64_t *step)
+{
+    int64_t held;
+    host->message[0] = '\0';
+    if (!file_exists(path) || step_of(host, path, &held) != HASHATTN_OK || (*step >= 0 && held != *step))
+        return false;
+    *step = held;
+    return true;
+}
+
+/* Without a readable trainer.json, last.safetensors is taken. A .next is not: a killed save may have left
+   it. */
+static hashattn_status find_last(struct host *host, const char *run, struct run_values *found)
 {
     const char *const places[] = {file_names[0], next_names[0]};
+    char reason[sizeof host->message] = "";
+    hashattn_status status = saved_step(host, run, &found->last_step);
+    if (status != HASHATTN_OK && status != HASHATTN_BAD_FILE)
+        return status;
+    if (status != HASHATTN_OK) {
+        memcpy(reason, host->message, sizeof reason);
+        found->last_step = -1;
+    }
+    for (int i = 0; i < (status == HASHATTN_OK ? 2 : 1); i++) {
+        TRY(file_join(host, run, places[i], found->path, sizeof found->path));
+        if (holds_step(host, found->path, &found->last_step))
+            return HASHATTN_OK;
+        if (reason[0] == '\0')
+            memcpy(reason, host->message, sizeof reason);
+    }
+    if (status != HASHATTN_OK)
+        return host_fail(host, status, "%s", reason);
+    return host_fail(
+        host, HASHATTN_BAD_FILE,
+        "%.300s has no model.safetensors, and no parameters of step %lld, the last that %s names%s%s", run,
+        (long long)found->last_step, state_name, reason[0] == '\0' ? "" : ": ", reason);
+}
+
+hashattn_status run_values_find(struct host *host, const char *run, struct run_values *found)
+{
     found->last_step = -1;
     TRY(file_join(host, run, "stopped.safetensors", found->path, sizeof found->path));
     if (file_exists(found->path))
@@ -336,21 +430,10 @@ hashattn_status run_values_find(struct host *host, const char *run, struct run_v
     TRY(file_join(host, run, "model.safetensors", found->path, sizeof found->path));
     if (file_exists(found->path))
         return HASHATTN_OK;
-    TRY(saved_step(host, run, &found->last_step));
-    for (int i = 0; i < 2; i++) {
-        int64_t step;
-        TRY(file_join(host, run, places[i], found->path, sizeof found->path));
-        if (file_exists(found->path) && step_of(host, found->path, &step) == HASHATTN_OK &&
-            step == found->last_step)
-            return HASHATTN_OK;
-    }
-    return host_fail(
-        host, HASHATTN_BAD_FILE,
-        "%.300s has no model.safetensors, and no parameters of step %lld, the last that %s names", run,
-        (long long)found->last_step, state_name);
+    return find_last(host, run, found);
 }
 
-hashattn_status checkpoint_check(struct host *host, const char *run, const struct model *model)
+static hashattn_status check(struct host *host, const char *run, const struct model *model)
 {
     const struct train_blocks none = {NULL, NULL, NULL};
     struct train_state state;
@@ -364,4 +447,10 @@ hashattn_status checkpoint_check(struct host *host, const char *run, const struc
         TRY(model_check_file(host, path, model_params(model), file_blocks, count));
     }
     return HASHATTN_OK;
+}
+
+hashattn_status checkpoint_check(struct host *host, const char *run, const struct model *model)
+{
+    hashattn_status status = check(host, run, model);
+    return status == HASHATTN_OK ? status : fail_state(host, run, status);
 }

@@ -56,7 +56,7 @@ hashattn_status checkpoint_check(struct host *host, const char *run, const struc
 
 /* Finds stopped.safetensors, a better model that was evaluated when the run was stopped, or
    model.safetensors, or without it, as in a run stopped before its first evaluation, the last saved
-   parameters. Only reads. BAD_FILE if the run has neither. */
+   parameters, also if trainer.json is lost. Only reads. BAD_FILE if the run has neither. */
 hashattn_status run_values_find(struct host *host, const char *run, struct run_values *found);
 
 #endif

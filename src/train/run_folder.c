@@ -71,6 +71,17 @@ hashattn_status run_folder_lock(struct host *host, const char *run, struct lock 
     return status;
 }
 
+hashattn_status run_folder_check_lock(struct host *host, const char *run, const struct lock *lock)
+{
+    char path[FILE_PATH];
+    TRY(file_join(host, run, names[0], path, sizeof path));
+    FAIL_IF(lock_is_replaced(path, lock), host, HASHATTN_INVALID,
+            "%.300s is another run now, or has another lock: the one that this process trains was moved or "
+            "removed, and nothing more is saved",
+            run);
+    return HASHATTN_OK;
+}
+
 bool run_folder_is_locked(const char *run)
 {
     struct host host;

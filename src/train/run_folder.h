@@ -19,11 +19,14 @@ bool run_folder_has_state(struct host *host, const char *run);
 /* Locks the run for the one process that trains it, and removes temporary files of killed processes. INVALID:
    another process is training it; the message has its number. REFUSED: the file system has no locks. */
 hashattn_status run_folder_lock(struct host *host, const char *run, struct lock *lock);
+/* INVALID if the path `run` has become another directory since it was locked, or another process has the
+   lock: nothing may be written there. */
+hashattn_status run_folder_check_lock(struct host *host, const char *run, const struct lock *lock);
 /* True if a process holds the lock of the run. */
 bool run_folder_is_locked(const char *run);
-/* Removes a run that failed before its first save: its files, and the directory if it holds nothing else. */
 /* Removes the model of an evaluation at a stop, which an uninterrupted run does not have. */
 void run_folder_drop_stopped(struct host *host, const char *run);
+/* Removes a run that failed before its first save: its files, and the directory if it holds nothing else. */
 void run_folder_remove(struct host *host, const char *run);
 
 #endif

@@ -1,6 +1,6 @@
-/* Writing to standard output, "-": what arrives there, and that a full device is reported once and not again
-   by the next writer. Covers: file_writer.c. Bugs planted and caught: the stream left empty; one writer's
-   error kept for the next; stdout closed.
+/* Writing to standard output, "-" or a path of it: what arrives there, and that a full device is reported
+   once and not again by the next writer. Covers: file_writer.c. Bugs planted and caught: the stream left
+   empty; one writer's error kept for the next; stdout closed; the file behind /dev/stdout replaced.
    SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,14 +11,14 @@
 #include "base/file_writer.h"
 #include "support/folder.h"
 
-/* Writes "one 2\n" to "-" while descriptor 1 is `file`. */
-static hashattn_status write_to(struct host *host, int file)
+/* Writes "one 2\n" to `name` while descriptor 1 is `file`. */
+static hashattn_status write_as(struct host *host, const char *name, int file)
 {
     fflush(stdout);
     int kept = dup(STDOUT_FILENO);
     dup2(file, STDOUT_FILENO);
     struct file_writer writer;
-    hashattn_status status = file_open_writer(host, "-", &writer);
+    hashattn_status status = file_open_writer(host, name, &writer);
     if (status == HASHATTN_OK) {
         file_write(&writer, "one ", 4);
         file_print(&writer, "%d\n", 2);
@@ -29,6 +29,11 @@ static hashattn_status write_to(struct host *host, int file)
     close(kept);
     assert_int_equal(failed, 0);
     return status;
+}
+
+static hashattn_status write_to(struct host *host, int file)
+{
+    return write_as(host, "-", file);
 }
 
 static void what_is_written_arrives(void **state)
@@ -45,6 +50,31 @@ static void what_is_written_arrives(void **state)
         size_t size;
         char *text = folder_get(folder, "out", &size);
         assert_string_equal(text, times == 1 ? "one 2\n" : "one 2\none 2\n");
+        free(text);
+    }
+}
+
+/* What was in the file stays, and what its descriptor writes later follows. */
+static void its_paths_are_written_in_place(void **state)
+{
+    struct folder *folder = *state;
+    char path[128];
+    snprintf(path, sizeof path, "%s/out", folder->path);
+    const char *const names[] = {"/dev/stdout", "/dev/fd/1", path};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (access(names[i], F_OK) != 0 && i < 2) {
+            print_message("SKIPPED: a path of standard output (no %s)\n", names[i]);
+            continue;
+        }
+        folder_put_text(folder, "out", "before\n");
+        int file = open(path, O_WRONLY | O_APPEND);
+        assert_true(file >= 0);
+        check_status(&folder->host, write_as(&folder->host, names[i], file), HASHATTN_OK, NULL);
+        assert_int_equal(write(file, "after\n", 6), 6);
+        close(file);
+        size_t size;
+        char *text = folder_get(folder, "out", &size);
+        assert_string_equal(text, "before\none 2\nafter\n");
         free(text);
     }
 }
@@ -69,6 +99,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_arrives, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(its_paths_are_written_in_place, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_full_device_is_said_once, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

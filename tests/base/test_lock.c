@@ -2,7 +2,8 @@
    processes only, which a second holder in the same process can take; the number of an older holder reported;
    no message while the holder has not written yet; following a link; writing to another file with two names;
    taking a file system without locks for a holder; the descriptor kept after a refusal; a look at the lock
-   that keeps it, or makes its file.
+   that keeps it, or makes its file; a file that took the lock's place not seen, or one that is gone taken for
+   such.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/lock.h"
 
@@ -107,6 +108,25 @@ static void a_look_tells_whether_it_is_held(void **state)
     flock_error = 0;
 }
 
+static void a_file_in_its_place_is_seen(void **state)
+{
+    struct place *place = *state;
+    struct lock lock = {-1};
+    char old[200];
+    snprintf(old, sizeof old, "%s.old", place->path);
+    place_put(place, "");
+    assert_false(lock_is_replaced(place->path, &lock));
+    check_status(&place->host, lock_take(&place->host, place->path, &lock), HASHATTN_OK, NULL);
+    assert_false(lock_is_replaced(place->path, &lock));
+    assert_int_equal(rename(place->path, old), 0);
+    assert_false(lock_is_replaced(place->path, &lock));
+    place_put(place, "");
+    assert_true(lock_is_replaced(place->path, &lock));
+    assert_int_equal(rename(old, place->path), 0);
+    assert_false(lock_is_replaced(place->path, &lock));
+    lock_release(&lock);
+}
+
 static void a_killed_holder_holds_nothing(void **state)
 {
     struct place *place = *state;
@@ -187,9 +207,13 @@ static void descriptor_0_is_a_descriptor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PLACED(a_process_takes_it_once),       PLACED(a_look_tells_whether_it_is_held),
-        PLACED(a_killed_holder_holds_nothing), PLACED(a_holder_without_a_text_is_told_too),
-        PLACED(other_files_are_left_alone),    PLACED(a_file_system_without_locks_is_told),
+        PLACED(a_process_takes_it_once),
+        PLACED(a_look_tells_whether_it_is_held),
+        PLACED(a_file_in_its_place_is_seen),
+        PLACED(a_killed_holder_holds_nothing),
+        PLACED(a_holder_without_a_text_is_told_too),
+        PLACED(other_files_are_left_alone),
+        PLACED(a_file_system_without_locks_is_told),
         PLACED(descriptor_0_is_a_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

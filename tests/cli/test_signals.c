@@ -1,6 +1,7 @@
 /* What a signal that ends the tool removes, and which signals are handled. Planted and caught: the second
    context in the first one's place; a context forgotten that was not named; an ignored signal handled; a
-   signal that interrupts the handler of another. Covers: signals.c.
+   signal that interrupts the handler of another; SIGPIPE, SIGBUS or SIGXFSZ left to the system. Covers:
+   signals.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 #include <sys/wait.h>
@@ -54,19 +55,20 @@ static void contexts_are_watched_until_forgotten(void **state)
     assert_string_equal(removed_now(), "");
 }
 
-static void the_three_signals_exclude_each_other(void **state)
+static void the_signals_exclude_each_other(void **state)
 {
     (void)state;
-    const int handled[] = {SIGHUP, SIGINT, SIGTERM};
+    const int handled[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGBUS};
+    enum { HANDLED = sizeof handled / sizeof *handled, ENDING = HANDLED - 1 };
     struct sigaction now;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < HANDLED; i++)
         signal(handled[i], SIG_DFL);
     signals_watch(context_of(0));
     signals_forget(context_of(0));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < HANDLED; i++) {
         assert_int_equal(sigaction(handled[i], NULL, &now), 0);
-        assert_true(now.sa_handler == signals_end);
-        for (int k = 0; k < 3; k++)
+        assert_true(now.sa_handler == (i < ENDING ? signals_end : end_of_mapped));
+        for (int k = 0; k < ENDING; k++)
             assert_int_equal(sigismember(&now.sa_mask, handled[k]), 1);
         assert_int_equal(sigismember(&now.sa_mask, SIGUSR1), 0);
         signal(handled[i], SIG_DFL);
@@ -78,8 +80,11 @@ static void the_three_signals_exclude_each_other(void **state)
     signals_forget(context_of(0));
     assert_int_equal(sigaction(SIGHUP, NULL, &now), 0);
     assert_true(now.sa_handler == SIG_IGN);
-    for (int i = 0; i < 3; i++)
+    assert_int_equal(sigaction(SIGXFSZ, NULL, &now), 0);
+    assert_true(now.sa_handler == SIG_IGN);
+    for (int i = 0; i < HANDLED; i++)
         signal(handled[i], SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
 }
 
 /* A child that receives the signal ends by it, after the files of every watched context were removed. */
@@ -116,7 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contexts_are_watched_until_forgotten),
-        cmocka_unit_test(the_three_signals_exclude_each_other),
+        cmocka_unit_test(the_signals_exclude_each_other),
         cmocka_unit_test(a_signal_removes_and_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

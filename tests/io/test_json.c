@@ -5,7 +5,7 @@
    read, written or passed as an option in the caller's locale; an escaped backslash before u0000 taken for
    NUL; lines counted to the end of the text; a number of 2^64 refused though nobody reads it, read as a text,
    written as a text, or read as INT64_MAX; bytes of messages counted in the copy with long numbers in quotes;
-   NUL accepted beside a long number.
+   NUL accepted beside a long number; an empty file told in the words of a parser.
    Covers: long_numbers.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/json.h"
@@ -544,6 +544,10 @@ static void files_are_written_and_read(void **state)
     check_status(&host, file_commit(&host, &writer), HASHATTN_OK, NULL);
     check_status(&host, json_read_file(&host, path, &back), HASHATTN_BAD_FILE, path);
     check_status(&host, HASHATTN_BAD_FILE, HASHATTN_BAD_FILE, "byte 7 of 7");
+    assert_int_equal(truncate(path, 0), 0);
+    check_status(&host, json_read_file(&host, path, &back), HASHATTN_BAD_FILE,
+                 "config.json: the file is empty");
+    assert_null(back);
     /* No block stays, and a write past one is detected. */
     struct failing_host failing;
     failing_host_init(&failing, -1);

@@ -4,7 +4,9 @@
    (two accidents overwrite the only copy of a file); steps not compared; the names of m and v exchanged on
    reading; a real number printed with six digits; names with dots read as paths; metrics that the file lacks
    read as 0, or refused; sums that are not numbers accepted, or kept as integers; the last parameters taken
-   from last.safetensors although trainer.json is of the step of its .next.
+   from last.safetensors although trainer.json is of the step of its .next, or not found without it; files of
+   a failed save left on a full disk; no word of what a damaged file leaves; a .next that cannot be read just
+   now taken for one of another step, and overwritten.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/checkpoint.h"
 
@@ -343,6 +345,10 @@ static void a_full_disk_keeps_the_old_state(void **unused)
         failures += status != HASHATTN_OK;
         if (status != HASHATTN_OK)
             check_status(&fixture.host, status, HASHATTN_NO_DISK, fixture.run);
+        for (int i = 3; files[i] != NULL; i++) {
+            snprintf(path, sizeof path, "%s/%s", fixture.run, files[i]);
+            assert_false(file_exists(path));
+        }
         assert_int_equal(load_step(&fixture, fixture.run), status == HASHATTN_OK ? 2 : 1);
         if (status == HASHATTN_OK)
             check_status(&fixture.host, save_step(&fixture, fixture.run, 1), HASHATTN_OK, NULL);
@@ -397,6 +403,39 @@ static void files_of_different_steps_are_refused(void **unused)
         copy_file(second, files[0], fixture.run, files[0]);
     }
     small_run_remove(second);
+    fixture_free(&fixture);
+}
+
+/* The first file that cannot be read is named. If parameters are left, the message says so and they are
+ * found. */
+static void damaged_files_are_named(void **unused)
+{
+    (void)unused;
+    struct fixture fixture;
+    fixture_init(&fixture, 7);
+    struct host *host = &fixture.host;
+    static const char way_out[] = "; a new run can start from the parameters of this one (from)";
+    for (size_t i = 0; i < 3; i++) {
+        struct train_state state;
+        struct run_values found;
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", fixture.run, files[i]);
+        check_status(host, save_step(&fixture, fixture.run, 3), HASHATTN_OK, NULL);
+        assert_int_equal(truncate(path, 0), 0);
+        hashattn_status status = run_values_find(host, fixture.run, &found);
+        if (i == 0)
+            check_status(host, status, HASHATTN_BAD_FILE,
+                         "no parameters of step 3, the last that trainer.json names: ");
+        check_status(host, status, i == 0 ? HASHATTN_BAD_FILE : HASHATTN_OK, i == 0 ? path : NULL);
+        assert_int_equal(found.last_step, 3);
+        for (int loads = 0; loads < 2; loads++) {
+            status = loads ? checkpoint_load(host, fixture.run, fixture.model, &fixture.blocks, &state)
+                           : checkpoint_check(host, fixture.run, fixture.model);
+            check_status(host, status, HASHATTN_BAD_FILE, path);
+            assert_int_equal(strstr(host->message, way_out) != NULL, i > 0);
+        }
+        assert_int_equal(unlink(path), 0);
+    }
     fixture_free(&fixture);
 }
 
@@ -580,6 +619,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_keeps_the_old_state),
         cmocka_unit_test(failing_allocations_keep_the_old_state),
         cmocka_unit_test(files_of_different_steps_are_refused),
+        cmocka_unit_test(damaged_files_are_named),
         cmocka_unit_test(files_without_their_step_are_refused),
         cmocka_unit_test(files_of_another_model_are_refused_by_the_check),
         cmocka_unit_test(states_of_older_versions_are_read),

@@ -1,6 +1,7 @@
 /* The directory of a run: one trainer at a time, and removal of the run's own files only.
    Planted and caught: leftovers removed while another process trains; a file of the user's that looks like
-   one removed; the lock left behind by a run that never began; a file of a state forgotten.
+   one removed; the lock left behind by a run that never began; a file of a state forgotten; a run that took
+   the place of the locked one not seen.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_folder.h"
 
@@ -48,6 +49,22 @@ static void a_run_is_locked_and_cleared_of_leftovers(void **state)
         assert_false(has(folder, leftovers[i]));
     for (int i = 0; i < OTHERS; i++)
         assert_true(has(folder, others[i]));
+    lock_release(&lock);
+}
+
+static void another_run_in_its_place_is_refused(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    struct lock lock, none = {-1};
+    check_status(host, run_folder_lock(host, folder->path, &lock), HASHATTN_OK, NULL);
+    check_status(host, run_folder_check_lock(host, folder->path, &lock), HASHATTN_OK, NULL);
+    folder_remove(folder, "lock");
+    check_status(host, run_folder_check_lock(host, folder->path, &lock), HASHATTN_OK, NULL);
+    folder_put_text(folder, "lock", "");
+    check_status(host, run_folder_check_lock(host, folder->path, &lock), HASHATTN_INVALID,
+                 " is another run now, or has another lock: ");
+    check_status(host, run_folder_check_lock(host, folder->path, &none), HASHATTN_OK, NULL);
     lock_release(&lock);
 }
 
@@ -112,6 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(a_folder_is_new_old_or_neither),
         IN_FOLDER(a_run_is_locked_and_cleared_of_leftovers),
+        IN_FOLDER(another_run_in_its_place_is_refused),
         IN_FOLDER(a_run_that_never_began_is_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

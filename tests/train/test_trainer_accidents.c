@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -228,6 +229,78 @@ static void a_run_that_lost_a_file_is_kept(void **state)
     small_run_free(&small);
 }
 
+/* A model.safetensors that is missing or cut does not keep the next one from being written. */
+static void a_lost_best_model_is_replaced(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    for (int cut = 0; cut < 2; cut++) {
+        struct watcher stopping = {.stop_at = 9}, resumed = {.stop_at = -1}, again = {.stop_at = -1};
+        char path[160];
+        snprintf(path, sizeof path, "%s/model.safetensors", small.run);
+        check_status(&small.host, train(&small, small.run, 1, &stopping, false), HASHATTN_INTERRUPTED, NULL);
+        assert_int_equal(cut ? truncate(path, 1000) : unlink(path), 0);
+        replace_member(small.run, "best_accuracy", "best_accuracy", "2.0"); /* nothing would beat it */
+        check_status(&small.host, train(&small, small.run, 1, &resumed, true), HASHATTN_OK, NULL);
+        assert_int_equal(resumed.warnings, 1);
+        assert_true(resumed.best_accuracy == resumed.valid_accuracy);
+        check_status(&small.host, train(&small, small.run, 1, &again, true), HASHATTN_OK, NULL);
+        assert_int_equal(again.warnings, 0);
+        small_run_remove(small.run);
+    }
+    small_run_free(&small);
+}
+
+struct replacement {
+    const struct small_run *small;
+    int64_t step;
+};
+
+/* Another run takes the place of the one that is being trained. */
+static void replace_run(struct watcher *watcher, const struct train_event *event)
+{
+    struct replacement *replacement = watcher->user;
+    char moved[80], lock[160];
+    if (event->step != replacement->step)
+        return;
+    replacement->step = -1; /* an evaluation tells of the same step again */
+    small_run_path(replacement->small, "moved", moved);
+    snprintf(lock, sizeof lock, "%s/lock", replacement->small->run);
+    assert_int_equal(rename(replacement->small->run, moved), 0);
+    assert_int_equal(mkdir(replacement->small->run, 0700), 0);
+    int file = open(lock, O_WRONLY | O_CREAT, 0600);
+    assert_true(file >= 0);
+    close(file);
+}
+
+/* The next save fails, and also a record before it is not written: at step 10 a record comes first. */
+static void another_run_in_its_place_is_left_alone(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    char whole[80], moved[80], lock[160];
+    small_run_path(&small, "moved", moved);
+    small_run_path(&small, "whole", whole);
+    snprintf(lock, sizeof lock, "%s/lock", small.run);
+    struct watcher quiet = {.stop_at = -1};
+    check_status(&small.host, train(&small, whole, 1, &quiet, false), HASHATTN_OK, NULL);
+    for (int late = 0; late < 2; late++) {
+        struct replacement replacement = {&small, late ? 10 : 5};
+        struct watcher replaced = {.stop_at = -1, .act = replace_run, .user = &replacement};
+        check_status(&small.host, train(&small, small.run, 1, &replaced, false), HASHATTN_INVALID,
+                     " is another run now, or has another lock: ");
+        assert_int_equal(replaced.last.step, late ? 10 : 6);
+        assert_int_equal(unlink(lock), 0);
+        assert_int_equal(rmdir(small.run), 0); /* nothing else is in it */
+        check_status(&small.host, train(&small, moved, 1, &quiet, true), HASHATTN_OK, NULL);
+        check_same_run(&small.host, whole, moved);
+        small_run_remove(moved);
+    }
+    small_run_free(&small);
+}
+
 /* While a run is trained, a second trainer of the same process tries to resume it. */
 static void resume_too(struct watcher *watcher, const struct train_event *event)
 {
@@ -386,6 +459,8 @@ int main(void)
         cmocka_unit_test(a_file_system_without_locks_is_a_warning),
         cmocka_unit_test(a_run_killed_in_its_first_save_goes_on),
         cmocka_unit_test(a_run_that_lost_a_file_is_kept),
+        cmocka_unit_test(a_lost_best_model_is_replaced),
+        cmocka_unit_test(another_run_in_its_place_is_left_alone),
         cmocka_unit_test(a_run_has_one_trainer),
         cmocka_unit_test(numbers_that_overflow_stop_the_run),
         cmocka_unit_test(parameters_that_overflow_are_not_saved),

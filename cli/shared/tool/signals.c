@@ -1,8 +1,10 @@
-/* The handler runs on the main thread, because the library's threads block these signals.
+/* The handler runs on the main thread, because the library's threads block these signals. Only SIGBUS comes
+   to the thread that reads the file.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/tool/signals.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 enum { MOST = 2 }; /* attend has a second one for its files */
 static const hashattn_context *volatile watched[MOST];
@@ -20,17 +22,36 @@ void signals_end(int number)
     raise(number); /* delivered when the handler returns */
 }
 
+/* Files that are mapped, such as .tokens and .safetensors, have no other way to say it. */
+static void end_of_mapped(int number)
+{
+    static const char words[] =
+        "hashattn: bus error: a file was cut short while it was in use, or its disk cannot be read\n";
+    if (write(STDERR_FILENO, words, sizeof words - 1) < 0) {
+        /* nobody to tell */
+    }
+    signals_end(number);
+}
+
+static void set_unless_ignored(int number, const struct sigaction *action)
+{
+    struct sigaction before;
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+        sigaction(number, action, NULL);
+}
+
 static void install(void)
 {
-    static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        struct sigaction action = {.sa_handler = signals_end}, before;
-        sigemptyset(&action.sa_mask);
-        for (size_t k = 0; k < sizeof signals / sizeof *signals; k++)
-            sigaddset(&action.sa_mask, signals[k]);
-        if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
-    }
+    static const int signals[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+    struct sigaction action = {.sa_handler = signals_end};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaddset(&action.sa_mask, signals[i]);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        set_unless_ignored(signals[i], &action);
+    action.sa_handler = end_of_mapped;
+    set_unless_ignored(SIGBUS, &action);
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void signals_watch(const hashattn_context *context)

@@ -1,5 +1,6 @@
-/* Signals that end the tool: SIGHUP, SIGINT and SIGTERM first remove the temporary files of its contexts;
-   SIGKILL leaves them behind. A signal that was ignored at the start stays ignored.
+/* Signals that end the tool: SIGHUP, SIGINT, SIGPIPE and SIGTERM first remove the temporary files of its
+   contexts, as does SIGBUS, whose cause is also told; SIGKILL leaves them behind. A signal that was ignored
+   at the start stays ignored. SIGXFSZ is ignored, so a write beyond a limit of sizes fails as on a full disk.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H

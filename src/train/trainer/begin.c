@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "kernels/product.h"
+#include "models/model_io.h"
 #include "train/run_folder.h"
 #include "train/run_log.h"
 #include "train/run_ranks.h"
@@ -285,6 +286,25 @@ static hashattn_status same_data(struct host *host, const char *directory, const
     return HASHATTN_OK;
 }
 
+/* A best model that was lost must not keep the next one from being written. */
+static hashattn_status check_best(struct trainer *t)
+{
+    char path[FILE_PATH];
+    const struct model_block block = {"", NULL, NULL};
+    if (t->state.best_step < 0)
+        return HASHATTN_OK;
+    TRY(file_join(t->host, t->run, "model.safetensors", path, sizeof path));
+    hashattn_status status = model_check_file(t->host, path, t->stepper.params, &block, 1);
+    if (status != HASHATTN_BAD_FILE)
+        return status;
+    host_prefix(t->host, "the best model is lost, and the next one evaluated takes its place");
+    trainer_warn(t);
+    t->state.best_step = -1;
+    for (size_t i = 0; i < MODEL_METRICS; i++)
+        t->state.best[i] = NAN;
+    return HASHATTN_OK;
+}
+
 /* Reads the state of the run, and checks that it can be resumed here. */
 static hashattn_status load_state(struct trainer *t)
 {
@@ -310,7 +330,7 @@ static hashattn_status load_state(struct trainer *t)
         memcpy(state->kernels, fresh.kernels, sizeof state->kernels);
         memcpy(state->product, fresh.product, sizeof state->product);
     }
-    return HASHATTN_OK;
+    return check_best(t);
 }
 
 /* Compares the files of the state with the config before memory is allocated as the config asks. */

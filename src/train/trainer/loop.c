@@ -1,7 +1,7 @@
 /* The training loop: steps (train/step.c), and between them evaluations, saves and the callback, which may
    stop the run. An evaluation borrows the memory of the steps. A failed save does not end the training:
    the callback gets a warning, and the next save tries again. Only a failure of the last save fails the run
-   (NO_DISK). Earlier saves stay complete.
+   (NO_DISK), and one that finds another run in the place of this one (INVALID). Earlier saves stay complete.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
@@ -31,6 +31,7 @@ hashattn_status trainer_check_finite(struct trainer *t)
 hashattn_status trainer_write_state(struct trainer *t)
 {
     const struct train_blocks blocks = saved_blocks(t);
+    TRY(trainer_check_lock(t));
     return checkpoint_save(t->host, t->run, t->stepper.model, &blocks, &t->state);
 }
 
@@ -54,6 +55,12 @@ static hashattn_status save_and_fail(struct trainer *t, hashattn_status status)
         save_state(t);
     memcpy(t->host->message, message, sizeof message);
     return status;
+}
+
+/* No later save can succeed. */
+static bool is_final(hashattn_status status)
+{
+    return status == HASHATTN_FAILED || status == HASHATTN_INVALID;
 }
 
 /* Turns a failed save into a warning, with the reason from the host. */
@@ -86,6 +93,7 @@ static hashattn_status model_save_as(struct trainer *t, const char *name)
     char path[FILE_PATH];
     const struct model_block block = {"", t->stepper.values, NULL};
     const struct tensor_word words[] = {{"format", "pt"}, {"mechanism", t->config->model.plan.text}};
+    TRY(trainer_check_lock(t));
     TRY(file_join(t->host, t->run, name, path, sizeof path));
     return model_save(t->host, path, t->stepper.params, &block, 1, words, 2);
 }
@@ -178,7 +186,7 @@ static hashattn_status evaluate_now(struct trainer *t)
     TRY(status);
     TRY(trainer_check_finite(t));
     status = keep_if_best(t, &found);
-    if (status != HASHATTN_OK && t->state.step == t->options->steps)
+    if (is_final(status) || (status != HASHATTN_OK && t->state.step == t->options->steps))
         return status; /* not evaluated yet: resuming tries again */
     if (status != HASHATTN_OK)
         warn_of_save(t);
@@ -251,7 +259,7 @@ hashattn_status trainer_loop(struct trainer *t)
                 (long long)t->state.step, (long long)options->steps, t->run);
         if (t->changed && t->state.step % options->save_every == 0) {
             hashattn_status status = save_state(t);
-            if (status == HASHATTN_FAILED)
+            if (is_final(status))
                 return status;
             if (status != HASHATTN_OK)
                 warn_of_save(t);

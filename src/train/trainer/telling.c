@@ -37,6 +37,8 @@ void trainer_tell(struct trainer *t)
 /* A failed write of the log is only a warning: the run needs nothing in it. */
 static void log_append(struct trainer *t, struct run_record *record)
 {
+    if (record->status == HASHATTN_OK)
+        record->status = trainer_check_lock(t);
     if (run_record_append(record, t->run) != HASHATTN_OK)
         trainer_warn(t);
 }

@@ -4,9 +4,9 @@
 #ifndef TRAIN_TRAINER_PARTS_H
 #define TRAIN_TRAINER_PARTS_H
 
-#include "base/lock.h"
 #include "comm/comm.h"
 #include "train/checkpoint.h"
+#include "train/run_folder.h"
 #include "train/start/origin.h"
 #include "train/step.h"
 #include "train/trainer.h"
@@ -55,6 +55,12 @@ static inline struct train_blocks saved_blocks(const struct trainer *t)
 {
     return (struct train_blocks){
         .values = t->stepper.values, .m = t->stepper.optim.m, .v = t->stepper.optim.v};
+}
+
+/* INVALID: the run was replaced meanwhile. Asked before each write by rank 0. */
+static inline hashattn_status trainer_check_lock(const struct trainer *t)
+{
+    return run_folder_check_lock(t->host, t->run, &t->lock);
 }
 
 /* ---- loop.c ---- */
