@@ -5,7 +5,7 @@
    prefix out of order, the last label lost, an unknown label accepted, bounds of labels off by one, fields of
    a record not counted, a column found twice, the columns' names ignored, blank lines of .csv taken for
    documents, files of folders out of order, the folder unsup read, the last part of a stream lost, a part
-   passed on twice, memory that grows with the file.
+   passed on twice, memory that grows with the file, a label 1.0 refused as "1".
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,6 +188,8 @@ static void damaged_training_files_are_refused_by_line(void **state)
          "line 1: label is null; a string, a whole number,"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": 0.1}\n",
          "line 1: label is 0.1; a string, a whole number,"},
+        {"train.jsonl", "{\"text\": \"x\", \"label\": -1.0}\n",
+         "line 1: label is -1.0; a string, a whole number,"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": [1]}\n", "line 1: label is a list; multi_label reads"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": \"\"}\n", "line 1: the label is empty"},
         {"train.jsonl", long_label, "line 1: the label has 201 bytes, allowed are 200: 'LLLL"},

@@ -76,18 +76,25 @@ static hashattn_status fail_key(struct host *host, const struct json *root, cons
                      named, used == 0 ? "none" : list, used < sizeof list ? "" : "...");
 }
 
-/* A value for a message: the text of a number, which is in `number`, or the kind of value. */
+/* A value for a message: the text of a number, which is in `number`, or the kind of value. A real number that
+   is whole has ".0", because the message says why it is no whole number. */
 static const char *kind_of(const struct json *value, char number[JSON_MAX_NUMBER])
 {
     struct host unused;
+    int64_t whole;
     const char *text = json_text(value);
     host_init(&unused);
     if (text != NULL)
         return *text == '\0' ? "an empty string" : "a string";
     if (json_is_absent(value, ""))
         return "null";
-    if (json_get_text(&unused, value, "", number, &text) == HASHATTN_OK)
+    if (json_get_text(&unused, value, "", number, &text) == HASHATTN_OK) {
+        bool is_real =
+            text == number && json_get_int(&unused, value, "", INT64_MIN, INT64_MAX, &whole) != HASHATTN_OK;
+        if (is_real && number[strspn(number, "-0123456789")] == '\0')
+            snprintf(number + strlen(number), JSON_MAX_NUMBER - strlen(number), ".0");
         return text;
+    }
     return json_is_list(value) ? "a list" : "an object";
 }
 
