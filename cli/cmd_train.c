@@ -1,6 +1,6 @@
 /* `train`: trains a model on a task, with messages and a progress bar on stderr. It saves and stops at the
-   first SIGINT, SIGTERM or SIGHUP, at a given value of a metric, or after a given time. While it reads data
-   there is nothing to save, and a signal ends it at once.
+   first SIGHUP, SIGINT, SIGPIPE or SIGTERM, at a given value of a metric, or after a given time. While it
+   reads data there is nothing to save, and a signal ends it at once.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <signal.h>
@@ -17,7 +17,8 @@
 #include "cli/shared/tool/signals.h"
 
 /* The first signal that finds a training begun stops it, the second one its last evaluation; any other one
-   ends the tool at once. */
+   ends the tool at once. SIGPIPE, when nobody reads the messages any more, is never the second one: the stop
+   has messages too, and Ctrl-C also ends the reader. */
 static volatile sig_atomic_t stop_signal, second_signal;
 static const hashattn_context *volatile trains; /* the context that trains */
 
@@ -25,26 +26,25 @@ static void on_signal(int number)
 {
     if (!hashattn_context_is_training(trains)) {
         signals_end(number);
-        return;
-    }
-    if (stop_signal == 0) {
+    } else if (stop_signal == 0) {
         stop_signal = number;
-        return;
+    } else if (number != SIGPIPE) {
+        second_signal = number; /* ends the last evaluation */
+        signal(number, signals_end);
     }
-    second_signal = number; /* ends the last evaluation */
-    signal(number, signals_end);
 }
 
 static void watch_signals(const hashattn_context *context)
 {
+    static const int signals[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
     trains = context;
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    struct sigaction before;
-    if (sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup ignores it */
-        sigaction(SIGHUP, &action, NULL);
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        bool kept = signals[i] == SIGHUP || signals[i] == SIGPIPE; /* nohup ignores SIGHUP */
+        if (!kept || sigaction(signals[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
 }
 
 struct watched {

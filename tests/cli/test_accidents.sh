@@ -4,7 +4,8 @@
 # Planted and caught: a file of the run that takes the number of a closed descriptor and gets the messages; a limit of sizes
 # that ends the tool and leaves temporary files; a bus error without a word; a pipe without a reader that leaves a temporary
 # file; saves and records of a forgotten process in the run that took its place; a file replaced through /dev/stdout with
-# what it held; a run without its best model that says it has one.
+# what it held; a run without its best model that says it has one; a training whose messages nobody reads any more, which ends
+# unsaved.
 # Covers: standard.c signals.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --seed 5 --threads 1"
@@ -70,6 +71,12 @@ wait $process
 code=$?
 [ "$code" = 2 ] && grep -q "again is another run now, or has another lock: the one that this process trains was moved or removed" err1 && passed a_replaced_run_is_told || failed a_replaced_run_is_told "$code $(cat err1)"
 holds a_replaced_run_is_left_alone diff -r again kept
+
+# The reader of the messages goes: the training stops as by SIGTERM, and saves.
+( "$tool" train needle --data d --out read --steps 1000000 --eval-every 20 --save-every 1000000 $tiny 2>&1; echo $? >code ) | head -n 1 >/dev/null
+[ "$(cat code)" = 141 ] && [ "$(sed -n 's/^  "step": \([0-9]*\),$/\1/p' read/trainer.json)" -ge 20 ] && passed a_stop_without_a_reader_is_saved || failed a_stop_without_a_reader_is_saved "$(cat code) $(ls read)"
+run train --resume read --steps 10 --quiet
+[ "$code" = 2 ] && passed its_steps_count || failed its_steps_count "$code $(cat err)"
 
 # Damaged files.
 : >again/trainer.json
