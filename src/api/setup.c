@@ -5,10 +5,7 @@
 #include "api/floating.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/introspect.h"
@@ -483,14 +480,7 @@ hashattn_status setup_take_data(struct hashattn_setup *setup, const char *data)
 {
     struct host *host = &setup->context->host;
     struct run_config *config = &setup->config;
-    char absolute[PATH_MAX];
-    FAIL_IF(realpath(data, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %s: %s", data,
-            strerror(errno));
-    FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
-            "the path of the data directory is %zu bytes long, at most %zu fit", strlen(absolute),
-            sizeof config->data - 1);
-    TRY(file_check_recorded(host, absolute));
-    strcpy(config->data, absolute);
+    TRY(run_config_set_data(host, config, data));
     task_facts_free(host, &config->facts);
     TRY(check_learning(setup));
     TRY(setup->origin != NULL

@@ -8,7 +8,9 @@
    files stay readable. An unknown key, a missing section and a value out of range are BAD_FILE with the key.
    SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -477,6 +479,19 @@ hashattn_status run_config_check_data(struct host *host, const struct run_config
             "%.300s: the data of the run is not there; move it back, or give its new place with `data`",
             data);
     return file_check_recorded(host, data);
+}
+
+hashattn_status run_config_set_data(struct host *host, struct run_config *config, const char *data)
+{
+    char absolute[PATH_MAX];
+    FAIL_IF(realpath(data, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %.300s: %s", data,
+            strerror(errno));
+    FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
+            "the path of the data is %zu bytes long, at most %zu fit", strlen(absolute),
+            sizeof config->data - 1);
+    TRY(file_check_recorded(host, absolute));
+    strcpy(config->data, absolute);
+    return HASHATTN_OK;
 }
 
 hashattn_status run_config_data(struct host *host, const struct run_config *config, const char **data)

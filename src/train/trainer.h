@@ -123,6 +123,9 @@ hashattn_status run_config_text(struct host *host, const struct run_config *conf
 hashattn_status run_config_check(struct host *host, const struct run_config *config);
 /* On failure the config is empty. An option that the file lacks has its default. */
 hashattn_status run_config_load(struct host *host, const char *run, struct run_config *config);
+/* Records the absolute path of the data. BAD_FILE: nothing is there, or what cannot be read again
+   (file_check_recorded). INVALID: too long. */
+hashattn_status run_config_set_data(struct host *host, struct run_config *config, const char *data);
 /* *data NULL becomes the recorded path, which must be a regular file or a directory (base/file.h). BAD_FILE:
    nothing is there. */
 hashattn_status run_config_data(struct host *host, const struct run_config *config, const char **data);

@@ -1,7 +1,5 @@
 /* Begins a training: makes the directory and the first state of a new run, or reads the state of an old one.
    SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,19 +375,6 @@ static hashattn_status keep_config(struct trainer *t)
     return run_config_save(t->host, t->run, t->config);
 }
 
-/* The data are compared with those of the run when they are read. */
-static hashattn_status move_data(struct host *host, const char *data, struct run_config *config)
-{
-    char absolute[PATH_MAX];
-    FAIL_IF(realpath(data, absolute) == NULL, host, HASHATTN_BAD_FILE, "cannot open %.300s: %s", data,
-            strerror(errno));
-    FAIL_IF(strlen(absolute) >= sizeof config->data, host, HASHATTN_INVALID,
-            "the path of the data is %zu bytes long, at most %zu fit", strlen(absolute),
-            sizeof config->data - 1);
-    strcpy(config->data, absolute);
-    return HASHATTN_OK;
-}
-
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run,
                              int64_t steps)
 {
@@ -399,7 +384,7 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     if (status == HASHATTN_OK)
         status = run_config_load(host, run, &config);
     if (status == HASHATTN_OK && setup->data != NULL)
-        status = move_data(host, setup->data, &config);
+        status = run_config_set_data(host, &config, setup->data); /* compared when they are read */
     struct trainer trainer = trainer_of(host, setup, &config, run), *t = &trainer;
     TRY_DONE(comm_agree(host, setup->comm, status));
     if (steps > 0 && steps != config.training.steps) {
