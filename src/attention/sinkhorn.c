@@ -6,13 +6,13 @@
    K_i] / sqrt(d)) [V'_i, V_i]. Departures from the paper: it sums rows of the layer's input for x_i, here the
    keys of the head; where it adds the two scores of a key, here both keys count, as in its public
    implementations; no Gumbel noise is added to the scores, so training and evaluation compute the same. The
-   missing rows of a shorter last block count as zeros in K' and V', as padding does in the paper. Causal
-   attention is refused: the balanced columns of a block depend on later blocks. In cross attention, query
-   block i is aligned with key block i; a query beyond the last attends to nothing and gives 0. W_2 has a
-   column for each block of the longest length, so longer sequences are refused. Cost, with N = n / b blocks:
-   4 n b (d + d_v) operations for attention, 2 n N (d + d_v) for sorting and 14 N^2 exponentials forward,
-   three times that backward. Memory: twice the keys and values, and N^2 floats. Nothing is random. Saved: two
-   floats per query, the scores, and 14 floats per block.
+   missing rows of a shorter last block that is not the only one count as zeros in K' and V', as padding does
+   in the paper. Causal attention is refused: the balanced columns of a block depend on later blocks. In cross
+   attention, query block i is aligned with key block i; a query beyond the last attends to nothing and gives
+   0. W_2 has a column for each block of the longest length, so longer sequences are refused. Cost, with N = n
+   / b blocks: 4 n b (d + d_v) operations for attention, 2 n N (d + d_v) for sorting and 14 N^2 exponentials
+   forward, three times that backward. Memory: twice the keys and values, and N^2 floats. Nothing is random.
+   Saved: two floats per query, the scores, and 14 floats per block.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
