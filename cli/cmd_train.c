@@ -407,9 +407,7 @@ static int run(const struct command *self, int argc, char **argv)
         "what mechanisms learn, such as the hashes of lha");
     options_add_text(&options, "resume", &train.resume, "RUN",
                      "continue this run, with --steps N to a new total, with --data if its data moved; the "
-                     "result is bit for bit that of an "
-                     "uninterrupted "
-                     "run");
+                     "result is bit for bit that of an uninterrupted run");
     options_add_text(&options, "until", &until, "METRIC=VALUE",
                      "stop when this validation metric is reached, as in accuracy=0.95 or perplexity=20");
     options_add_number(&options, "max-seconds", &train.watched.max_seconds, "T",
