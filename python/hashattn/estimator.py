@@ -73,8 +73,8 @@ def _texts_of(documents: Iterable[Any]) -> list[str]:
     texts = [document.item() if isinstance(document, np.generic) else document for document in listed("X", documents)]
     for index, text in enumerate(texts):
         if not isinstance(text, str):
-            raise InvalidTypeError(f"texts[{index}] is a {type(text).__name__}; a str is needed")
-        check_characters(f"texts[{index}]", text)
+            raise InvalidTypeError(f"X[{index}] is a {type(text).__name__}; a str is needed")
+        check_characters(f"X[{index}]", text)
     return texts
 
 
@@ -91,7 +91,7 @@ def _labels_of(y: Any, count: int) -> np.ndarray:
         if given.dtype.kind == "U" and not all(isinstance(label, str) for label in objects.flat):
             given = objects  # in which numbers and NaN beside texts have not become texts
     except ValueError:
-        raise InvalidError("y is a list of several classes for a text; one class for each text is needed") from None
+        raise InvalidError("y has several classes for one text; one class for each text is needed") from None
     if given.ndim == 2 and given.shape[1] == 1:
         warnings.warn("A column-vector y was passed when a 1d array was expected; its column is taken",
                       DataConversionWarning, stacklevel=3)
@@ -170,7 +170,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc,unuse
 
     def fit(self, X: Iterable[str], y: Iterable[Any]) -> "TextClassifier":
         """Trains on texts and their classes, lists or single columns. InvalidError (a ValueError): a table of texts, another
-        number of classes, or a text that the library's files cannot have, named texts[i]."""
+        number of classes, or a text that the library's files cannot have, named X[i]."""
         texts = _texts_of(X)
         classes, places = _classes_of(_labels_of(y, len(texts)))
         labels = [f"{place:06d}" for place in places]

@@ -50,20 +50,22 @@ def is_missing(value: Any) -> bool:
 def file_of_texts(folder: str, run: str, texts: Iterable[Any], labels: Iterable[Any], **columns: str) -> Iterator[None]:
     """The file train.jsonl of `folder` for a training, with the arguments of write_texts. After an error it stays only if
     there is a new run, so that the call can be repeated. Errors about a line of the file are about an element of `texts`."""
+    # Here, because an OSError of the user's iterable is not about the file.
+    given, of_given = list(listed("texts", texts)), list(listed("labels", labels, "labels"))
     path, is_new, had_run = os.path.join(folder, "train.jsonl"), not os.path.isdir(folder), os.path.exists(run)
-    if os.path.exists(path):
-        raise InvalidError(f"{path} exists already and is not overwritten")
+    written = False
     try:
         try:
             os.makedirs(folder, exist_ok=True)
-            write_texts(path, texts, labels, **columns)
+            write_texts(path, given, of_given, **columns)
+            written = True
         except OSError as error:
             raise NoDiskError(f"{path}: cannot write: {error.strerror}") from None
-        with named(path, "texts"):
+        with named(os.path.realpath(path), "texts"):  # the path that the library's messages have
             yield
     except BaseException:
         if had_run or not os.path.exists(run):
-            if os.path.exists(path):
+            if written and os.path.exists(path):
                 os.remove(path)
             if is_new and os.path.isdir(folder) and not os.listdir(folder):
                 os.rmdir(folder)
@@ -72,7 +74,8 @@ def file_of_texts(folder: str, run: str, texts: Iterable[Any], labels: Iterable[
 
 def write_texts(path: str, texts: Iterable[Any], labels: Iterable[Any] | None = None, *, text_column: str = "text",
                 label_column: str = "label") -> None:
-    """Writes a new .jsonl file of texts, or of pairs of texts, with their labels."""
+    """Writes a new .jsonl file of texts, or of pairs of texts, with their labels; after an error there is no part of it.
+    InvalidError: the file exists."""
     given = list(listed("texts", texts))
     # By place: in a pandas.Series, labels[0] is the one whose index is 0.
     of_texts = None if labels is None else list(listed("labels", labels, "labels"))
@@ -84,8 +87,16 @@ def write_texts(path: str, texts: Iterable[Any], labels: Iterable[Any] | None = 
         if of_texts is not None:
             row[label_column] = _label(f"labels[{index}]", of_texts[index])
         lines.append(json.dumps(row) + "\n")
-    with open(path, "x", encoding="ascii") as file:
-        file.writelines(lines)
+    try:
+        file = open(path, "x", encoding="ascii")
+    except FileExistsError:
+        raise InvalidError(f"{path} exists already and is not overwritten") from None
+    try:
+        with file:
+            file.writelines(lines)
+    except BaseException:
+        os.remove(path)
+        raise
 
 
 def _columns(index: int, text: Any, text_column: str) -> dict[str, Any]:

@@ -156,7 +156,8 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     freeze: names of parameters that are not trained: tensors, their first words ("embeddings", "encoder.layer.0"),
         "trunk", or "all-but-own": all but the tensors that mechanisms learn, such as the hashes of lha.
     texts, labels: lists of texts (for retrieval of pairs) and of their labels, in one order, which become the new file
-        data/train.jsonl, so that the run can be evaluated and resumed. Without a run, after an error, it is removed.
+        data/train.jsonl, so that the run can be evaluated and resumed. Without a run, after an error, it is removed;
+        parent folders stay.
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
     progress: True = a tqdm bar if tqdm is installed, and notes on stderr, such as what will stop `Pretrained.save` from

@@ -61,7 +61,7 @@ def test_errors_name_arguments_and_no_temporary_files(text_run):
         with pytest.raises(ValueError, match=re.escape(f"texts[{index}]: character {character};")):
             run.predict(texts, progress=False)
     for texts, index, character in ((["a", "a\ud800", "b"], 1, "2 of 2 is U+D800"), (["a", "a", "b\0"], 2, "2 of 2 is U+0000")):
-        with pytest.raises(ValueError, match=re.escape(f"texts[{index}]: character {character};")):
+        with pytest.raises(ValueError, match=re.escape(f"X[{index}]: character {character};")):
             hashattn.TextClassifier(steps=2).fit(texts, ["x", "x", "y"])
     found = run.predict(["\ud83d\ude00", "\U0001f600"], progress=False)  # both halves of a character
     assert found[0].probabilities == found[1].probabilities

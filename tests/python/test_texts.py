@@ -4,10 +4,13 @@ was not asked for; a tenth of the texts left out; an attribute that predict sets
 a note that every report repeats; the id of the document before; the name of a temporary file; a column of classes compared
 with each prediction; the columns of a table as texts, or as classes; labels of a Series by their index; the number of a class
 in place of it; a file of the texts before one that is refused, or after a call that fails; NaN as a class of texts, numbers
-beside texts as texts; a label that is missing, named by a line of a file; a label that JSON does not have.
+beside texts as texts; a label that is missing, named by a line of a file; a label that JSON does not have; a relative path before
+the name of a text; an error of the user's generator as one of the disk; a file of another process removed; a part of a file left.
 """
 
+import os
 import pickle
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -222,6 +225,49 @@ def test_a_call_that_fails_can_be_repeated(tmp_path):
         hashattn.train("text", tmp_path / "file", tmp_path / "other", texts=TEXTS, labels=labels, progress=False, **TINY)
 
 
+@pytest.mark.parametrize("data", ["data", "./new/../data", "link"])
+def test_a_label_is_named_without_the_path_of_the_file(tmp_path, monkeypatch, data):
+    """The library names files by their real paths."""
+    monkeypatch.chdir(tmp_path)
+    Path("new").mkdir()
+    Path("real").mkdir()
+    Path("link").symlink_to("real")
+    with pytest.raises(hashattn.InvalidError, match=r"^texts\[0\]: the label is empty$"):
+        hashattn.train("text", data, "run", texts=TEXTS, labels=["", "high"] * 40, progress=False, **TINY)
+    assert not Path(data, "train.jsonl").exists()
+
+
+def test_errors_of_iterables_are_not_of_the_disk(tmp_path):
+    for place in ("texts", "labels"):
+        given = {"texts": TEXTS, "labels": ["low", "high"] * 40, place: (open(name).read() for name in ["none.txt"])}
+        with pytest.raises(FileNotFoundError, match="none.txt"):
+            hashattn.train("text", tmp_path / "data", tmp_path / "run", progress=False, **given, **TINY)
+        assert not (tmp_path / "data").exists()
+
+
+def test_only_files_of_the_call_are_removed(tmp_path, monkeypatch):
+    data, path = tmp_path / "data", tmp_path / "data" / "train.jsonl"
+    words = dict(texts=["a" * 1000, "zzzz"] * 200, labels=["low", "high"] * 200, progress=False, **TINY)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100000, limits[1]))
+    try:
+        with pytest.raises(hashattn.NoDiskError, match="train.jsonl: cannot write: File too large"):
+            hashattn.train("text", data, tmp_path / "run", **words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not data.exists()
+    makedirs = os.makedirs
+
+    def makes_a_file(*arguments, **options):  # as another process, at the last moment
+        makedirs(*arguments, **options)
+        path.write_text("of another process")
+
+    monkeypatch.setattr(os, "makedirs", makes_a_file)
+    with pytest.raises(hashattn.InvalidError, match="train.jsonl exists already and is not overwritten"):
+        hashattn.train("text", data, tmp_path / "run", **words)
+    assert path.read_text() == "of another process"
+
+
 def stops(progress):
     raise RuntimeError("of the user")
 
@@ -256,9 +302,9 @@ def test_labels_of_other_types(tmp_path):
     for given in ([1, "high"] * 40, np.array([1, "high"] * 40, dtype=object)):
         with pytest.raises(hashattn.InvalidTypeError, match="^y has classes of the types int, str, which have no order"):
             hashattn.TextClassifier(**TINY).fit(TEXTS, given)
-    with pytest.raises(hashattn.InvalidError, match="^y is a list of several classes for a text"):
+    with pytest.raises(hashattn.InvalidError, match="^y has several classes for one text; one class for each text is needed$"):
         hashattn.TextClassifier(**TINY).fit(TEXTS, [["low"], ["low", "high"]] * 40)
-    with pytest.raises(hashattn.InvalidTypeError, match=r"^texts\[1\] is a int; a str is needed$"):
+    with pytest.raises(hashattn.InvalidTypeError, match=r"^X\[1\] is a int; a str is needed$"):
         hashattn.TextClassifier(**TINY).fit(["a", 5], ["low", "high"])
     with pytest.raises(hashattn.InvalidError, match="^there are no texts to train on$"):
         hashattn.TextClassifier(**TINY).fit([], [])
