@@ -36,15 +36,13 @@ static void on_signal(int number)
 
 static void watch_signals(const hashattn_context *context)
 {
-    static const int signals[] = {SIGHUP, SIGINT, SIGPIPE, SIGTERM};
     trains = context;
-    struct sigaction before, action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
-        bool kept = signals[i] == SIGHUP || signals[i] == SIGPIPE; /* nohup ignores SIGHUP */
-        if (!kept || sigaction(signals[i], NULL, &before) != 0 || before.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
-    }
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signals_set(SIGHUP, &action); /* nohup ignores it */
+    signals_set(SIGPIPE, &action);
 }
 
 struct watched {
@@ -347,8 +345,8 @@ static int check_usage(struct train *train, const struct options *options)
             options->common.seed_given || options->common.precision != NULL)
             return options_fail(
                 options,
-                "--resume continues with the options of the run, to --steps N in all if they are given, with "
-                "the data at --data; it takes no task, --out, "
+                "--resume continues with the options of the run, to --steps N in all and with the data at "
+                "--data if these are given; it takes no task, --out, "
                 "--preset, --size, --from, --attention, --freeze, --seed, --precision or other options of a "
                 "setup");
         return EXIT_GOOD;

@@ -195,7 +195,7 @@ HASHATTN_API hashattn_status hashattn_train_resume(hashattn_context *context, co
 /* Continues `run` to this number of steps in all, which the run then has; 0: to those that it has. The
    learning rate goes on as if it had been planned for them, as the note of the first report says. data: where
    its data are now, which the run then records; NULL: where they were. INVALID: more steps are done already.
-   BAD_FILE: other data. */
+   BAD_FILE: other data than those of the saved state. */
 HASHATTN_API hashattn_status hashattn_train_extend(hashattn_context *context, const char *run,
                                                    const char *data, int64_t steps,
                                                    hashattn_progress_callback *callback, void *user);

@@ -5,6 +5,7 @@ Source: include/hashattn/status.h. SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager
 from typing import Iterator
@@ -81,6 +82,7 @@ def named(path: str, name: str) -> Iterator[None]:
     try:
         yield
     except Error as error:
-        message = re.sub(re.escape(path) + r"(?:: line (\d+))?", shown, str(error))
+        paths = "|".join(map(re.escape, (os.path.realpath(path), path)))  # the library's messages can have either
+        message = re.sub(f"(?:{paths})" + r"(?:: line (\d+))?", shown, str(error))
         kind = InvalidError if elements and isinstance(error, BadFileError) else type(error)
         raise kind(message) from None

@@ -61,7 +61,7 @@ def file_of_texts(folder: str, run: str, texts: Iterable[Any], labels: Iterable[
             written = True
         except OSError as error:
             raise NoDiskError(f"{path}: cannot write: {error.strerror}") from None
-        with named(os.path.realpath(path), "texts"):  # the path that the library's messages have
+        with named(path, "texts"):
             yield
     except BaseException:
         if had_run or not os.path.exists(run):

@@ -10,7 +10,6 @@
 
 #include "api/introspect.h"
 #include "api/versions/versions.h"
-#include "base/file.h"
 #include "base/memory.h"
 
 /* ---- tasks --------------------------------------------------------------------------------------------- */

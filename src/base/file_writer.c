@@ -182,12 +182,14 @@ static hashattn_status fail_writing(struct host *host, const char *path, int err
                      file_is_standard(path) ? "standard output" : path, "write", error);
 }
 
-/* /dev/stdout, say, while standard output goes to a file, which may hold what others have written. */
+/* /dev/stdout, say, while standard output goes to a file, which may hold what others have written. A
+   descriptor that only reads is none. */
 static bool names_standard_output(const char *path)
 {
     struct stat facts, standard;
     return stat(path, &facts) == 0 && fstat(STDOUT_FILENO, &standard) == 0 &&
-           facts.st_dev == standard.st_dev && facts.st_ino == standard.st_ino;
+           facts.st_dev == standard.st_dev && facts.st_ino == standard.st_ino &&
+           (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) != O_RDONLY;
 }
 
 hashattn_status file_open_writer(struct host *host, const char *path, struct file_writer *writer)

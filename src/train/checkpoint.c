@@ -336,9 +336,9 @@ static hashattn_status fail_state(struct host *host, const char *run, hashattn_s
     char message[sizeof host->message];
     struct run_values found;
     memcpy(message, host->message, sizeof message);
-    bool whole = status == HASHATTN_BAD_FILE && run_values_find(host, run, &found) == HASHATTN_OK;
+    bool left = status == HASHATTN_BAD_FILE && run_values_find(host, run, &found) == HASHATTN_OK;
     return host_fail(host, status, "%s%s", message,
-                     whole ? "; a new run can start from the parameters of this one (`from`)" : "");
+                     left ? "; a new run can start from the parameters of this one (`from`)" : "");
 }
 
 static hashattn_status load(struct host *host, const char *run, const struct model *model,
@@ -381,16 +381,22 @@ static hashattn_status saved_step(struct host *host, const char *run, int64_t *s
     return status;
 }
 
-/* True if the file holds parameters of that step, or of any for -1, which it replaces. If the file cannot be
-   read, the host has the reason. */
-static bool holds_step(struct host *host, const char *path, int64_t *step)
+/* holds: whether the file has parameters of that step, or of any for -1, which it replaces. If it is damaged,
+   the host has the reason. */
+static hashattn_status check_step(struct host *host, const char *path, int64_t *step, bool *holds)
 {
     int64_t held;
     host->message[0] = '\0';
-    if (!file_exists(path) || step_of(host, path, &held) != HASHATTN_OK || (*step >= 0 && held != *step))
-        return false;
-    *step = held;
-    return true;
+    *holds = false;
+    if (!file_exists(path))
+        return HASHATTN_OK;
+    hashattn_status status = step_of(host, path, &held);
+    if (status != HASHATTN_OK)
+        return status == HASHATTN_BAD_FILE ? HASHATTN_OK : status;
+    *holds = *step < 0 || held == *step;
+    if (*holds)
+        *step = held;
+    return HASHATTN_OK;
 }
 
 /* Without a readable trainer.json, last.safetensors is taken. A .next is not: a killed save may have left
@@ -408,7 +414,9 @@ static hashattn_status find_last(struct host *host, const char *run, struct run_
     }
     for (int i = 0; i < (status == HASHATTN_OK ? 2 : 1); i++) {
         TRY(file_join(host, run, places[i], found->path, sizeof found->path));
-        if (holds_step(host, found->path, &found->last_step))
+        bool holds;
+        TRY(check_step(host, found->path, &found->last_step, &holds));
+        if (holds)
             return HASHATTN_OK;
         if (reason[0] == '\0')
             memcpy(reason, host->message, sizeof reason);

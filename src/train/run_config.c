@@ -103,26 +103,16 @@ static hashattn_status put_option(struct host *host, struct json *object, const 
     return HASHATTN_OK;
 }
 
+/* learned: false leaves out how ids are learned. */
 static hashattn_status put_options(struct host *host, struct json *parent, const char *key,
-                                   const struct option_row *rows, const void *values)
+                                   const struct option_row *rows, const void *values, bool learned)
 {
     struct json *object;
     TRY(json_new_object(host, &object));
     TRY(json_put(host, parent, key, object));
     for (const struct option_row *row = rows; row->name != NULL; row++)
-        TRY(put_option(host, object, row, values));
-    return HASHATTN_OK;
-}
-
-/* Without those of how ids are learned if they are a stored model's. */
-static hashattn_status put_task_options(struct host *host, struct json *task, const struct run_config *config)
-{
-    struct json *object;
-    TRY(json_new_object(host, &object));
-    TRY(json_put(host, task, "options", object));
-    for (const struct option_row *row = config->task->options; row->name != NULL; row++)
-        if (!row->learning || config->from[0] == '\0')
-            TRY(put_option(host, object, row, config->task_options));
+        if (learned || !row->learning)
+            TRY(put_option(host, object, row, values));
     return HASHATTN_OK;
 }
 
@@ -172,12 +162,12 @@ static hashattn_status put_attention(struct host *host, struct json *root, const
     TRY(json_put_string(host, attention, "name", plan->text));
     if (plan->num_used == 1)
         return put_options(host, attention, "options", plan->used[0].mechanism->options,
-                           plan->used[0].options);
+                           plan->used[0].options, true);
     TRY(json_new_object(host, &options));
     TRY(json_put(host, attention, "options", options));
     for (size_t i = 0; i < plan->num_used; i++)
         TRY(put_options(host, options, plan->used[i].mechanism->name, plan->used[i].mechanism->options,
-                        plan->used[i].options));
+                        plan->used[i].options, true));
     return HASHATTN_OK;
 }
 
@@ -201,11 +191,12 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     TRY(json_new_object(host, &task));
     TRY(json_put(host, root, "task", task));
     TRY(json_put_string(host, task, "name", config->task->name));
-    TRY(put_task_options(host, task, config));
+    TRY(put_options(host, task, "options", config->task->options, config->task_options,
+                    config->from[0] == '\0')); /* the ids of a stored model were not learned here */
     TRY(run_facts_put(host, task, &config->facts));
-    TRY(put_options(host, root, "model", model_options, &config->model));
+    TRY(put_options(host, root, "model", model_options, &config->model, true));
     TRY(put_plan(host, root, &config->model));
-    TRY(put_options(host, root, "training", train_rows, &config->training));
+    TRY(put_options(host, root, "training", train_rows, &config->training, true));
     if (config->freeze[0] != '\0')
         TRY(json_put_string(host, root, "freeze", config->freeze));
     if (config->from[0] != '\0')

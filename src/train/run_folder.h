@@ -19,8 +19,9 @@ bool run_folder_has_state(struct host *host, const char *run);
 /* Locks the run for the one process that trains it, and removes temporary files of killed processes. INVALID:
    another process is training it; the message has its number. REFUSED: the file system has no locks. */
 hashattn_status run_folder_lock(struct host *host, const char *run, struct lock *lock);
-/* INVALID if the path `run` has become another directory since it was locked, or another process has the
-   lock: nothing may be written there. */
+/* INVALID if the lock of the directory `run` is another file by now, because another run took its place or
+   the lock was removed and made again: nothing may be written there. A lock that is gone counts as unchanged.
+ */
 hashattn_status run_folder_check_lock(struct host *host, const char *run, const struct lock *lock);
 /* True if a process holds the lock of the run. */
 bool run_folder_is_locked(const char *run);

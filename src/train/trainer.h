@@ -143,9 +143,10 @@ hashattn_status run_config_parse(struct host *host, const char *text, size_t siz
 hashattn_status train_run(struct host *host, const struct train_setup *setup, struct run_config *config,
                           const char *run);
 /* steps: the new total, which config.json then has; 0: that of the run. INVALID: more are done already.
-   Resumes from last.safetensors, or from step 0 if nothing was saved, with the same data (compared by count
-   and hash), whose place config.json then has, and options. INVALID if another process trains the run. If the
-   instruction set or the product library differs, the callback gets a warning that the bits will differ. */
+   Resumes from last.safetensors, or from step 0 if nothing was saved, with the same options and the same data
+   (compared by count and hash). A new place of the data is then in config.json. INVALID if another process
+   trains the run. If the instruction set or the product library differs, the callback gets a warning that the
+   bits will differ. */
 hashattn_status train_resume(struct host *host, const struct train_setup *setup, const char *run,
                              int64_t steps);
 

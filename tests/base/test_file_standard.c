@@ -1,6 +1,7 @@
 /* Writing to standard output, "-" or a path of it: what arrives there, and that a full device is reported
    once and not again by the next writer. Covers: file_writer.c. Bugs planted and caught: the stream left
-   empty; one writer's error kept for the next; stdout closed; the file behind /dev/stdout replaced.
+   empty; one writer's error kept for the next; stdout closed; the file behind /dev/stdout replaced; a
+   write to a descriptor that only reads.
    SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <stdio.h>
@@ -79,6 +80,16 @@ static void its_paths_are_written_in_place(void **state)
     }
 }
 
+/* As when the tool holds a closed descriptor 1 with /dev/null, and an output goes to /dev/null. */
+static void a_descriptor_that_only_reads_is_no_output(void **state)
+{
+    struct folder *folder = *state;
+    int null = open("/dev/null", O_RDONLY);
+    assert_true(null >= 0);
+    check_status(&folder->host, write_as(&folder->host, "/dev/null", null), HASHATTN_OK, NULL);
+    close(null);
+}
+
 static void a_full_device_is_said_once(void **state)
 {
     struct folder *folder = *state;
@@ -100,6 +111,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_written_arrives, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(its_paths_are_written_in_place, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_descriptor_that_only_reads_is_no_output, folder_enter,
+                                        folder_leave),
         cmocka_unit_test_setup_teardown(a_full_device_is_said_once, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,6 +62,6 @@ expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, encoder.js
 expect no_model 3 "$work/mail has no config.json: it is neither a run nor a stored checkpoint" train text --data mail --from mail --out no
 expect no_part 2 "freeze: no parameter is called 'head'; the model has the parts trunk, all-but-own, embeddings, encoder.layer.0, layernorm, classifier" train text --data mail --tokens bytes --from lm --freeze head --out no
 expect steps_and_epochs 2 "training: --steps is 5 and --epochs 2; one of them determines the other" train text --data mail --steps 5 --epochs 2 --out no
-expect resume_takes_no_start 2 "--resume continues with the options of the run, to --steps N in all if they are given, with the data at --data; it takes no task, --out, --preset, --size, --from," train --resume part --from lm
+expect resume_takes_no_start 2 "--resume continues with the options of the run, to --steps N in all and with the data at --data if these are given; it takes no task, --out, --preset, --size, --from," train --resume part --from lm
 [ -e no ] && failed nothing_was_made "no is there" || passed nothing_was_made
 finish

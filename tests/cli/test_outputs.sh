@@ -105,6 +105,7 @@ twice gradient_over_the_output grad-dir ./dq.npy attend $arrays --out dq.npy --g
 twice picture_over_a_forecast draw both predict none none.csv --out both --draw both
 twice picture_over_a_run draw both/ train forecast --data none.csv --out both --draw both/
 twice two_of_standard_output draw - predict none none.csv --draw -
+twice standard_output_by_its_path labels /dev/stdout density modes points.csv --out - --labels /dev/stdout
 run density modes points.csv --map euclidean --out /dev/null --labels /dev/null
 [ "$code" = 0 ] && passed a_device_is_named_twice || failed a_device_is_named_twice "$code $(cat err)"
 for i in 1 2; do run embed bert letters --out letters/v.npy --quiet; done

@@ -252,6 +252,30 @@ static void a_lost_best_model_is_replaced(void **state)
     small_run_free(&small);
 }
 
+/* Of a finished run, and of one that stops before its next evaluation. */
+static void a_best_model_lost_at_the_end_has_a_successor(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    for (int finished = 0; finished < 2; finished++) {
+        struct watcher first = {.stop_at = finished ? -1 : 9}, resumed = {.stop_at = finished ? -1 : 10};
+        struct run_values found;
+        char path[160];
+        snprintf(path, sizeof path, "%s/model.safetensors", small.run);
+        check_status(&small.host, train(&small, small.run, 1, &first, false),
+                     finished ? HASHATTN_OK : HASHATTN_INTERRUPTED, NULL);
+        assert_int_equal(truncate(path, 0), 0);
+        check_status(&small.host, train(&small, small.run, 1, &resumed, true),
+                     finished ? HASHATTN_OK : HASHATTN_INTERRUPTED, NULL);
+        assert_int_equal(resumed.warnings, 1);
+        check_status(&small.host, run_values_find(&small.host, small.run, &found), HASHATTN_OK, NULL);
+        assert_true(finished ? found.last_step == -1 : found.last_step == 10);
+        small_run_remove(small.run);
+    }
+    small_run_free(&small);
+}
+
 struct replacement {
     const struct small_run *small;
     int64_t step;
@@ -460,6 +484,7 @@ int main(void)
         cmocka_unit_test(a_run_killed_in_its_first_save_goes_on),
         cmocka_unit_test(a_run_that_lost_a_file_is_kept),
         cmocka_unit_test(a_lost_best_model_is_replaced),
+        cmocka_unit_test(a_best_model_lost_at_the_end_has_a_successor),
         cmocka_unit_test(another_run_in_its_place_is_left_alone),
         cmocka_unit_test(a_run_has_one_trainer),
         cmocka_unit_test(numbers_that_overflow_stop_the_run),

@@ -129,11 +129,11 @@ int outputs_check_two(const char *option, const char *path, const char *other, c
     if (path == NULL || other_path == NULL)
         return EXIT_GOOD;
     bool standard = strcmp(path, "-") == 0, other_standard = strcmp(other_path, "-") == 0;
-    bool there = !standard && stat(path, &first) == 0;
-    bool other_there = !other_standard && stat(other_path, &second) == 0;
-    bool is = standard || other_standard ? standard && other_standard
-              : there && other_there     ? S_ISREG(first.st_mode) && same(&first, &second)
-                                         : !there && !other_there && same_missing(path, other_path);
+    bool there = (standard ? fstat(STDOUT_FILENO, &first) : stat(path, &first)) == 0;
+    bool other_there = (other_standard ? fstat(STDOUT_FILENO, &second) : stat(other_path, &second)) == 0;
+    bool is = (standard && other_standard) ||
+              (there && other_there ? !S_ISCHR(first.st_mode) && same(&first, &second)
+                                    : !there && !other_there && same_missing(path, other_path));
     return is ? tool_fail(EXIT_USAGE, "--%s %s is also the output of --%s; give another name", option, path,
                           other)
               : EXIT_GOOD;

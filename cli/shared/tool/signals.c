@@ -1,5 +1,5 @@
-/* The handler runs on the main thread, because the library's threads block these signals. Only SIGBUS comes
-   to the thread that reads the file.
+/* The handler runs on the main thread, because the library's threads block SIGHUP, SIGINT and SIGTERM.
+   SIGPIPE comes to the thread that writes, SIGBUS to the one that reads.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/tool/signals.h"
 
@@ -33,7 +33,7 @@ static void end_of_mapped(int number)
     signals_end(number);
 }
 
-static void set_unless_ignored(int number, const struct sigaction *action)
+void signals_set(int number, const struct sigaction *action)
 {
     struct sigaction before;
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -48,9 +48,9 @@ static void install(void)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         sigaddset(&action.sa_mask, signals[i]);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        set_unless_ignored(signals[i], &action);
+        signals_set(signals[i], &action);
     action.sa_handler = end_of_mapped;
-    set_unless_ignored(SIGBUS, &action);
+    signals_set(SIGBUS, &action);
     signal(SIGXFSZ, SIG_IGN);
 }
 

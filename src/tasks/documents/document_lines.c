@@ -76,8 +76,8 @@ static hashattn_status fail_key(struct host *host, const struct json *root, cons
                      named, used == 0 ? "none" : list, used < sizeof list ? "" : "...");
 }
 
-/* A value for a message: the text of a number, which is in `number`, or the kind of value. A real number that
-   is whole has ".0", because the message says why it is no whole number. */
+/* A value for a message: the text of a number, which is in `number`, or the kind of value. 1.0 is shown as
+   that, because "label is 1; a whole number is needed" would make no sense. */
 static const char *kind_of(const struct json *value, char number[JSON_MAX_NUMBER])
 {
     struct host unused;
@@ -221,7 +221,8 @@ static hashattn_status read_json(struct host *host, const struct document_visit 
     return status;
 }
 
-/* A key has one role, whatever an object has. If nobody needs the label, the text may have its name. */
+/* A key has one role; checked before any object is read. If nobody needs the label, the text may have its
+ * name. */
 static hashattn_status check_keys(struct host *host, const struct document_rules *rules)
 {
     const char *text = rules->texts[0], *label = rules->label;

@@ -30,7 +30,7 @@ hashattn_status block_packer_open(const struct pool *pool, struct block_packer *
 /* Also after a failure. The writers stay. */
 void block_packer_close(struct block_packer *packer);
 
-/* B is never from the files before. */
+/* Forgets the last block, so that B is never from the files before. No document may be waiting. */
 void block_packer_begin_files(struct block_packer *packer);
 /* Packs the documents of *packer->now; files: which of them they are from. */
 hashattn_status block_pack(struct block_packer *packer, enum split files);

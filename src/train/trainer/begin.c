@@ -284,7 +284,8 @@ static hashattn_status same_data(struct host *host, const char *directory, const
     return HASHATTN_OK;
 }
 
-/* A best model that was lost must not keep the next one from being written. */
+/* A best model that was lost must not keep the next one from being written. Until then the last parameters
+   serve. A step that was evaluated is evaluated again, so that a finished run gets its model back. */
 static hashattn_status check_best(struct trainer *t)
 {
     char path[FILE_PATH];
@@ -297,7 +298,8 @@ static hashattn_status check_best(struct trainer *t)
         return status;
     host_prefix(t->host, "the best model is lost, and the next one evaluated takes its place");
     trainer_warn(t);
-    t->state.best_step = -1;
+    file_remove(path);
+    t->state.evaluated = t->state.best_step = -1;
     for (size_t i = 0; i < MODEL_METRICS; i++)
         t->state.best[i] = NAN;
     return HASHATTN_OK;

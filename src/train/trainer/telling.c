@@ -9,7 +9,8 @@
 
 void trainer_warn(struct trainer *t)
 {
-    memcpy(t->warning, t->host->message, sizeof t->warning);
+    size_t used = strlen(t->warning);
+    snprintf(t->warning + used, sizeof t->warning - used, "%s%s", used > 0 ? "; " : "", t->host->message);
 }
 
 void trainer_tell(struct trainer *t)

@@ -29,7 +29,7 @@ struct trainer {
     struct train_event event;
     bool changed;      /* the state on disk is older */
     bool stop;         /* the callback asked to stop */
-    char warning[512]; /* for the next event; empty: none */
+    char warning[960]; /* for the next event; empty: none */
     char note[960];    /* the same */
     struct origin_report origin;
 };
@@ -57,7 +57,7 @@ static inline struct train_blocks saved_blocks(const struct trainer *t)
         .values = t->stepper.values, .m = t->stepper.optim.m, .v = t->stepper.optim.v};
 }
 
-/* INVALID: the run was replaced meanwhile. Asked before each write by rank 0. */
+/* INVALID: the run was replaced meanwhile. Rank 0 asks before it writes a state, a model or a record. */
 static inline hashattn_status trainer_check_lock(const struct trainer *t)
 {
     return run_folder_check_lock(t->host, t->run, &t->lock);
@@ -74,7 +74,7 @@ hashattn_status trainer_loop(struct trainer *t);
 
 /* ---- telling.c ---- */
 
-/* The message of the host becomes the warning of the next event. */
+/* The message of the host is added to the warning of the next event. */
 void trainer_warn(struct trainer *t);
 /* Calls the callback. */
 void trainer_tell(struct trainer *t);
