@@ -2,9 +2,9 @@
 # Accidents of the surroundings: closed standard descriptors, limits of the size of files, a mapped file that is cut, a run
 # that is replaced while it is trained, appending with /dev/stdout, damaged files of a run.
 # Planted and caught: a file of the run that takes the number of a closed descriptor and gets the messages; a limit of sizes
-# that ends the tool and leaves temporary files; a bus error without a word; saves and records of a forgotten process in the run that took its place; a file replaced through /dev/stdout with
-# what it held; a run without its best model that says it has one; a training whose messages nobody reads any more, which ends
-# unsaved.
+# that ends the tool and leaves temporary files; a bus error without a word; saves and records of a forgotten process in the
+# run that took its place; a file replaced through /dev/stdout with what it held; a run without its best model that says it
+# has one; a training whose messages nobody reads any more, which ends unsaved.
 # Covers: standard.c signals.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --seed 5 --threads 1"
