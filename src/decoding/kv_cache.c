@@ -146,16 +146,15 @@ static size_t count_rows(const uint8_t *mask, size_t rows, size_t sequence)
     return count;
 }
 
+/* Gives every sequence room for its rows, or changes none. */
 static hashattn_status reserve(struct kv_cache *cache, size_t rows, const uint8_t *mask)
 {
-    void *block;
-    size_t sequences = cache->pages.num_sequences;
-    TRY(memory_new(cache->host, sequences, sizeof(size_t), "the rows of an append", &block));
-    size_t *more = block;
-    for (size_t s = 0; s < sequences; s++)
-        more[s] = count_rows(mask, rows, s);
-    hashattn_status status = kv_pages_reserve(&cache->pages, more);
-    memory_free(cache->host, block);
+    struct kv_pages *pages = &cache->pages;
+    hashattn_status status = HASHATTN_OK;
+    for (size_t s = 0; s < pages->num_sequences && status == HASHATTN_OK; s++)
+        status = kv_pages_reserve(pages, s, count_rows(mask, rows, s));
+    for (size_t s = 0; s < pages->num_sequences && status != HASHATTN_OK; s++)
+        kv_pages_truncate(pages, s, pages->sequences[s].length);
     return status;
 }
 
@@ -184,7 +183,7 @@ hashattn_status kv_cache_append_to(struct kv_cache *cache, size_t sequence, size
                       KV_LARGEST_KEY));
     TRY(check_numbers(cache, "value", value, sequence, sequence + 1, rows, options->kv_heads, NULL,
                       KV_LARGEST_VALUE));
-    TRY(kv_pages_extend(&cache->pages, sequence, rows));
+    TRY(kv_pages_reserve(&cache->pages, sequence, rows));
     pool_run(cache->pool, write_head, &append, options->kv_heads);
     cache->pages.sequences[sequence].length += rows;
     return HASHATTN_OK;

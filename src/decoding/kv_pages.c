@@ -161,17 +161,7 @@ static hashattn_status reserve(struct kv_pages *pages, struct kv_sequence *seque
     return HASHATTN_OK;
 }
 
-hashattn_status kv_pages_reserve(struct kv_pages *pages, const size_t *more)
-{
-    hashattn_status status = HASHATTN_OK;
-    for (size_t s = 0; s < pages->num_sequences && status == HASHATTN_OK; s++)
-        status = reserve(pages, &pages->sequences[s], more[s]);
-    for (size_t s = 0; s < pages->num_sequences && status != HASHATTN_OK; s++)
-        kv_pages_truncate(pages, s, pages->sequences[s].length);
-    return status;
-}
-
-hashattn_status kv_pages_extend(struct kv_pages *pages, size_t sequence, size_t more)
+hashattn_status kv_pages_reserve(struct kv_pages *pages, size_t sequence, size_t more)
 {
     hashattn_status status = reserve(pages, &pages->sequences[sequence], more);
     if (status != HASHATTN_OK)

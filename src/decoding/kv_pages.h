@@ -38,12 +38,10 @@ hashattn_status kv_pages_new(struct host *host, size_t num_sequences, size_t pag
                              struct kv_pages *pages);
 void kv_pages_free(struct kv_pages *pages);
 
-/* Gives every sequence s room for more[s] rows, in pages of its own; the lengths stay. NO_MEMORY: the rows
-   and lengths are as before. */
-hashattn_status kv_pages_reserve(struct kv_pages *pages, const size_t *more);
-/* The same for one sequence. */
-hashattn_status kv_pages_extend(struct kv_pages *pages, size_t sequence, size_t more);
-/* Keeps the first `length` rows of a sequence, at most its length. */
+/* Gives a sequence room for `more` rows, in pages of its own; its length stays. NO_MEMORY: its rows and pages
+   are as before. Allocates nothing if its last page has the room. */
+hashattn_status kv_pages_reserve(struct kv_pages *pages, size_t sequence, size_t more);
+/* Keeps the first `length` rows of a sequence, at most its length, and releases pages beyond them. */
 void kv_pages_truncate(struct kv_pages *pages, size_t sequence, size_t length);
 /* Sequence s becomes a copy of sequence from[s], which is below num_sequences; `count` may differ from it.
    NO_MEMORY: nothing has changed. */

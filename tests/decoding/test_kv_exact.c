@@ -4,7 +4,8 @@
    0; a window or the future one row too long; window_step ignored; spans added without their factors; query
    heads of a group taken as if they were interleaved; the first tile's queries for all tiles; sums of a span
    not rescaled, or not cleared; masked rows appended, or searched for NaN; the limit of keys for values; one
-   worker's scratch for all.
+   worker's scratch for all; memory allocated for each token; pages of the first sequences kept after an
+   append that fails.
    Covers: kv_exact.c kv_cache.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -221,6 +222,59 @@ static void large_numbers(void **state)
     cache_case_free(&c);
 }
 
+/* Pages have room for 512 rows, and scratch memory for as many. */
+static void decoding_allocates_nothing(void **state)
+{
+    (void)state;
+    struct kv_options options = cache_case_options();
+    options.num_sequences = 3;
+    for (const char *const *name = kv_mechanism_names; *name != NULL; name++) {
+        struct cache_case c;
+        uint8_t mask[3 * 300];
+        cache_case_new(&c, "auto", 2, *name, &options);
+        for (size_t i = 0; i < sizeof mask; i++)
+            mask[i] = i % 7 != 0;
+        cache_case_append(&c, 300, mask);
+        float *query = cache_case_query(&c, 1);
+        free(cache_case_attend(&c, 1, query));
+        long calls = c.host.calls;
+        for (int i = 0; i < 100; i++) {
+            cache_case_append(&c, 1, NULL);
+            free(cache_case_attend(&c, 1, query));
+        }
+        if (c.host.calls != calls)
+            fail_msg("%s: %ld allocations in 100 tokens", *name, c.host.calls - calls);
+        free(query);
+        cache_case_free(&c);
+    }
+}
+
+static void a_failed_append_changes_nothing(void **state)
+{
+    (void)state;
+    struct kv_options options = cache_case_options();
+    options.num_sequences = 3;
+    hashattn_status status = HASHATTN_NO_MEMORY;
+    long n = 0;
+    for (; status != HASHATTN_OK; n++) {
+        struct cache_case c;
+        static float zeros[3000 * 128];
+        const struct kv_rows rows = {zeros, DTYPE_FLOAT32, 0, 128, 64};
+        cache_case_new(&c, "auto", 1, "softmax", &options);
+        size_t pages = c.cache.pages.allocated;
+        c.host.until_failure = c.host.calls + n;
+        status = kv_cache_append(&c.cache, 3000, rows, rows, NULL);
+        for (size_t s = 0; s < 3; s++)
+            assert_int_equal(c.cache.pages.sequences[s].length, status == HASHATTN_OK ? 3000 : 0);
+        if (status != HASHATTN_OK)
+            check_status(&c.host.host, status, HASHATTN_NO_MEMORY, "memory");
+        assert_true(status == HASHATTN_OK || c.cache.pages.allocated == pages);
+        cache_case_free(&c);
+        assert_true(n < 100);
+    }
+    assert_true(n > 5); /* also after the first sequence has its pages */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +284,8 @@ int main(void)
         cmocka_unit_test(a_changed_cache_equals_a_fresh_one),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(large_numbers),
+        cmocka_unit_test(decoding_allocates_nothing),
+        cmocka_unit_test(a_failed_append_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static double stored(unsigned char *to, float number, enum dtype dtype)
 static void begin(struct reading *t, const struct kernels *kernels, enum dtype dtype, size_t queries,
                   float scale, size_t chosen)
 {
-    size_t size = dtype == DTYPE_FLOAT32 ? 4 : 2, more = ROWS;
+    size_t size = dtype == DTYPE_FLOAT32 ? 4 : 2;
     failing_host_init(&t->host, -1);
     t->cache = (struct kv_cache){.host = &t->host.host,
                                  .kernels = kernels,
@@ -52,7 +52,7 @@ static void begin(struct reading *t, const struct kernels *kernels, enum dtype d
                                  .head_bytes = ROWS_AT + 2 * KV_PAGE_ROWS * D * size};
     check_status(&t->host.host, kv_pages_new(&t->host.host, 1, HEADS * t->cache.head_bytes, &t->cache.pages),
                  HASHATTN_OK, NULL);
-    check_status(&t->host.host, kv_pages_reserve(&t->cache.pages, &more), HASHATTN_OK, NULL);
+    check_status(&t->host.host, kv_pages_reserve(&t->cache.pages, 0, ROWS), HASHATTN_OK, NULL);
     struct random random = random_open(random_key(chosen, RANDOM_BENCH, 1));
     float numbers[2 * D];
     random_normals(random_key(4, RANDOM_BENCH, 0), 0, t->query, QUERIES * D);
