@@ -97,11 +97,4 @@ hashattn_status safetensors_copy(struct host *host, const struct safetensors *fi
 hashattn_status safetensors_write(struct host *host, const char *path, const struct tensor *tensors,
                                   size_t count, const struct tensor_word *words, size_t num_words);
 
-/* True for F32, F16 and BF16. */
-bool tensor_has_floats(const struct tensor *tensor);
-/* The data themselves if they are F32 and aligned, otherwise NULL. */
-const float *tensor_floats(const struct tensor *tensor);
-/* Writes all elements to out. The conversions are exact. */
-void tensor_copy_floats(const struct tensor *tensor, float *out);
-
 #endif
