@@ -1,5 +1,6 @@
-/* One call of `attend`, and what reads its arrays: attend_read.c whole or as far as their shapes,
-   attend_ranks.c the rows of a rank. Functions return EXIT_GOOD or the exit code of the reported error.
+/* One call of `attend`, and what moves its arrays: attend_read.c reads them whole or as far as their shapes,
+   attend_ranks.c the rows of a rank, attend_write.c writes the results.
+   Functions return EXIT_GOOD or the exit code of the reported error.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CLI_ATTEND_H
 #define CLI_ATTEND_H
@@ -51,6 +52,9 @@ int attend_read_gradient(struct attend *a);
 int attend_ranks_refuse(const struct attend *a);
 /* Makes the problem that of this rank's rows, reads them, and sets a->inputs, to be freed. */
 int attend_ranks_read(struct attend *a);
+
+/* Writes the output, and with --grad-out the gradients. With several ranks each writes NAME.RANK.npy. */
+int attend_write_arrays(struct attend *a);
 
 enum { ATTEND_PATH = 4096 }; /* of the name of a file */
 
