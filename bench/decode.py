@@ -25,6 +25,7 @@ import statistics
 import sys
 import time
 
+import page
 import runs
 
 MECHANISMS = ("hashed", "top", "top-uniform", "lsh", "hamming", "window")
@@ -393,6 +394,7 @@ def main():
         part.add_argument("--name", default="SmolLM2-135M")
     given = parser.parse_args()
     if given.part in ("show", "figure"):
+        page.may_be_cut()
         given.run(given)
         return
     sys.path.insert(0, os.path.join(os.path.abspath(given.build), "python"))

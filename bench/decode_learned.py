@@ -16,6 +16,8 @@ import math
 import os
 import statistics
 
+import page
+
 FIRST, LAST, BLOCK, T = 4, 32, 64, 0.8  # rows always read; rows with one mean; exponent of importance
 STEPS, BATCH, RATE = 300, 64, 3e-3
 
@@ -182,6 +184,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     if given.show:
+        page.may_be_cut()
         with open(given.show, encoding="utf-8") as file:
             for line in (json.loads(line) for line in file):
                 if line["part"] == "learned":

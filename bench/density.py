@@ -20,6 +20,7 @@ import sys
 import time
 import venv
 
+import page
 import runs
 
 PACKAGE = "scikit-learn==1.9.1"
@@ -184,6 +185,7 @@ def main():
         venv.create(given.setup, with_pip=True)
         sys.exit(subprocess.run([f"{given.setup}/bin/pip", "install", "--quiet", PACKAGE]).returncode)
     if given.show:
+        page.may_be_cut()
         show(given.show)
         return
     if not given.build or not given.out:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of Markdown, and the marked parts of documents that scripts write. Standard library only."""
+"""Tables of Markdown, the marked parts of documents that scripts write, and output that `head` cuts. Standard library only."""
+
+import signal
 
 KINDS = ("Zen 5", "Zen 4", "Zen 3", "Zen 2", "Zen 1", "Granite Rapids", "Emerald Rapids", "Sapphire Rapids", "Intel AMX")
 
@@ -24,6 +26,11 @@ class Table:
         return "\n".join([line(self.keys + [(heads or {}).get(name, name) for name in columns]),
                           "|" + "---|" * len(self.keys + columns)]
                          + [line([*key, *(cells.get(name, "-") for name in columns)]) for key, cells in self.rows])
+
+
+def may_be_cut():
+    """From here on the script ends quietly when the reader of its output, such as `head`, has seen enough."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def replace(path, name, text):

@@ -2,7 +2,6 @@
 """bench/peers.py --show: the tables of docs/results/*.jsonl. Standard library only."""
 
 import os
-import signal
 import sys
 
 import forecast
@@ -11,6 +10,7 @@ import lha_latency
 import lha_table1
 import lra
 import needle
+import page
 import results
 import runs
 
@@ -49,7 +49,7 @@ def everything(lines):
 
 def main(name):
     """Prints the tables whose names begin with `name`, or lists all. Returns the exit code."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # quiet when `head` has seen enough
+    page.may_be_cut()
     lines = results.read()
     if not name:
         print(everything(lines))

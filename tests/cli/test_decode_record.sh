@@ -3,8 +3,8 @@
 # lines are printed by part, and a time is the median of calls in turn, without the first. No model and no PyTorch is needed.
 # Planted and caught: curves of another model in the picture; errors from above to below; a point out of the order of
 # budgets; the first call in the median; the mechanisms before the exact one; bits left out beside a sharpness;
-# parts in another order.
-# Covers: bench/decode.py
+# parts in another order; a traceback when `head` has seen enough.
+# Covers: bench/decode.py bench/page.py
 . "$(dirname "$0")/checks.sh"
 export PYTHONDONTWRITEBYTECODE=1
 python3 "$source_dir/bench/decode.py" figure "$source_dir/docs/results/decode.jsonl" >decode.svg
@@ -44,4 +44,20 @@ given.sharpness = 2.0
 assert decode.codes_of(given) == [{"bits": 64, "sharpness": 2.0}, {"bits": 128, "sharpness": 2.0}]
 P
 holds points_and_medians test ! -s settings
+
+# cut_short SCRIPT ARGS...: the reader of its output is gone before it writes.
+cut_short() {
+    python3 - "$source_dir/bench/$1" "$@" <<'P'
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.close(reader)
+done = subprocess.run([sys.executable, sys.argv[1], *sys.argv[3:]], stdout=writer, stderr=subprocess.PIPE, text=True)
+sys.exit(done.stderr[-300:] or 0)
+P
+}
+records=$source_dir/docs/results
+holds a_reader_that_leaves_is_no_error cut_short decode.py show "$records/decode.jsonl"
+holds nor_of_learned_planes cut_short decode_learned.py --show "$records/decode.jsonl"
+holds nor_of_densities cut_short density.py --show "$records/density.jsonl"
+holds nor_of_all_tables cut_short peers.py --show
 finish
