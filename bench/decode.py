@@ -17,6 +17,7 @@ characters from --skip on are read. A prompt is read with exact attention. A lin
 has are not measured again. Times are processor times of one thread, medians of contenders in turn."""
 
 import argparse
+import inspect
 import itertools
 import json
 import math
@@ -129,6 +130,11 @@ def tokens_of(tokenizer, path, given):
     return ids
 
 
+def holding(model, cache):
+    """The cache by the name that this version of the transformers library has for it."""
+    return {"cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values": cache}
+
+
 def read_prompt(model, ids):
     """PyTorch's cache of a prompt, which is read in chunks, and the scores of the token after it."""
     import torch
@@ -138,7 +144,7 @@ def read_prompt(model, ids):
     model.set_attn_implementation("sdpa")
     with torch.inference_mode():
         for chunk in ids.split(CHUNK, 1):
-            scores = model(chunk, past_key_values=cache, logits_to_keep=1).logits[:, -1]
+            scores = model(chunk, **holding(model, cache), logits_to_keep=1).logits[:, -1]
     return cache, scores
 
 
@@ -188,7 +194,7 @@ def perplexity(given, save, have):
             cache = cache_of(model, prompt, given.length - given.last, point["mechanism"], point["budget"],
                              point.get("bits"), point.get("sharpness"))
             with torch.inference_mode():
-                scores = model(ids[:, -given.last:-1], past_key_values=cache).logits[0]
+                scores = model(ids[:, -given.last:-1], **holding(model, cache)).logits[0]
             scores = torch.log_softmax(torch.cat([first, scores]), -1)
             loss = -scores.gather(1, ids[0, -given.last:, None]).mean().item()
             save(point | {"perplexity": round(math.exp(loss), 4), "rows_read": rows_read(cache), "cache_bytes": cache.nbytes})
@@ -216,10 +222,10 @@ def needles(given, save, have):
             cache, told = cache_of(model, prompt, hiding.shape[1], point["mechanism"], point["budget"],
                                    point.get("bits"), point.get("sharpness")), []
             with torch.inference_mode():
-                scores = model(question, past_key_values=cache).logits[:, -1]
+                scores = model(question, **holding(model, cache)).logits[:, -1]
                 for _ in range(8):
                     told.append(int(scores.argmax()))
-                    scores = model(torch.tensor([told[-1:]]), past_key_values=cache).logits[:, -1]
+                    scores = model(torch.tensor([told[-1:]]), **holding(model, cache)).logits[:, -1]
             save(point | {"found": str(number) in tokenizer.decode(told), "told": tokenizer.decode(told)})
 
 
@@ -257,8 +263,9 @@ def token(given, save, have):
         for one in ids[:, -given.last:].split(1, 1):
             for name, (attention, cache) in contenders.items():
                 model.set_attn_implementation(attention)
+                held = holding(model, cache)
                 spent, begun = 0, time.thread_time()
-                model(one, past_key_values=cache)
+                model(one, **held)
                 times[name][0].append(1e3 * (time.thread_time() - begun))
                 times[name][1].append(1e3 * spent)
     save(point | {"token_ms": {name: round(statistics.median(each[0]), 3) for name, each in times.items()},

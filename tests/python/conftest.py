@@ -45,6 +45,15 @@ def skip_without_layers(model):
     return model
 
 
+def holding(cache):
+    """A cache of the transformers library by the name that its models have for it: before `cache` it was another."""
+    import inspect
+
+    from transformers import LlamaForCausalLM
+
+    return {"cache" if "cache" in inspect.signature(LlamaForCausalLM.forward).parameters else "past_key_values": cache}
+
+
 TINY = dict(steps=20, batch=8, layers=1, dim=16, heads=2, ffn=16, eval_every=10, seed=3, num_hashes=8)
 
 

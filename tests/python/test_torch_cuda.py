@@ -19,6 +19,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from conftest import holding  # noqa: E402
+
 HERE = Path(__file__).resolve()
 EMULATOR = HERE.parents[2] / os.environ.get("BUILD", "build") / "tests/gpu/plain/libcuda.so.1"
 INSIDE = "HASHATTN_TORCH_ON_HOST"  # set in the process that has the tensors
@@ -266,4 +268,4 @@ def test_generate():
     assert torch.equal(there.cpu(), here)
     cache = hashattn.torch.transformers.Cache(model.config, "yoso")
     with pytest.raises(hashattn.RefusedError, match="a hashattn cache is memory of the processor, and LlamaAttention is on cuda:0"):
-        model.generate(ids.to("cuda"), attention_mask=mask.to("cuda"), past_key_values=cache, **told)
+        model.generate(ids.to("cuda"), attention_mask=mask.to("cuda"), **holding(cache), **told)

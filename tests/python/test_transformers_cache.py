@@ -2,7 +2,7 @@
 left padding, batches, beams, continued prompts; states of constant size; other implementations and models are refused.
 
 Planted and caught: a layer with a window that ran the mechanism over the window's cache; learned tensors, the scale, the
-mask and the seed not given to a state; a model in float16 or float64 refused.
+mask and the seed not given to a state; a model in float16 or float64 refused; a cache under its old name, which warns.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,6 +14,9 @@ transformers = pytest.importorskip("transformers")
 
 import hashattn  # noqa: E402
 import hashattn.torch.transformers as ours  # noqa: E402
+from conftest import holding  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("error::FutureWarning", "error::DeprecationWarning")
 
 SIZES = dict(vocab_size=97, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
              num_key_value_heads=2, head_dim=16, max_position_embeddings=512, pad_token_id=0, bos_token_id=1,
@@ -54,7 +57,7 @@ def test_generate_is_that_of_the_library(family, beams):
     kept = dict(max_new_tokens=12, return_dict_in_generate=True, output_scores=True, num_beams=beams, do_sample=False)
     expected = theirs.generate(**prompts(), **kept)
     for options in (dict(), dict(mechanism="hashed", budget=1000)):
-        found = mine.generate(**prompts(), past_key_values=ours.Cache(mine.config, **options), **kept)
+        found = mine.generate(**prompts(), **holding(ours.Cache(mine.config, **options)), **kept)
         assert torch.equal(found.sequences, expected.sequences)
         for one, other in zip(found.scores, expected.scores):
             assert torch.allclose(one, other, atol=1e-4)
@@ -66,22 +69,22 @@ def test_a_conversation_goes_on():
     with torch.no_grad():
         ids = prompts()["input_ids"]
         whole = theirs(ids).logits
-        first = mine(ids[:, :10], past_key_values=cache).logits
-        second = mine(ids[:, 10:], past_key_values=cache).logits
+        first = mine(ids[:, :10], **holding(cache)).logits
+        second = mine(ids[:, 10:], **holding(cache)).logits
         assert torch.allclose(torch.cat([first, second], 1), whole, atol=1e-4)
         assert cache.get_seq_length() == 21 and cache.nbytes > 0
         cache.crop(6) if ours.Cache.crop.__code__.co_varnames[1] == "tokens_to_remove" else cache.crop(15)
         assert cache.get_seq_length() == 15
-        assert torch.allclose(mine(ids[:, 15:], past_key_values=cache).logits, whole[:, 15:], atol=1e-4)
+        assert torch.allclose(mine(ids[:, 15:], **holding(cache)).logits, whole[:, 15:], atol=1e-4)
         cache.reset()
-        assert torch.allclose(mine(ids, past_key_values=cache).logits, whole, atol=1e-4)
+        assert torch.allclose(mine(ids, **holding(cache)).logits, whole, atol=1e-4)
 
 
 def test_few_rows_are_read():
     _, mine = pair("Llama")
     cache = ours.Cache(mine.config, mechanism="hashed", budget=0.25)
     ids = torch.randint(2, 97, (1, 400), generator=torch.Generator().manual_seed(3))
-    mine.generate(input_ids=ids, past_key_values=cache, max_new_tokens=5, do_sample=False)
+    mine.generate(input_ids=ids, **holding(cache), max_new_tokens=5, do_sample=False)
     assert all(90 < layer.cache.rows_read < 110 for layer in cache.layers)
 
 
@@ -90,7 +93,7 @@ def test_bfloat16():
     with torch.no_grad():
         ids = prompts()["input_ids"]
         cache = ours.Cache(mine.config)
-        found = torch.cat([mine(ids[:, :20], past_key_values=cache).logits, mine(ids[:, 20:], past_key_values=cache).logits], 1)
+        found = torch.cat([mine(ids[:, :20], **holding(cache)).logits, mine(ids[:, 20:], **holding(cache)).logits], 1)
         assert torch.allclose(found.float(), theirs(ids).logits.float(), atol=0.1)
         assert cache.layers[0].cache.dtype == "bfloat16"
 
@@ -106,7 +109,7 @@ def test_models_in_float16_and_float64(dtype, options):
         model.set_attn_implementation(f"hashattn-{name}")
         cache = ours.Cache(model.config, **options)
         with torch.no_grad():
-            outputs.append(torch.cat([model(part, past_key_values=cache).logits for part in ids.split(20, 1)], 1))
+            outputs.append(torch.cat([model(part, **holding(cache)).logits for part in ids.split(20, 1)], 1))
     assert outputs[1].dtype == dtype
     assert torch.allclose(outputs[1].float(), outputs[0], atol=2e-2 if dtype == torch.float16 else 1e-4)
 
@@ -116,7 +119,7 @@ def test_another_implementation_is_refused_by_name(name):
     _, mine = pair("Llama")
     mine.set_attn_implementation(name)
     with pytest.raises(ValueError, match='attn_implementation="hashattn-softmax"'):
-        mine.generate(**prompts(), past_key_values=ours.Cache(mine.config), max_new_tokens=2)
+        mine.generate(**prompts(), **holding(ours.Cache(mine.config)), max_new_tokens=2)
 
 
 def test_models_that_cannot_be_served():
@@ -151,7 +154,7 @@ def test_rows_behind_a_window(cache):
     kept = transformers.DynamicCache(config=model.config) if cache is None else ours.Cache(model.config, mechanism=cache)
     with torch.no_grad():
         whole = model(ids, use_cache=False).logits
-        parts = [model(part, past_key_values=kept).logits for part in (ids[:, :15], *ids[:, 15:].split(1, 1))]
+        parts = [model(part, **holding(kept)).logits for part in (ids[:, :15], *ids[:, 15:].split(1, 1))]
     assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-4)
 
 
@@ -165,7 +168,7 @@ def test_a_state_of_constant_size(name, family, beams):
     kept = dict(max_new_tokens=12, return_dict_in_generate=True, output_scores=True, num_beams=beams, do_sample=False)
     expected = model.generate(**prompts(), **kept)
     cache = ours.Cache(model.config, mechanism=name.partition(",")[0].removeprefix("hashattn-"))
-    found = model.generate(**prompts(), past_key_values=cache, **kept)
+    found = model.generate(**prompts(), **holding(cache), **kept)
     assert torch.equal(found.sequences, expected.sequences)
     for one, other in zip(found.scores, expected.scores):
         assert torch.allclose(one, other, atol=1e-4)
@@ -179,7 +182,7 @@ def test_a_state_does_not_grow():
         whole = model(ids).logits
         parts = []
         for part in ids.split(100, 1):
-            parts.append(model(part, past_key_values=cache).logits)
+            parts.append(model(part, **holding(cache)).logits)
             sizes.append(cache.nbytes)
         assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-4)
     assert sizes[0] == sizes[1] == sizes[2] > 0 and cache.get_seq_length() == 300
@@ -187,7 +190,7 @@ def test_a_state_does_not_grow():
         cache.crop(3)
     cache.reset()
     with torch.no_grad():
-        assert torch.allclose(model(ids, past_key_values=cache).logits, whole, atol=1e-4)
+        assert torch.allclose(model(ids, **holding(cache)).logits, whole, atol=1e-4)
 
 
 def test_a_state_of_what_is_learned():
@@ -201,14 +204,14 @@ def test_a_state_of_what_is_learned():
                 each.add_(torch.randn(each.shape, generator=torch.Generator().manual_seed(1)))
         ids = prompts()["input_ids"]
         cache = ours.Cache(model.config, mechanism="rfa")
-        found = torch.cat([model(ids[:, :9], past_key_values=cache).logits, model(ids[:, 9:], past_key_values=cache).logits], 1)
+        found = torch.cat([model(ids[:, :9], **holding(cache)).logits, model(ids[:, 9:], **holding(cache)).logits], 1)
         assert torch.allclose(found, model(ids).logits, atol=1e-4)
 
 
 def test_what_states_refuse():
     model = summed_pair("hashattn-softmax")
     with pytest.raises(ValueError, match='mechanism="yoso" works with attn_implementation="hashattn-yoso" alone'):
-        model.generate(**prompts(), past_key_values=ours.Cache(model.config, mechanism="yoso"), max_new_tokens=2)
+        model.generate(**prompts(), **holding(ours.Cache(model.config, mechanism="yoso")), max_new_tokens=2)
     with pytest.raises(ValueError, match='num_hashes: a cache of yoso has the options of the model'):
         ours.Cache(model.config, mechanism="yoso", num_hashes=8)
     with pytest.raises(hashattn.RefusedError, match="lha"):

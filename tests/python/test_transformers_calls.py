@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import hashattn.torch  # noqa: E402
-from conftest import skip_without_layers  # noqa: E402
+from conftest import holding, skip_without_layers  # noqa: E402
 import hashattn.torch.transformers as interface  # noqa: E402
 from hashattn.torch import masks  # noqa: E402
 
@@ -172,7 +172,7 @@ def test_any_cache_gives_the_logits_of_the_own_attention(prompt, left):
             places = torch.arange(done, done + step.shape[1])
             done += step.shape[1]
             given = {} if left is None else {"attention_mask": mask[:, :done]}
-            found.append(each(step, past_key_values=cache, position_ids=places[None], **given).logits)
+            found.append(each(step, **holding(cache), position_ids=places[None], **given).logits)
         return torch.cat(found, 1)
 
     for cache in caches(model.config):
@@ -192,15 +192,15 @@ def test_several_queries_over_a_cache(left):
             for each in (model, exact):
                 cache, logits = make(), []
                 for part in (slice(0, 4), slice(4, 7), slice(7, 9)):
-                    logits.append(each(ids[:, part], past_key_values=cache, attention_mask=mask[:, :part.stop],
+                    logits.append(each(ids[:, part], **holding(cache), attention_mask=mask[:, :part.stop],
                                        position_ids=torch.arange(9)[None, part]).logits)
                 found.append(torch.cat(logits, 1)[mask.bool()])
             assert near(*found)
         lsh = hashattn.torch.replace_attention(exact, "lsh")
         cache = transformers.DynamicCache()
-        lsh(ids[:, :4], past_key_values=cache)
+        lsh(ids[:, :4], **holding(cache))
         with pytest.raises(ValueError, match="lsh: causal attention of 3 queries over 7 keys needs all 7 queries"):
-            lsh(ids[:, 4:7], past_key_values=cache)
+            lsh(ids[:, 4:7], **holding(cache))
 
 
 PLACED = [("local", {"block_size": 2}), ("longformer", {"window": 2}), ("sparse", {"block_size": 2, "summary_width": 1}),
@@ -222,7 +222,7 @@ def test_one_query_over_a_cache_has_its_place(kind, suffix, mechanism, options):
                     seen = mask[:, :part.stop]
                     if dense and part.start > 0:  # one row for the query, which has the places behind it too
                         seen = torch.nn.functional.pad(seen, (0, (keys or part.stop) - part.stop))[:, None, None].bool()
-                    steps.append(model(ids[:, part], past_key_values=cache, attention_mask=seen,
+                    steps.append(model(ids[:, part], **holding(cache), attention_mask=seen,
                                        position_ids=places[:, part]).logits)
                 assert near(torch.cat(steps, 1)[mask.bool()], whole[mask.bool()])
     with pytest.raises(ValueError, match="causal attention of 1 queries over 6 keys needs all 6 .* use_cache=False"):

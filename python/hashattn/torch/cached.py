@@ -2,7 +2,9 @@
 their sums by `hashattn.Stream`.
 
     cache = hashattn.torch.transformers.Cache(model.config, mechanism="hashed", budget=0.02)
-    model.generate(**inputs, past_key_values=cache)    # attn_implementation="hashattn-softmax"
+    model.generate(**inputs, cache=cache)    # attn_implementation="hashattn-softmax"
+
+In older versions of that library the parameter `cache` is `past_key_values`.
 
 A layer of a model gives its new rows to the cache and takes what it gets back to its attention function. What it gets are
 the new rows alone, as `CachedRows`: tensors that know their layer and refuse all arithmetic. The attention function of
@@ -238,7 +240,7 @@ _OF_ROWS = ("softmax", "lsh")  # names of attention that are those of a key-valu
 
 
 class Cache(_Caches):  # type: ignore[misc,unused-ignore]
-    """Keys and values of a decoder of the transformers library, or their sums, for `past_key_values`.
+    """Keys and values of a decoder of the transformers library, or their sums, for `cache` (`past_key_values`).
 
     config: of the model. mechanism and options: as of `hashattn.Cache` (budget, tolerance, bits, sharpness, seed, ...), for
     attn_implementation="hashattn-softmax"; or a mechanism of `hashattn.Stream` ("yoso", "linear", ...), for its own
