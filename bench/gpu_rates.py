@@ -3,9 +3,9 @@
 """The rates that the cost model of src/gpu assumes, from the times of kernels that bench/gpu.sh wrote (`bench attention
 --device cuda --backward --profile --json`). A line of JSON for each such call, per second: additions to shared memory and
 bytes gathered from tables (1e9), products of bytes on tensor cores (1e12). Tables are built and read once in the forward
-pass and once for dV; codes are computed once, of queries and keys. Usage: gpu_rates.py FILE.jsonl"""
+pass and once for dV; codes are computed once, of queries and keys."""
+import argparse
 import json
-import sys
 
 
 def rates(bench):
@@ -20,7 +20,9 @@ def rates(bench):
 
 
 def main():
-    for line in open(sys.argv[1]):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", metavar="FILE.jsonl")
+    for line in open(parser.parse_args().file):
         row = json.loads(line)
         bench = row.get("bench", {})
         if bench.get("kernels") and not bench["causal"]:

@@ -15,8 +15,11 @@ import ctypes
 import time
 from ctypes import byref
 
-import numpy as np
-import torch
+try:
+    import numpy as np
+    import torch
+except ImportError as error:
+    raise SystemExit(f"no {error.name}: run it with the Python of an environment that has PyTorch and NumPy")
 
 import page
 import results
