@@ -2,7 +2,7 @@
 """Compiles the kernels of src/gpu/kernels for sm_80 and sm_90, and to PTX for later GPUs, and writes them as a C file in
 place of src/gpu/images_none.c. Needs no GPU. The compiler is NVRTC: the library libnvrtc of the Python that runs this (from
 PyPI, nvidia-cuda-nvrtc-cu12), of --nvrtc FOLDER, or of a CUDA toolkit. Usage: gpu_images.py OUT.c [--nvrtc FOLDER]
-[--resources FILE]; FILE gets the registers and the spilled bytes of each kernel."""
+[--resources FILE]; FILE gets the registers of each kernel, and the bytes of local memory and of spills of its threads."""
 import argparse
 import ctypes as C
 import glob
@@ -49,10 +49,11 @@ def compile_for(nvrtc, architecture):
 
 
 def resources(log):
-    """Lines "kernel registers N spilled BYTES", from what ptxas says."""
-    for kernel, spilled, registers in re.findall(
-            r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", log, re.S):
-        yield "%s registers %s spilled %s" % (kernel, registers, spilled)
+    """Lines "kernel registers N local BYTES spilled BYTES", from what ptxas says."""
+    for kernel, local, spilled, registers in re.findall(
+            r"Compiling entry function '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores.*?Used (\d+) registers",
+            log, re.S):
+        yield "%s registers %s local %s spilled %s" % (kernel, registers, local, spilled)
 
 
 def write_c(out, images, made_by):

@@ -75,10 +75,10 @@ GPU_FN void hash_rows(unsigned char *codes_block, const gpu_array &x, const uint
 {
     enum { STRIDE = 2 * D + 16, STEPS = D / 32 };
     const gpu_unit unit = units[blockIdx.y];
-    int n = (int)unit.rows[side], octets = (m + 7) / 8, lane = (int)lane_id(), warp = (int)warp_id();
+    int n = (int)of_side(unit.rows, side), octets = (m + 7) / 8, lane = (int)lane_id(), warp = (int)warp_id();
     if ((int)blockIdx.x * HASH_ROWS >= n) return;
     uint16_t *codes = codes_of(codes_block, unit, side);
-    float *inverse = (float *)(codes_block + unit.inverse[side]);
+    float *inverse = (float *)(codes_block + of_side(unit.inverse, side));
     size_t ld = codes_stride(unit, side);
     int first = (int)blockIdx.x * HASH_ROWS + warp * WARP_ROWS;
     unsigned char *rows = shared + warp * WARP_ROWS * STRIDE;

@@ -16,7 +16,7 @@ yoso_sort(gpu_order order, const unsigned char *codes_block, const gpu_unit *uni
     uint32_t *count = (uint32_t *)shared; /* (warps, 2^tau) */
     const gpu_unit unit = units[blockIdx.y];
     int buckets = 1 << tau, lane = (int)lane_id(), warp = (int)warp_id(), threads = (int)blockDim.x, warps = threads / WARP;
-    int n = (int)unit.rows[side], index = first + (int)blockIdx.x;
+    int n = (int)of_side(unit.rows, side), index = first + (int)blockIdx.x;
     int hash = drawn != nullptr ? (int)drawn[(size_t)blockIdx.y * num_drawn + index] : index;
     const uint16_t *code = codes_of(codes_block, unit, side) + hash * codes_stride(unit, side);
     size_t place_of_hash = (size_t)blockIdx.y * gridDim.x + blockIdx.x;

@@ -79,7 +79,7 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
 {
     enum { CHUNKS = D / 16 }; /* of 4 columns, for each t */
     const gpu_unit unit = units[blockIdx.y];
-    int lane = (int)lane_id(), g = lane / 4, t = lane % 4, own_side = (int)p.own, n = (int)unit.rows[own_side];
+    int lane = (int)lane_id(), g = lane / 4, t = lane % 4, own_side = (int)p.own, n = (int)of_side(unit.rows, own_side);
     int first = ((int)blockIdx.x * PAIR_WARPS + (int)warp_id()) * PAIR_ROWS;
     if (first >= n) return;
     sorted_rows own = sorted_at(p, own_side), other = sorted_at(p, 1 - own_side);

@@ -11,6 +11,12 @@
 
 enum { ROW_WARPS = 8 }; /* of a block: a grid is (ceil(longest / ROW_WARPS), units) */
 
+/* The number of a side. Selected: an index known only at run time would copy the unit to local memory in every thread. */
+template <typename T> GPU_FN T of_side(const T (&pair)[GPU_SIDES], int side)
+{
+    return side == GPU_QUERIES ? pair[GPU_QUERIES] : pair[GPU_KEYS];
+}
+
 /* The smallest finding stays. */
 GPU_FN void report(unsigned long long *found, unsigned finding, const gpu_unit &unit, uint32_t row)
 {
@@ -26,7 +32,7 @@ GPU_FN uint32_t place_of(const gpu_unit &unit, int side, const uint32_t *kept, u
 
 GPU_FN size_t start_of(const gpu_rows &rows, const gpu_unit &unit, int side, uint32_t place)
 {
-    size_t first = rows.padded ? (size_t)unit.sequence * rows.sequence_stride : (size_t)unit.first[side] * rows.row_stride;
+    size_t first = rows.padded ? (size_t)unit.sequence * rows.sequence_stride : (size_t)of_side(unit.first, side) * rows.row_stride;
     return first + (size_t)unit.head * rows.head_stride + (size_t)place * rows.row_stride;
 }
 
@@ -75,20 +81,20 @@ GPU_FN bool is_finite(float x) { return (__float_as_uint(x) & 0x7f800000u) != 0x
 /* The codes of the first hash of a side, and the stride from one hash to the next. */
 GPU_FN uint16_t *codes_of(unsigned char *codes_block, const gpu_unit &unit, int side)
 {
-    return (uint16_t *)(codes_block + unit.codes[side]);
+    return (uint16_t *)(codes_block + of_side(unit.codes, side));
 }
 GPU_FN const uint16_t *codes_of(const unsigned char *codes_block, const gpu_unit &unit, int side)
 {
-    return (const uint16_t *)(codes_block + unit.codes[side]);
+    return (const uint16_t *)(codes_block + of_side(unit.codes, side));
 }
-GPU_FN size_t codes_stride(const gpu_unit &unit, int side) { return ((size_t)unit.rows[side] + 7) / 8 * 8; }
+GPU_FN size_t codes_stride(const gpu_unit &unit, int side) { return ((size_t)of_side(unit.rows, side) + 7) / 8 * 8; }
 
 /* A bucket for any number: a block `saved` that no forward wrote must not make a kernel fail. */
 GPU_FN uint32_t bucket_of(uint16_t code, int tau) { return code & ((1u << tau) - 1); }
 
 GPU_FN const float *inverse_of(const unsigned char *codes_block, const gpu_unit &unit, int side)
 {
-    return (const float *)(codes_block + unit.inverse[side]);
+    return (const float *)(codes_block + of_side(unit.inverse, side));
 }
 
 GPU_FN uint32_t row_of_warp() { return blockIdx.x * ROW_WARPS + warp_id(); }
@@ -100,7 +106,7 @@ GPU_FN void take_rows(const gpu_array &to, unsigned long long *found, gpu_rows r
 {
     const gpu_unit unit = units[blockIdx.y];
     uint32_t row = row_of_warp();
-    if (row >= unit.rows[side]) return;
+    if (row >= of_side(unit.rows, side)) return;
     uint32_t place = place_of(unit, side, kept, row);
     size_t at = start_of(rows, unit, side, place);
     bool finite = true;
@@ -123,7 +129,7 @@ GPU_FN void give_rows(gpu_rows rows, const float *from, unsigned long long *foun
 {
     const gpu_unit unit = units[blockIdx.y];
     uint32_t row = row_of_warp();
-    if (row >= unit.rows[side]) return;
+    if (row >= of_side(unit.rows, side)) return;
     uint32_t place = place_of(unit, side, kept, row);
     size_t at = start_of(rows, unit, side, place);
     for (uint32_t c = lane_id(); c < rows.width; c += WARP) {
@@ -227,7 +233,7 @@ GPU_FN void give_unit_gradient(gpu_rows rows, const float *g, const gpu_array &a
 {
     const gpu_unit unit = units[blockIdx.y];
     uint32_t row = row_of_warp();
-    if (row >= unit.rows[side]) return;
+    if (row >= of_side(unit.rows, side)) return;
     size_t from = (size_t)blockIdx.y * longest + row;
     uint32_t place = place_of(unit, side, kept, row);
     size_t at = start_of(rows, unit, side, place);

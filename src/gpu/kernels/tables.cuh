@@ -32,7 +32,7 @@ yoso_count(uint32_t *fullest, uint32_t *counts, const unsigned char *codes_block
     const uint16_t *codes = codes_of(codes_block, unit, side) + blockIdx.x * codes_stride(unit, side);
     for (int i = (int)threadIdx.x; i < 1 << tau; i += 256) count[i] = 0;
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < (int)unit.rows[side]; i += 256) atomicAdd(&count[bucket_of(codes[i], tau)], 1u);
+    for (int i = (int)threadIdx.x; i < (int)of_side(unit.rows, side); i += 256) atomicAdd(&count[bucket_of(codes[i], tau)], 1u);
     __syncthreads();
     uint32_t most = 0;
     for (int i = (int)threadIdx.x; i < 1 << tau; i += 256) {
@@ -68,7 +68,7 @@ GPU_FN void build_tables(float *table, const gpu_array &x, const unsigned char *
     int at = (int)blockIdx.z, h0 = (int)blockIdx.y * G, column = (int)blockIdx.x * C;
     int lane = (int)lane_id(), warp = (int)warp_id();
     const gpu_unit unit = units[at];
-    int n = (int)unit.rows[side], hashes = m - h0 < G ? m - h0 : G, buckets = 1 << tau;
+    int n = (int)of_side(unit.rows, side), hashes = m - h0 < G ? m - h0 : G, buckets = 1 << tau;
     for (int i = (int)threadIdx.x; i < hashes * buckets * C; i += BUILD_WARPS * WARP) sums[i] = 0;
     __syncthreads();
     int exponent = exponent_of(most[at], fullest[at]);
@@ -120,7 +120,7 @@ GPU_FN void read_tables(float *out, float *sums, const float *table, const uint3
     const uint16_t *codes = codes_of(codes_block, unit, side);
     size_t ld = codes_stride(unit, side);
     int first = (int)blockIdx.x * READ_ROWS, lane = (int)lane_id(), warp = (int)warp_id();
-    int count = (int)unit.rows[side] - first < READ_ROWS ? (int)unit.rows[side] - first : READ_ROWS;
+    int count = (int)of_side(unit.rows, side) - first < READ_ROWS ? (int)of_side(unit.rows, side) - first : READ_ROWS;
     if (count <= 0) return;
     for (int i = (int)threadIdx.x; i < m * READ_ROWS; i += READ_WARPS * WARP) {
         int h = i / READ_ROWS, t = i % READ_ROWS;

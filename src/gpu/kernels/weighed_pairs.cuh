@@ -63,7 +63,7 @@ template <int D> GPU_FN void weigh_pairs(const gpu_pairs &p, const gpu_unit *uni
     enum { V = D / WARP };
     const gpu_unit unit = units[blockIdx.y];
     int own_side = (int)p.own, at = (int)(blockIdx.x * WEIGH_WARPS + warp_id()), lane = (int)lane_id();
-    if (at >= (int)unit.rows[own_side]) return;
+    if (at >= (int)of_side(unit.rows, own_side)) return;
     sorted_rows own = sorted_at(p, own_side), other = sorted_at(p, 1 - own_side);
     size_t start = (size_t)blockIdx.y * p.longest, row = own.rows[at];
     const uint32_t *kept = array_at<const uint32_t>(p.kept);
