@@ -8,7 +8,8 @@
    the directory of a run that never began left behind; a run that two processes train at a time; a run killed
    in its first save that cannot be resumed, or one that lost a file started anew; a best whose metric the
    file lacks never beaten, or beaten by anything; a mean logged as the loss of a step; a best model that was
-   lost still defended, or left in the way; another run in the same place overwritten by a save or the log.
+   lost still defended, or left in the way; another run in the same place overwritten by a save or the log; a
+   warning that replaces another of its moment.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/evaluate_once.h"
 #include "train/trainer.h"

@@ -158,6 +158,32 @@ static void a_file_system_without_locks_is_a_warning(void **state)
     small_run_free(&small);
 }
 
+static void expect_both(struct watcher *watcher, const struct train_event *event)
+{
+    if (watcher->events == 1) {
+        assert_non_null(event->warning);
+        assert_non_null(strstr(event->warning, "nothing keeps a second process from training this run: "));
+        assert_non_null(strstr(event->warning, "; the best model is lost, "));
+    }
+}
+
+static void two_warnings_of_one_moment_are_both_told(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    struct watcher begun = {.stop_at = 5}, resumed = {.stop_at = -1, .act = expect_both};
+    char path[160];
+    snprintf(path, sizeof path, "%s/model.safetensors", small.run);
+    check_status(&small.host, train(&small, small.run, 1, &begun, false), HASHATTN_INTERRUPTED, NULL);
+    assert_int_equal(truncate(path, 0), 0);
+    no_locks = true;
+    check_status(&small.host, train(&small, small.run, 1, &resumed, true), HASHATTN_OK, NULL);
+    no_locks = false;
+    assert_int_equal(resumed.warnings, 1);
+    small_run_free(&small);
+}
+
 /* Kills a training before its n-th rename. Returns false if it finished before. */
 static bool train_and_kill(struct small_run *small, const char *run, long n)
 {
@@ -481,6 +507,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_survived_or_named),
         cmocka_unit_test(a_best_model_that_cannot_be_written_does_not_count),
         cmocka_unit_test(a_file_system_without_locks_is_a_warning),
+        cmocka_unit_test(two_warnings_of_one_moment_are_both_told),
         cmocka_unit_test(a_run_killed_in_its_first_save_goes_on),
         cmocka_unit_test(a_run_that_lost_a_file_is_kept),
         cmocka_unit_test(a_lost_best_model_is_replaced),
