@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "io/json.h"
+#include "io/utf8.h"
 #include "train/run_facts.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
@@ -183,6 +184,13 @@ static hashattn_status put_plan(struct host *host, struct json *root, const stru
     return status;
 }
 
+static hashattn_status put_path(struct host *host, struct json *root, const char *key, const char *path)
+{
+    FAIL_IF(utf8_first_error(path, strlen(path)) < strlen(path), host, HASHATTN_INVALID,
+            "%.300s: this path is not UTF-8, so config.json cannot record it as `%s`; rename it", path, key);
+    return json_put_string(host, root, key, path);
+}
+
 static hashattn_status put_config(struct host *host, struct json *root, const struct run_config *config)
 {
     struct json *task;
@@ -200,10 +208,10 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
     if (config->freeze[0] != '\0')
         TRY(json_put_string(host, root, "freeze", config->freeze));
     if (config->from[0] != '\0')
-        TRY(json_put_string(host, root, "from", config->from));
+        TRY(put_path(host, root, "from", config->from));
     if (config->pretrained)
         TRY(json_put_bool(host, root, "pretrained", true));
-    return json_put_string(host, root, "data", config->data);
+    return put_path(host, root, "data", config->data);
 }
 
 hashattn_status run_config_save(struct host *host, const char *run, const struct run_config *config)
