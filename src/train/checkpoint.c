@@ -48,7 +48,6 @@ static hashattn_status put_state(struct host *host, struct json *root, const str
     TRY(json_put_int(host, root, "step", state->step));
     TRY(json_put_int(host, root, "evaluated", state->evaluated));
     TRY(json_put_int(host, root, "best_step", state->best_step));
-    TRY(json_put_int(host, root, "patience_from", state->patience_from));
     for (size_t i = 0; i < model_num_metrics(model); i++) {
         snprintf(key, sizeof key, "best_%s", model_metric(model, i)->name);
         TRY(json_put_real(host, root, key, state->best[i]));
@@ -173,9 +172,6 @@ static hashattn_status get_state(struct host *host, const struct json *root, con
     TRY(json_get_int(host, root, "step", 0, INT64_MAX, &state->step));
     TRY(json_get_int(host, root, "evaluated", -1, state->step, &state->evaluated));
     TRY(json_get_int(host, root, "best_step", -1, state->step, &state->best_step));
-    state->patience_from = -1;
-    if (json_find(root, "patience_from") != NULL) /* older states lack it */
-        TRY(json_get_int(host, root, "patience_from", -1, state->step, &state->patience_from));
     TRY(get_metrics(host, root, model, state));
     TRY(get_count(host, root, "running.tokens", &state->running_tokens));
     TRY(get_seconds(host, root, "running.seconds", &state->running_seconds));

@@ -22,10 +22,9 @@ struct run_values {
 };
 
 struct train_state {
-    int64_t step;          /* steps done; also the t of AdamW */
-    int64_t evaluated;     /* the step of the last evaluation; -1 before the first */
-    int64_t best_step;     /* the step of model.safetensors; -1: no such file yet */
-    int64_t patience_from; /* evaluations up to this step, where a run was extended, are not vain; or -1 */
+    int64_t step;               /* steps done; also the t of AdamW */
+    int64_t evaluated;          /* the step of the last evaluation; -1 before the first */
+    int64_t best_step;          /* the step of model.safetensors; -1: no such file yet */
     double best[MODEL_METRICS]; /* metrics of that model; NaN before the first */
     /* Sums since the last evaluation. */
     double running[MODEL_SUMS];

@@ -2,11 +2,11 @@
    if the facts have one (run_facts.h). The vocabulary is written first, so an existing config.json is
    complete. Sections: "task" (name, options, facts with the labels), "model", "attention" (name, options; if
    heads are mixed the name is the plan, head_plan.h, and options are grouped by mechanism), "training",
-   "data", and if they were given "from", with "pretrained", and "freeze". An option is written as a number,
-   flag or word; reading uses the same rows as the command line, so every range is checked. With "from", the
-   options of learning ids are not written, and read but not used. A missing option has its default, so older
-   files stay readable. An unknown key, a missing section and a value out of range are BAD_FILE with the key.
-   SPDX-License-Identifier: Apache-2.0 */
+   "data", and if they were given "from", with "pretrained", "freeze" and "extended_at". An option is written
+   as a number, flag or word; reading uses the same rows as the command line, so every range is checked. With
+   "from", the options of learning ids are not written, and read but not used. A missing option has its
+   default, so older files stay readable. An unknown key, a missing section and a value out of range are
+   BAD_FILE with the key. SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -211,6 +211,8 @@ static hashattn_status put_config(struct host *host, struct json *root, const st
         TRY(put_path(host, root, "from", config->from));
     if (config->pretrained)
         TRY(json_put_bool(host, root, "pretrained", true));
+    if (config->extended_at > 0)
+        TRY(json_put_int(host, root, "extended_at", config->extended_at));
     return put_path(host, root, "data", config->data);
 }
 
@@ -380,8 +382,9 @@ static hashattn_status get_word(struct host *host, const struct json *root, cons
 
 static hashattn_status get_config(struct host *host, const struct json *root, struct run_config *config)
 {
-    static const char *const members[] = {"format", "version", "task",       "model", "attention", "training",
-                                          "freeze", "from",    "pretrained", "data",  NULL};
+    static const char *const members[] = {"format",     "version",  "task",        "model",
+                                          "attention",  "training", "freeze",      "from",
+                                          "pretrained", "data",     "extended_at", NULL};
     const char *text;
     int64_t version;
     TRY(json_get_string(host, root, "format", &text));
@@ -399,6 +402,8 @@ static hashattn_status get_config(struct host *host, const struct json *root, st
     FAIL_IF(config->training.warmup > config->training.steps, host, HASHATTN_BAD_FILE,
             "training.warmup is %lld, at most the %lld of training.steps are allowed",
             (long long)config->training.warmup, (long long)config->training.steps);
+    if (json_find(root, "extended_at") != NULL)
+        TRY(json_get_int(host, root, "extended_at", 1, config->training.steps, &config->extended_at));
     TRY(get_word(host, root, "data", config->data, sizeof config->data));
     if (json_find(root, "from") != NULL)
         TRY(get_word(host, root, "from", config->from, sizeof config->from));

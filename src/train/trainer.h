@@ -106,6 +106,7 @@ struct run_config {
     char from[RUN_PATH];     /* of the stored model that it started from (origin.h); empty: none */
     bool pretrained;         /* it comes from a checkpoint, directly or through other runs */
     char freeze[RUN_FREEZE]; /* parameters that are not trained (freeze.h); empty: none */
+    int64_t extended_at;     /* steps done when `steps` last changed: patience counts from there; 0: never */
 };
 void run_config_free(struct host *host, struct run_config *config);
 /* Copies into the model's config what the facts determine. INVALID if an objective is unknown. */

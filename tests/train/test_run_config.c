@@ -8,7 +8,7 @@
    or bytes lost; a deviation of 0; version 3 read; `from` or `freeze` written and not read, or read without a
    limit; the size of a vocabulary written beside a stored model, or left out without one. Of version 1: not
    read; next tokens that begin at 0, are not causal, or not of bytes; one class whatever the labels. Also: a
-   path that is refused unnamed.
+   path that is refused unnamed; the step of an extension written and not read, or read without a limit.
    Covers: run_facts.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -137,6 +137,7 @@ static void every_option_comes_back(void **state)
             strcpy(config.model.cutoffs, "7");
             strcpy(pairs % 2 == 0 ? config.from : config.freeze,
                    pairs % 2 == 0 ? "/a/model" : "trunk,classifier.dense");
+            config.extended_at = pairs % 3;
             check_status(&host, run_config_save(&host, run, &config), HASHATTN_OK, NULL);
             check_status(&host, run_config_load(&host, run, &loaded), HASHATTN_OK, NULL);
             assert_ptr_equal(loaded.task, *task);
@@ -152,6 +153,7 @@ static void every_option_comes_back(void **state)
             assert_string_equal(loaded.data, config.data);
             assert_string_equal(loaded.from, pairs % 2 == 0 ? "/a/model" : "");
             assert_string_equal(loaded.freeze, pairs % 2 == 0 ? "" : "trunk,classifier.dense");
+            assert_int_equal(loaded.extended_at, pairs % 3);
             assert_true(loaded.training.settled);
             assert_int_equal(loaded.facts.vocab_size, 300);
             assert_int_equal(loaded.facts.max_len, 77);
@@ -232,6 +234,7 @@ static void what_is_wrong_is_refused_with_its_name(void **state)
         {"\"version\": 1", "\"version\": true", "version"},
         {"\"data\"", "\"extra\": 1, \"data\"", "unknown key 'extra'"},
         {"\"data\": \"there\"", "\"data\": 7", "data"},
+        {"\"data\"", "\"extended_at\": 51, \"data\"", "'extended_at' is 51, allowed are 1 to 50"},
         {"\"needle\"", "\"haystack\"", "task.name is 'haystack'"},
         {"\"needle\"", "[]", "task.name"},
         {"\"marks\": 8", "\"marks\": -1", "marks is -1"},

@@ -9,7 +9,7 @@
    in its first save that cannot be resumed, or one that lost a file started anew; a best whose metric the
    file lacks never beaten, or beaten by anything; a mean logged as the loss of a step; a best model that was
    lost still defended, or left in the way; another run in the same place overwritten by a save or the log; a
-   warning that replaces another of its moment.
+   warning that replaces another of its moment; an extension in two files, of which a kill leaves one.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/evaluate_once.h"
 #include "train/trainer.h"

@@ -158,6 +158,13 @@ static void a_file_system_without_locks_is_a_warning(void **state)
     small_run_free(&small);
 }
 
+static hashattn_status extend(struct small_run *small, const char *run, int64_t steps)
+{
+    const char *why;
+    const struct train_setup setup = {.kernels = kernels_named("auto", &why)};
+    return train_resume(&small->host, &setup, run, steps);
+}
+
 static void expect_both(struct watcher *watcher, const struct train_event *event)
 {
     if (watcher->events == 1) {
@@ -184,8 +191,9 @@ static void two_warnings_of_one_moment_are_both_told(void **state)
     small_run_free(&small);
 }
 
-/* Kills a training before its n-th rename. Returns false if it finished before. */
-static bool train_and_kill(struct small_run *small, const char *run, long n)
+/* Kills a training before its n-th rename: of a new run, or with steps an extension. Returns false if it
+   finished before. */
+static bool train_and_kill(struct small_run *small, const char *run, long n, int64_t steps)
 {
     int status;
     pid_t child = fork();
@@ -193,11 +201,51 @@ static bool train_and_kill(struct small_run *small, const char *run, long n)
     if (child == 0) {
         struct watcher quiet = {.stop_at = 1};
         renames_left = n;
-        train(small, run, 1, &quiet, false);
+        if (steps > 0)
+            extend(small, run, steps);
+        else
+            train(small, run, 1, &quiet, false);
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     return WIFSIGNALED(status);
+}
+
+/* Patience stops the run at step 8, and the extended one at step 14. */
+static void a_killed_extension_is_whole_or_none(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 24, 3);
+    static const char *const options[][2] = {
+        {"steps", "40"}, {"eval_every", "2"}, {"patience", "3"}, {"learning_rate", "0"}, {"save_every", "4"}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        small_run_set(&small, options[i][0], options[i][1]);
+    struct watcher first = {.stop_at = -1};
+    char whole[80], run[80];
+    small_run_path(&small, "whole", whole);
+    small_run_path(&small, "killed", run);
+    check_status(&small.host, train(&small, small.run, 1, &first, false), HASHATTN_OK, NULL);
+    assert_int_equal(first.last.step, 8);
+    check_status(&small.host, train(&small, whole, 1, &first, false), HASHATTN_OK, NULL);
+    check_status(&small.host, extend(&small, whole, 60), HASHATTN_OK, NULL);
+    bool killed = true;
+    long extended = 0;
+    for (long n = 0; killed; n++) {
+        struct run_config config;
+        struct watcher resumed = {.stop_at = -1};
+        check_status(&small.host, train(&small, run, 1, &first, false), HASHATTN_OK, NULL);
+        killed = train_and_kill(&small, run, n, 60);
+        check_status(&small.host, run_config_load(&small.host, run, &config), HASHATTN_OK, NULL);
+        bool old = config.training.steps == 40;
+        run_config_free(&small.host, &config);
+        check_status(&small.host, train(&small, run, 1, &resumed, true), HASHATTN_OK, NULL);
+        check_same_run(&small.host, old ? small.run : whole, run);
+        small_run_remove(run);
+        extended += !old;
+    }
+    assert_true(extended > 3); /* also between its saves */
+    small_run_free(&small);
 }
 
 static void a_run_killed_in_its_first_save_goes_on(void **state)
@@ -213,7 +261,7 @@ static void a_run_killed_in_its_first_save_goes_on(void **state)
     small_run_path(&small, "killed", run);
     snprintf(config, sizeof config, "%s/config.json", run);
     for (long n = 0; n < FILES; n++) {
-        assert_true(train_and_kill(&small, run, n));
+        assert_true(train_and_kill(&small, run, n, 0));
         assert_int_equal(file_exists(config), n > 0);
         if (n == 0) { /* nothing to resume: the message says what to do, and that works */
             check_status(
@@ -230,7 +278,7 @@ static void a_run_killed_in_its_first_save_goes_on(void **state)
         check_same_run(&small.host, small.run, run);
         small_run_remove(run);
     }
-    assert_false(train_and_kill(&small, run, 100));
+    assert_false(train_and_kill(&small, run, 100, 0));
     small_run_free(&small);
 }
 
@@ -508,6 +556,7 @@ int main(void)
         cmocka_unit_test(a_best_model_that_cannot_be_written_does_not_count),
         cmocka_unit_test(a_file_system_without_locks_is_a_warning),
         cmocka_unit_test(two_warnings_of_one_moment_are_both_told),
+        cmocka_unit_test(a_killed_extension_is_whole_or_none),
         cmocka_unit_test(a_run_killed_in_its_first_save_goes_on),
         cmocka_unit_test(a_run_that_lost_a_file_is_kept),
         cmocka_unit_test(a_lost_best_model_is_replaced),

@@ -106,7 +106,7 @@ static struct trainer trainer_of(struct host *host, const struct train_setup *se
 static hashattn_status trainer_open_alone(struct trainer *t)
 {
     const struct train_setup *setup = t->setup;
-    t->state.evaluated = t->state.best_step = t->state.patience_from = -1;
+    t->state.evaluated = t->state.best_step = -1;
     t->event.loss = NAN;
     for (size_t i = 0; i < MODEL_METRICS; i++)
         t->state.best[i] = NAN;
@@ -359,21 +359,20 @@ static hashattn_status begin_check(struct trainer *t)
 }
 
 /* Other steps: the learning rate goes on as if they had been the steps from the beginning. */
-static hashattn_status extend(struct trainer *t)
+static void note_extension(struct trainer *t)
 {
     size_t used = strlen(t->note);
-    t->state.patience_from = t->state.step;
     snprintf(t->note + used, sizeof t->note - used,
              "%ssteps are %lld instead of %lld: from step %lld on, the learning rate is that of a schedule "
              "%s of %lld steps",
              used > 0 ? "; " : "", (long long)t->options->steps, (long long)t->extended_from,
              (long long)t->state.step, schedule_names[t->options->schedule], (long long)t->options->steps);
-    TRY(trainer_write_state(t)); /* first: the steps of config.json alone would extend without patience */
-    return run_config_save(t->host, t->run, t->config);
 }
 
+/* One file has all that an extension changes, so that a kill leaves the run as it was or extended. */
 static hashattn_status keep_config(struct trainer *t)
 {
+    TRY(trainer_check_lock(t));
     return run_config_save(t->host, t->run, t->config);
 }
 
@@ -398,14 +397,16 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     TRY_DONE(trainer_open(t));
     bool begun = is_writer(t) && run_folder_has_state(host, run);
     TRY_DONE(by_writer(t, begin_again));
-    if (t->extended_from > 0)
-        TRY_DONE(by_writer(t, extend));
-    else if (setup->data != NULL)
+    TRY_DONE(broadcast_state(t));
+    if (t->extended_from > 0) {
+        config.extended_at = t->state.step;
+        note_extension(t);
+    }
+    if (t->extended_from > 0 || setup->data != NULL)
         TRY_DONE(by_writer(t, keep_config));
     reading_ends(t);
     if (is_writer(t))
         run_folder_drop_stopped(host, run);
-    TRY_DONE(broadcast_state(t));
     if (is_writer(t) && run_log_trim(host, run, t->state.step) != HASHATTN_OK)
         trainer_warn(t);
     trainer_log_visit(t, begun ? "resume" : "start");

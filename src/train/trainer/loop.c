@@ -207,7 +207,8 @@ static hashattn_status evaluate_now(struct trainer *t)
 static bool is_vain(const struct trainer *t)
 {
     const struct train_state *state = &t->state;
-    int64_t since = state->best_step > state->patience_from ? state->best_step : state->patience_from;
+    int64_t extended_at = t->config->extended_at;
+    int64_t since = state->best_step > extended_at ? state->best_step : extended_at;
     return t->options->patience > 0 && state->best_step >= 0 &&
            state->evaluated - since >= t->options->patience * t->options->eval_every;
 }
