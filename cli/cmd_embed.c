@@ -182,6 +182,8 @@ static int work(const struct options *options, const char *attention, const hash
     hashattn_status status = HASHATTN_OK;
     int code = outputs_check_inputs("out", embed->out, options->operands + 1, options->num_operands - 1);
     if (code == EXIT_GOOD)
+        code = outputs_check_model("out", embed->out, options->operands[0]);
+    if (code == EXIT_GOOD)
         code = outputs_check_file(embed->out);
     if (code != EXIT_GOOD)
         return code;

@@ -132,7 +132,7 @@ static int evaluate_alone(const struct common *common, hashattn_context *context
                                 .result.struct_size = sizeof seen.result};
     int code = wanted->draw == NULL
                    ? EXIT_GOOD
-                   : forecast_picture_check(context, wanted->draw,
+                   : forecast_picture_check(context, wanted->draw, wanted->run,
                                             wanted->data == NULL ? info->data : wanted->data, NULL);
     if (code != EXIT_GOOD)
         return code;

@@ -251,9 +251,12 @@ static void say_counts(const struct predict *predict)
 static int work(const struct options *options, hashattn_context *context, struct predict *predict,
                 const char *out)
 {
+    const char *run = options->operands[0];
     int code = outputs_check_inputs("out", out, options->operands + 1, options->num_operands - 1);
+    if (code == EXIT_GOOD)
+        code = outputs_check_model("out", out, run);
     if (code == EXIT_GOOD && predict->picture.path != NULL)
-        code = forecast_picture_check(context, predict->picture.path, options->operands[1], out);
+        code = forecast_picture_check(context, predict->picture.path, run, options->operands[1], out);
     if (code != EXIT_GOOD)
         return code;
     hashattn_status status = hashattn_file_begin(context, out, &predict->out);

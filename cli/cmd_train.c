@@ -279,7 +279,9 @@ static int work(struct train *train, const struct options *options, hashattn_con
     if (is.rank > 0)
         train->watched.max_seconds = 0; /* rank 0 keeps the time */
     if (train->draw != NULL) {          /* a path that cannot be written is found before the training */
-        int code = forecast_picture_check(context, train->draw, train->data, train->out);
+        int code =
+            forecast_picture_check(context, train->draw, train->resume != NULL ? train->resume : train->from,
+                                   train->data, train->out);
         if (code != EXIT_GOOD)
             return code;
     }

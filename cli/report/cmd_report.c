@@ -317,6 +317,8 @@ static int run(const struct command *self, int argc, char **argv)
     code = tool_open(&options.common, &context);
     if (code == EXIT_GOOD)
         code = outputs_check_inputs("out", out, options.operands, options.num_operands);
+    for (size_t i = 0; i < options.num_operands && code == EXIT_GOOD; i++)
+        code = outputs_check_model("out", out, options.operands[i]);
     if (code == EXIT_GOOD)
         code = outputs_check_inputs("out", out, bench.items, bench.count);
     if (code == EXIT_GOOD)

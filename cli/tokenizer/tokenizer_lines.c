@@ -67,6 +67,8 @@ int tokenizer_lines_run(struct tokenizer_lines *lines, const struct options *opt
     if (code == EXIT_GOOD)
         code = outputs_check_inputs("out", out, &lines->path, 1);
     if (code == EXIT_GOOD)
+        code = outputs_check_model("out", out, options->operands[0]);
+    if (code == EXIT_GOOD)
         code = write_lines(lines, options->operands[0], out, line, end, self);
     tool_close(lines->context);
     return code;

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Outputs and messages: a place that cannot be written is found before the work, links planted in folders are not followed, a
 # failed attempt leaves nothing in the way, and messages show no control characters of files.
-# An output that is an input too, or another output, is refused. What precedes an error stays on standard output, and no counts precede the error.
+# An output that is an input too, a file of the model that is read, or another output is refused. What precedes an error stays on standard output, and no counts precede the error.
 # Planted and caught: a plot, gradient, offsets or SVG written through a link; --out looked at after the work, for each
-# command below; an input or another output replaced, for each command below; counts of what could not be written; names of files that are no
+# command below; an input, a file of a model or another output replaced, for each command below; counts of what could not be written; names of files that are no
 # UTF-8 in JSON; a time in trainer.json that disables --max-seconds; a split left by a full disk; an option name or a
 # character of several bytes that breaks the quoting of a report's command.
 # Covers: outputs.c
@@ -84,6 +84,34 @@ refused modes_labels labels points.csv density modes points.csv --out m.npy --la
 refused score_input out points.csv density score none points.csv --out points.csv
 refused score_sketch errors text.jsonl density score text.jsonl none --errors text.jsonl
 refused removed_rows out points.csv density remove none points.csv --out points.csv
+
+# Nor are the files of a stored model, and no file gets the name of one.
+whole() { # whole NAME OPTION FILE MODEL ARGS...: the tool refuses to write FILE, a name of MODEL, which stays
+    name=$1 option=$2 file=$3 model=$4
+    shift 4
+    rm -rf before
+    cp -r "$model" before
+    run "$@"
+    [ "$code" = 2 ] && grep -qF -- "--$option $file is a file of $model; give another name" err && diff -r "$model" before && passed "$name" || failed "$name" "$code $(cat err)"
+}
+ln -s buckets/config.json soft.json
+ln -s buckets same
+mkdir empty
+for file in config.json model.safetensors last.safetensors trainer.json log.jsonl lock; do
+    whole predict_over_$file out buckets/$file buckets predict buckets none.jsonl --out buckets/$file
+done
+whole predict_through_a_link out soft.json buckets predict buckets none.jsonl --out soft.json
+whole predict_by_another_path out same/config.json ./buckets predict ./buckets none.jsonl --out same/config.json
+whole best_model_to_come out empty/model.safetensors empty predict empty none.jsonl --out empty/model.safetensors
+whole embed_over_weights out bert/model.safetensors bert embed bert none.jsonl --out bert/model.safetensors
+whole encode_over_a_tokenizer out tokens/tokenizer.json tokens tokenizer encode tokens none.txt --out tokens/tokenizer.json
+rm -r before
+refused encode_over_a_file out tokens/tokenizer.json tokenizer encode tokens/tokenizer.json none.txt --out tokens/tokenizer.json
+whole report_over_a_state out buckets/trainer.json buckets report none buckets --out buckets/trainer.json
+whole picture_of_predictions draw buckets/config.json buckets predict buckets none.csv --draw buckets/config.json
+whole picture_of_an_evaluation draw buckets/trainer.json buckets eval buckets --draw buckets/trainer.json
+whole picture_of_a_resumed_run draw buckets/lock buckets train --resume buckets --draw buckets/lock
+whole picture_over_the_start draw bert/vocab.txt bert train forecast --data none.csv --from bert --out new --draw bert/vocab.txt
 
 # Two outputs are two files. What else the command needs is missing, or its first output would be the whole work.
 twice() { # twice NAME OPTION FILE ARGS...: the tool refuses to write FILE for OPTION too
@@ -212,6 +240,8 @@ run train text --data texts --out filter --tokens bytes --max-len 16 $tiny
 run predict filter memory.csv
 [ "$(grep -o "memory.csv" err | wc -l)" = 1 ] && passed path_is_named_once || failed path_is_named_once "$(cat err)"
 # What was predicted before an error stays, without counts; what cannot be written is the only message.
+for i in 1 2; do run predict filter text.jsonl --out filter/text.jsonl --quiet; done
+[ "$code" = 0 ] && [ -s filter/text.jsonl ] && passed others_of_a_run_are_replaced || failed others_of_a_run_are_replaced "$(cat err)"
 for i in $(seq 300); do echo '{"text": "one"}'; done >late.jsonl
 for out in - /dev/full; do
     run predict filter late.jsonl --out $out

@@ -97,13 +97,16 @@ void forecast_picture_free(struct forecast_picture *picture)
     *picture = (struct forecast_picture){.bytes = NULL};
 }
 
-int forecast_picture_check(hashattn_context *context, const char *path, const char *data, const char *out)
+int forecast_picture_check(hashattn_context *context, const char *path, const char *run, const char *data,
+                           const char *out)
 {
     hashattn_description is = {.struct_size = sizeof is};
     hashattn_context_describe(context, &is);
     if (is.rank > 0)
         return EXIT_GOOD;
     int code = outputs_check_inputs("draw", path, &data, 1);
+    if (code == EXIT_GOOD)
+        code = outputs_check_model("draw", path, run);
     if (code == EXIT_GOOD)
         code = outputs_check_two("draw", path, "out", out);
     return code == EXIT_GOOD ? outputs_check_file(path) : code;

@@ -18,9 +18,10 @@ struct forecast_picture {
    read, the truth, the forecast, and its lowest and highest quantile. */
 int forecast_picture_keep(void *picture, const hashattn_forecast *forecast);
 void forecast_picture_free(struct forecast_picture *picture);
-/* Whether the file can be written and is neither the data (NULL: of a directory) nor the file of --out (NULL:
-   there is none). Creates nothing. An exit code, as below. */
-int forecast_picture_check(hashattn_context *context, const char *path, const char *data, const char *out);
+/* Whether the file can be written and is not the data (NULL: of a directory), nor one of the run that is
+   read, nor that of --out (NULL: there is none). Creates nothing. An exit code, as below. */
+int forecast_picture_check(hashattn_context *context, const char *path, const char *run, const char *data,
+                           const char *out);
 /* Writes the file in one step; of several ranks only the first does. An exit code, with the message
    printed. */
 int forecast_picture_save(struct forecast_picture *picture, hashattn_context *context);

@@ -77,23 +77,60 @@ static bool same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* True if a reader of the folder reads this file too: it is in the folder or in a folder of that, and has an
-   ending of documents. */
-static bool is_document(const char *path, const struct stat *folder)
+static bool is_one_of(const char *word, const char *const *words)
 {
-    static const char *const endings[] = {".txt", ".jsonl", ".csv", ".tsv"};
+    while (*words != NULL && strcmp(word, *words) != 0)
+        words++;
+    return *words != NULL;
+}
+
+static bool ends_in(const char *path, const char *const *endings)
+{
     const char *dot = strrchr(path, '.');
-    bool is = false, read = false;
-    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof endings[0]; i++)
-        read |= strcmp(dot, endings[i]) == 0;
-    char *place = read ? realpath(path, NULL) : NULL;
+    return dot != NULL && is_one_of(dot, endings);
+}
+
+/* True if the file is or would be in the folder, or in a folder of that. */
+static bool is_below(const char *path, const struct stat *folder)
+{
+    struct parted parted = part(path);
+    char *place = parted.copy == NULL ? NULL : realpath(parted.parent, NULL);
     struct stat facts;
-    for (int i = 0; place != NULL && i < 2 && !is; i++) {
+    bool is = place != NULL && stat(place, &facts) == 0 && same(&facts, folder);
+    if (place != NULL && !is) {
         char *slash = strrchr(place, '/');
         slash[slash == place] = '\0';
         is = stat(place, &facts) == 0 && same(&facts, folder);
     }
     free(place);
+    free(parted.copy);
+    return is;
+}
+
+/* True if a reader of the folder reads this file too. */
+static bool is_document(const char *path, const struct stat *folder)
+{
+    static const char *const endings[] = {".txt", ".jsonl", ".csv", ".tsv", NULL};
+    char *place = ends_in(path, endings) ? realpath(path, NULL) : NULL;
+    bool is = place != NULL && is_below(place, folder);
+    free(place);
+    return is;
+}
+
+/* True if the file has its place in the folder, and a name that a run, a checkpoint or a tokenizer has. */
+static bool is_of_model(const char *path, const struct stat *folder)
+{
+    static const char *const endings[] = {".safetensors", ".next", NULL};
+    static const char *const names[] = {"config.json",    "trainer.json",
+                                        "log.jsonl",      "lock",
+                                        "tokenizer.json", "tokenizer_config.json",
+                                        "vocab.txt",      "vocab.json",
+                                        "merges.txt",     "special_tokens_map.json",
+                                        "modules.json",   NULL};
+    struct parted parted = part(path);
+    bool is = parted.copy != NULL && (ends_in(parted.name, endings) || is_one_of(parted.name, names)) &&
+              is_below(path, folder);
+    free(parted.copy);
     return is;
 }
 
@@ -109,6 +146,20 @@ int outputs_check_inputs(const char *option, const char *path, const char *const
             return tool_fail(EXIT_USAGE, "--%s %s is also an input; give another name", option, path);
     }
     return EXIT_GOOD;
+}
+
+int outputs_check_model(const char *option, const char *path, const char *model)
+{
+    struct stat facts;
+    if (path == NULL || model == NULL || strcmp(path, "-") == 0 || stat(model, &facts) != 0)
+        return EXIT_GOOD;
+    if (!S_ISDIR(facts.st_mode))
+        return outputs_check_inputs(option, path, &model, 1);
+    char *place = realpath(path, NULL); /* of a link to a file of the model */
+    bool found = is_of_model(path, &facts) || (place != NULL && is_of_model(place, &facts));
+    free(place);
+    return found ? tool_fail(EXIT_USAGE, "--%s %s is a file of %s; give another name", option, path, model)
+                 : EXIT_GOOD;
 }
 
 /* True if neither file is there, and both would be the same entry of a directory. */
