@@ -4,7 +4,8 @@ and caches. Logits are those of the library's own attention; no row sees a later
 Planted and caught: places of a cache that are still empty taken as keys; padding left out of the keys only, and of the
 queries of cross attention too; causality taken from the layer where the mask has it, or lost in a dense mask; a slice of a
 mask that is not the whole; a warning left out; a layer counted as taking an implementation because its model checks names;
-a seed drawn in evaluation; one query at the first key, or at a place of a static cache that is empty. SPDX-License-Identifier: Apache-2.0
+a seed drawn in evaluation; one query at the first key, or at a place of a static cache that is empty; a query of cross
+attention at the first place, or with others that compete with it left out. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
@@ -240,6 +241,52 @@ def test_generate(kind, left):
         given["cache_implementation"] = kind
     expected = model.generate(tokens(2, 6), **given)
     assert torch.equal(hashattn.torch.replace_attention(model, "softmax").generate(tokens(2, 6), **given), expected)
+
+
+def translated(model, **given):
+    """The scores of each new token, from a batch with padding."""
+    found = model.generate(tokens(2, 24), attention_mask=padded(24, 17), max_new_tokens=12, do_sample=False, pad_token_id=0,
+                           eos_token_id=99, return_dict_in_generate=True, output_scores=True, **given)
+    return torch.stack(found.scores)
+
+
+def crossing(kind, suffix, mechanism, **options):
+    """An encoder-decoder of which the cross attention alone runs on the mechanism."""
+    return hashattn.torch.replace_attention(made(kind, {**SEQ2SEQ, "pad_token_id": 0}, suffix), mechanism,
+                                            filter=lambda name, _: "encoder_attn" in name, **options)
+
+
+@pytest.mark.parametrize("kind, suffix", [("Bart", "ForConditionalGeneration"), ("Marian", "MTModel")])
+@pytest.mark.parametrize("mechanism, options", [*PLACED[:3], ("synthesizer", {}), ("sinkhorn", {"block_size": 4}), ("hbe", {})])
+def test_cross_attention_over_a_cache_has_its_place(kind, suffix, mechanism, options):
+    model = crossing(kind, suffix, mechanism, **options)
+    expected = translated(model, use_cache=False)
+    assert near(translated(model), expected)
+    assert near(translated(model, cache_implementation="static"), expected)
+
+
+@pytest.mark.parametrize("mechanism", ["lsh", "nystrom", "random", "bigbird"])
+def test_cross_attention_that_needs_all_queries(mechanism):
+    model = crossing("Bart", "ForConditionalGeneration", mechanism)
+    with pytest.raises(ValueError, match=f"{mechanism}: cross attention of 1 queries in BartAttention with a cache needs all 2, "
+                                         "because the keys of a query depend on the other queries; use use_cache=False"):
+        translated(model)
+    assert translated(model, use_cache=False).shape[0] == 12
+
+
+def test_cross_attention_with_a_cache_that_tells_no_place():
+    """Mllama's cache holds the keys of its images beside those of its text."""
+    sizes = dict(vocab_size=60, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
+                 intermediate_size=48, cross_attention_layers=[1], max_position_embeddings=64, pad_token_id=0,
+                 rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
+    torch.manual_seed(0)
+    model = transformers.MllamaForCausalLM(transformers.models.mllama.MllamaTextConfig(**sizes)).eval()
+    hashattn.torch.replace_attention(model, "local", block_size=2, filter=lambda name, _: "cross_attn" in name)
+    ids, images = tokens(1, 5), torch.randn(1, 9, 32, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        held = model(ids[:, :4], cross_attention_states=images, use_cache=True)[-1]
+        with pytest.raises(ValueError, match="local: cross attention of 1 queries .* does not know their place, which counts"):
+            model(ids[:, 4:], **holding(held), use_cache=True)
 
 
 BIG = {"BigBirdPegasus": {**SEQ2SEQ, "block_size": 4, "num_random_blocks": 1}, "PegasusX": SEQ2SEQ,

@@ -1,7 +1,7 @@
 """What the library's interfaces for attention and masks are not told, seen from the call.
 
 Whether a layer attends to its own rows or to those of an encoder: `forward` of the layer was given other states as well,
-with as many rows as the keys. Whether the code of a model computes with additive masks: the model has no sdpa. Arguments
+with as many rows as the keys. How many rows a decoder has read: its cache was given to `forward`. Whether the code of a model computes with additive masks: the model has no sdpa. Arguments
 are those of the frames that called, because the library passes neither, a call may come from any class of any model, made
 before hashattn was imported or copied since, and no hook reaches them all. Nothing else in the package reads frames. A
 compiled graph has no frames; there the parameters of `forward` decide.
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 _MOST_FRAMES = 12  # between `forward` and its attention function there are decorators and helpers
+_CACHES = ("cache", "past_key_values", "past_key_value")  # parameters, by the version of the library
 _OTHERS = ("key_value_states", "encoder_hidden_states", "cross_attention_states")  # parameters of cross attention
 
 
@@ -35,12 +36,33 @@ def attends_to_itself(module: Any, keys: int) -> bool:
     if torch.compiler.is_compiling():
         alone: bool = _never_gets_others(type(module))
         return alone
+    arguments = _arguments_of(module)
+    return arguments is not None and not _has_others(arguments, keys)
+
+
+def rows_so_far(module: Any, queries: int) -> int | None:
+    """How many rows of its sequence a decoder has with these queries, the last ones, in a layer that reads others' keys.
+
+    None: there may be a cache that does not tell, as in a compiled graph.
+    """
+    if torch.compiler.is_compiling():
+        return None if _takes_caches(type(module)) else queries
+    arguments = _arguments_of(module) or {}
+    cache = next((arguments[name] for name in _CACHES if arguments.get(name) is not None), None)
+    if cache is None:
+        return queries
+    own = getattr(cache, "self_attention_cache", None)  # which the decoder's own attention has already written to
+    return None if own is None else int(own.get_seq_length(getattr(module, "layer_idx", None) or 0))
+
+
+def _arguments_of(module: Any) -> dict[str, Any] | None:
+    """What `forward` of the module was called with; None if it is not among the callers."""
     for frame in _callers(sys._getframe(1)):
         code = frame.f_code
         if code.co_name == "forward" and code.co_argcount and frame.f_locals.get(code.co_varnames[0]) is module:
             names = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
-            return not _has_others({name: frame.f_locals.get(name) for name in names}, keys)
-    return False
+            return {name: frame.f_locals.get(name) for name in names}
+    return None
 
 
 def adds_masks() -> bool:
@@ -65,3 +87,8 @@ def _has_others(arguments: dict[str, Any], keys: int) -> bool:
 @torch.compiler.assume_constant_result  # type: ignore[misc,untyped-decorator,unused-ignore]
 def _never_gets_others(kind: type[Any]) -> bool:
     return not set(_OTHERS) & set(inspect.signature(kind.forward).parameters)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[misc,untyped-decorator,unused-ignore]
+def _takes_caches(kind: type[Any]) -> bool:
+    return bool(set(_CACHES) & set(inspect.signature(kind.forward).parameters))

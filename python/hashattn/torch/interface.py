@@ -17,12 +17,12 @@ from ..errors import InvalidError, RefusedError
 from ..options import OptionValue, mechanisms
 from . import learned, names
 from .cached import CachedRows, Runs
-from .callers import adds_masks, attends_to_itself
+from .callers import adds_masks, attends_to_itself, rows_so_far
 from .functions import Seed, attention, learns, seed_of
 from .layers import LEFT, is_left
 from .mask_functions import asked
 from .masks import Mask, Reading, in_full, lengths_of, make, offsets_of, read
-from .sdpa import has_places, on_host, padding_of_others, values_are_known
+from .sdpa import has_places, on_host, padding_of_others, queries_compete, values_are_known
 from .versions import AttentionInterface, AttentionMaskInterface, causal_mask_function
 
 _CHANGES_SCORES = ("softcap", "position_bias", "s_aux")
@@ -121,7 +121,11 @@ def _attend(layer: _Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tens
         # By a mask of the keys, not by lengths: padded queries have an output, which `generate` continues.
         key_mask = None if _plain(reading, seen) else cast(Tensor, reading.key_mask)[:, :seen]
         out = attend(query, key, value, causal=True, key_mask=key_mask, **given)
-    elif _plain(reading, keys):
+        return out.transpose(1, 2).to(dtype)
+    earlier = _earlier_queries(layer, queries, keys) if reading.reach is None else 0
+    if earlier:
+        query, queries = torch.cat([query.new_zeros((*query.shape[:2], earlier, query.shape[-1])), query], 2), queries + earlier
+    if _plain(reading, keys):
         out = attend(query, key, value, **given)
     elif queries != keys or not attends_to_itself(module, keys):
         key, value, of_keys = padding_of_others(key, value, queries, cast(Tensor, reading.key_mask), reading.lengths)
@@ -129,7 +133,24 @@ def _attend(layer: _Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tens
     else:
         key_mask = reading.key_mask if reading.lengths is None else None
         out = attend(query, key, value, key_mask=key_mask, lengths=reading.lengths, **given)
-    return out.transpose(1, 2).to(dtype)
+    return out[..., earlier:, :].transpose(1, 2).to(dtype)
+
+
+def _earlier_queries(layer: _Layer, queries: int, keys: int) -> int:
+    """Of cross attention with a cache: how many queries came before these, whose places count and whose values do not.
+
+    InvalidError: their values count, or their number is not known.
+    """
+    if not has_places(layer.mechanism, layer.options):
+        return 0
+    rows = rows_so_far(layer.module, queries)
+    name = f"{layer.mechanism}: cross attention of {queries} queries in {type(layer.module).__name__} with a cache"
+    if rows is None and queries == 1 < keys:
+        raise InvalidError(f"{name} does not know their place, which counts; use use_cache=False")
+    if rows is not None and rows > queries and queries_compete(layer.mechanism):
+        raise InvalidError(f"{name} needs all {rows}, because the keys of a query depend on the other queries; use "
+                           "use_cache=False")
+    return 0 if rows is None else max(0, rows - queries)
 
 
 def _windowed(reading: Reading, reach: int, queries: int, keys: int) -> Reading:

@@ -19,6 +19,8 @@ from ..options import OptionValue, text_of
 LOWEST = -1e4  # added to a score, this or less takes the key out
 # Where the group of a query depends on the other queries; without those the others would have other keys.
 _QUERIES_COMPETE = ("lha", "lsh", "routing", "reformer", "probsparse")
+# Likewise in cross attention, or on how many there are.
+_COMPETE_OVER_OTHERS = ("smyrf", "nystrom", "clustered", "random", "bigbird")
 # Where a query has no place: the last one is the same without the others.
 _WITHOUT_PLACES = ("softmax", "yoso", "yoso-e", "linear", "performer", "rfa", "race", "lss")
 
@@ -27,6 +29,11 @@ def has_places(mechanism: str, options: Mapping[str, OptionValue]) -> bool:
     """Whether the output of a query depends on its place among the keys, as under the gate of "rfa"."""
     gated = any(name.removeprefix("rfa.") == "gate" and text_of(name, value) == "true" for name, value in options.items())
     return gated or mechanism not in _WITHOUT_PLACES
+
+
+def queries_compete(mechanism: str) -> bool:
+    """Whether the output of a query of cross attention depends on the other queries, also on those behind it."""
+    return mechanism in _QUERIES_COMPETE + _COMPETE_OVER_OTHERS
 
 
 class Taken(NamedTuple):
