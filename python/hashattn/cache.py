@@ -82,6 +82,11 @@ class Cache(ContextObject):
             handle.check(library.cache_new(handle.pointer, byref(given), byref(made)))
             assert made.value is not None
             self._handle = ObjectHandle(handle, made.value, library.cache_free)
+        self._reads = _reads(mechanism, given)
+
+    def __repr__(self) -> str:
+        return (f"<hashattn.Cache heads={self.heads} kv_heads={self.kv_heads} head_dim={self.head_dim} dtype={self.dtype!r} "
+                f"mechanism={self.mechanism!r}{self._reads}>")
 
     def append(self, k: npt.ArrayLike, v: npt.ArrayLike, key_mask: npt.ArrayLike | None = None) -> None:
         """Adds rows to every sequence.
@@ -148,6 +153,7 @@ class Cache(ContextObject):
         made.heads, made.kv_heads, made.head_dim = options.num_heads, options.kv_heads, options.head_dim
         made.dtype = next(name for name, element in _DTYPES.items() if element == options.element)
         made.mechanism = _library.text(options.mechanism)
+        made._reads = _reads(made.mechanism, options)
         return made
 
     @property
@@ -226,6 +232,13 @@ class Cache(ContextObject):
         if mask.shape not in ((rows,), (batch, rows)):
             raise InvalidError(f"key_mask has shape {mask.shape}; {(rows,)} or {(batch, rows)} is needed")
         return np.ascontiguousarray(np.broadcast_to(mask, (batch, rows))).view(np.uint8)
+
+
+def _reads(mechanism: str, options: _library.CacheOptions) -> str:
+    """How many rows a query reads, for `repr`."""
+    if mechanism == "softmax":
+        return ""
+    return f" tolerance={options.tolerance:g}" if options.tolerance > 0 else f" budget={options.budget:g}"
 
 
 def _element(array: Numbers) -> int:

@@ -125,6 +125,13 @@ class Attention(ContextObject):
         assert self._handle is not None
         return self._handle
 
+    def __repr__(self) -> str:
+        return f"<hashattn.Attention {self._settings()}>"
+
+    def _settings(self) -> str:
+        """The mechanism and what was set of its options."""
+        return " ".join([f"mechanism={self.mechanism!r}", *(f"{name}={text}" for name, text in self._texts.items())])
+
     # ---- options -----------------------------------------------------------------------------------------------------
 
     @property

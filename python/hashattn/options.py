@@ -42,6 +42,9 @@ class Mechanism(NamedTuple):
     departures: tuple[str, ...]  #: from its paper or the released code, where no option follows them
     has_own_loss: bool  #: its tensors learn from `Attention.own_loss`
 
+    def __repr__(self) -> str:
+        return f"<hashattn.Mechanism {self.name!r}: {self.summary}>"
+
 
 class Task(NamedTuple):
     """A task that a model can be trained for."""
@@ -54,6 +57,9 @@ class Task(NamedTuple):
     attention: str  #: option values that its trainings give to mechanisms, "yoso.hash_bits=8"; "" none
     options: dict[str, Option]  #: of the task, the model, training and data; those of mechanisms are not included
     prepares: bool  #: `prepare` makes its data
+
+    def __repr__(self) -> str:
+        return f"<hashattn.Task {self.name!r}: {self.summary}>"
 
 
 def _texts(list_of_c: Any) -> tuple[str, ...]:

@@ -67,6 +67,11 @@ class Stream(ContextObject):
             self._check_memory(self.batch or 1)
             self._others = [self._made(attention) for _ in range((self.batch or 1) - 1)]
 
+    def __repr__(self) -> str:
+        batch = "" if self.batch is None else f"batch={self.batch} "
+        return (f"<hashattn.Stream {batch}heads={self.heads} head_dim={self.head_dim} causal={self.causal} "
+                f"{self._attention._settings()}>")
+
     def _made(self, attention: ObjectHandle) -> ObjectHandle:
         """An empty state."""
         library, made = _library.functions(), ctypes.c_void_p()

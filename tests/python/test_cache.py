@@ -84,6 +84,7 @@ def test_a_saved_cache_goes_on(mechanism, bits, dtype, tmp_path):
         cache.save(tmp_path / "prompt")
         expected = cache.attend(q)
         with hashattn.Cache.load(tmp_path / "prompt") as loaded:
+            assert repr(loaded) == repr(cache)
             assert (loaded.heads, loaded.kv_heads, loaded.head_dim) == (8, 2, 16)
             assert (loaded.mechanism, loaded.dtype, loaded.lengths) == (mechanism, dtype, [500, 300])
             assert same_bits(loaded.attend(q), expected)

@@ -2,7 +2,7 @@
 directory is needed, a package inside an archive, errors that name arguments.
 
 Planted and caught: an error with the name of the temporary file; the line of a text as its index, and that of a set of few
-texts as that of all; the bytes of that file in the message. Bugs it looks for: HASHATTN_THREADS read after
+texts as that of all; the bytes of that file in the message; an object that prints as an address. Bugs it looks for: HASHATTN_THREADS read after
 OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its memory. SPDX-License-Identifier: Apache-2.0
 """
 
@@ -111,3 +111,20 @@ def test_names_of_the_module_for_torch():
     documented = {"attention", "density", "MultiheadAttention", "replace_attention", "extend_positions"}
     assert documented <= set(dir(hashattn.torch)) and documented <= set(hashattn.torch.__all__)
     assert not [name for name in dir(hashattn.torch) if name.startswith("_")]
+
+
+def test_objects_print_their_settings():
+    with hashattn.Context(threads=1) as context:
+        attention = hashattn.Attention("yoso", context=context, num_hashes=8)
+        attention.set(hash_bits=5)
+        stream = hashattn.Stream(2, 8, batch=3, causal=True, context=context, num_hashes=4)
+        made = [hashattn.Cache(4, 2, 16, context=context, **given)
+                for given in ({}, {"mechanism": "hashed", "budget": 0.1}, {"mechanism": "hashed", "tolerance": 0.2})]
+        expected = ["<hashattn.Attention mechanism='yoso' num_hashes=8 hash_bits=5>",
+                    "<hashattn.Stream batch=3 heads=2 head_dim=8 causal=True mechanism='yoso' num_hashes=4>"]
+        expected += [f"<hashattn.Cache heads=4 kv_heads=2 head_dim=16 dtype='float32' mechanism={more}>"
+                     for more in ("'softmax'", "'hashed' budget=0.1", "'hashed' tolerance=0.2")]
+        assert [repr(each) for each in (attention, stream, *made)] == expected
+    assert [repr(each) for each in (attention, stream, *made)] == expected  # closed with the context
+    assert repr(hashattn.mechanisms()["linear"]) == f"<hashattn.Mechanism 'linear': {hashattn.mechanisms()['linear'].summary}>"
+    assert repr(hashattn.tasks()["text"]).startswith("<hashattn.Task 'text': classify your own documents")

@@ -1,7 +1,8 @@
 """hashattn.torch: gradients of learned tensors, and the modules that have them as parameters.
 
 Planted and caught: no gradient of the learned tensors; the longest length not passed on, or not in backward; nothing
-saved if only they need a gradient; the own loss not computed; learned tensors joined in the order of their names.
+saved if only they need a gradient; the own loss not computed; learned tensors joined in the order of their names; what
+they belong to left out of what is printed.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -148,3 +149,10 @@ def test_a_layer_learns(mechanism, options):
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0] / 3, (losses[0], losses[-1])
+
+
+def test_what_is_printed():
+    own = hashattn.torch.Learned("rfa", HEADS, D, num_features=8)
+    assert repr(own) == f"Learned(mechanism=rfa, num_features=8, sigma=({HEADS}, 1, {D}))"
+    layer = hashattn.torch.SelfAttention(HEADS * D, HEADS, "yoso", num_hashes=4)
+    assert "mechanism=yoso, heads=2, causal=False, max_len=0, num_hashes=4" in repr(layer)

@@ -73,6 +73,7 @@ def test_a_conversation_goes_on():
         second = mine(ids[:, 10:], **holding(cache)).logits
         assert torch.allclose(torch.cat([first, second], 1), whole, atol=1e-4)
         assert cache.get_seq_length() == 21 and cache.nbytes > 0
+        assert repr(cache) == "<hashattn.torch.transformers.Cache layers=3 columns=21 mechanism='hashed' budget=1000>"
         cache.crop(6) if ours.Cache.crop.__code__.co_varnames[1] == "tokens_to_remove" else cache.crop(15)
         assert cache.get_seq_length() == 15
         assert torch.allclose(mine(ids[:, 15:], **holding(cache)).logits, whole[:, 15:], atol=1e-4)

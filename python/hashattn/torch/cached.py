@@ -267,7 +267,12 @@ class Cache(_Caches):  # type: ignore[misc,unused-ignore]
         tried.close()  # refuses what no layer could be made with
         super().__init__(layers=[StateLayer(mechanism) if summed and window is None else CacheLayer(window, mechanism, options)
                                  for window in _windows(text)])
-        self.mechanism = mechanism
+        self.mechanism, self.options = mechanism, options
+
+    def __repr__(self) -> str:
+        given = "".join(f" {name}={value!r}" for name, value in self.options.items())
+        return (f"<hashattn.torch.transformers.Cache layers={len(self.layers)} columns={self.get_seq_length()} "
+                f"mechanism={self.mechanism!r}{given}>")
 
     @property
     def nbytes(self) -> int:

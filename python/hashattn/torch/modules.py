@@ -68,6 +68,10 @@ class Learned(nn.ParameterDict):
         """For copies and pickles: `loss` belongs to a forward of the original."""
         return {**self.__dict__, "loss": None}
 
+    def extra_repr(self) -> str:
+        shapes = {name: tuple(each.shape) for name, each in self.items()}
+        return ", ".join(f"{name}={value}" for name, value in {"mechanism": self.mechanism, **self.options, **shapes}.items())
+
     def joined(self) -> Tensor | None:
         """(heads, floats) float32, the argument `params` of `hashattn.torch.attention`; None if nothing is learned."""
         if not self._names:

@@ -43,6 +43,10 @@ class LinearYosoSelfAttention(YosoSelfAttention):  # type: ignore[misc,no-any-un
         merged = context.transpose(1, 2).flatten(2)
         return (merged, merged) if output_attentions else (merged,)
 
+    def extra_repr(self) -> str:
+        given = {"mechanism": self.mechanism, "seed": self.seed, **self.options}
+        return ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+
 
 def put_into(layer: Any, mechanism: str, seed: Seed, options: dict[str, OptionValue]) -> None:
     """Makes `layer` compute the mechanism; num_hashes and hash_bits are those of its model unless given."""
