@@ -8,6 +8,7 @@
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/progress.h"
 #include "cli/shared/tool/outputs.h"
+#include "cli/shared/tool/tool.h"
 
 struct embed {
     hashattn_context *context;
@@ -128,10 +129,10 @@ static void report(const struct options *options, const struct embed *embed,
         json_out_count(&json, "max_tokens", e->max_tokens);
         json_out_end_object(&json);
     } else if (!options->common.quiet) {
-        fprintf(stderr, "%zu document%s, %zu of them cut to %zu tokens%s; %zu vector%s of %zu in %s\n",
-                e->num_documents, e->num_documents == 1 ? "" : "s", e->num_cut, e->max_tokens,
-                e->num_cut > 0 && e->max_tokens < info->max_len ? " (--truncate keeps more)" : "",
-                e->num_vectors, e->num_vectors == 1 ? "" : "s", e->dim, embed->out);
+        tool_line(stderr, "%zu document%s, %zu of them cut to %zu tokens%s; %zu vector%s of %zu in %s",
+                  e->num_documents, e->num_documents == 1 ? "" : "s", e->num_cut, e->max_tokens,
+                  e->num_cut > 0 && e->max_tokens < info->max_len ? " (--truncate keeps more)" : "",
+                  e->num_vectors, e->num_vectors == 1 ? "" : "s", e->dim, embed->out);
     }
 }
 

@@ -22,7 +22,7 @@ static void report(const char *split, const hashattn_model *model, const hashatt
                result->examples == 1 ? "" : "s", result->num_cut, result->tokens, unknown,
                result->tokens_per_second);
         if (info->positive != NULL && hashattn_metric_find(&result->metrics, "f1") != NULL)
-            printf("f1 is that of '%s'; --positive LABEL chooses another label\n", info->positive);
+            tool_line(stdout, "f1 is that of '%s'; --positive LABEL chooses another label", info->positive);
         else if (info->label_sets)
             printf("f1 is that of all labels together; --positive LABEL chooses one\n");
         classes_words(model, result);
@@ -84,13 +84,14 @@ static void report_differences(const struct wanted *wanted, const hashattn_model
                                const hashattn_comparison *found, bool as_json)
 {
     if (!as_json) {
-        printf("%s: %s against %s, %zu examples\n%-26s %10s %10s %12s %12s %8s %8s\n", wanted->split,
-               wanted->run, wanted->against, found->examples, "metric", "run", "against", "difference",
-               "std. error", "z", "p");
+        tool_line(stdout, "%s: %s against %s, %zu examples", wanted->split, wanted->run, wanted->against,
+                  found->examples);
+        printf("%-26s %10s %10s %12s %12s %8s %8s\n", "metric", "run", "against", "difference", "std. error",
+               "z", "p");
         for (size_t i = 0; i < found->count; i++) {
             const hashattn_difference *of = &found->list[i];
-            printf("%-26s %10.4f %10.4f %+12.4f %12.4f %+8.2f %8.3g\n", of->name, of->value, of->other,
-                   of->difference, of->standard_error, of->z, of->p);
+            tool_line(stdout, "%-26s %10.4f %10.4f %+12.4f %12.4f %+8.2f %8.3g", of->name, of->value,
+                      of->other, of->difference, of->standard_error, of->z, of->p);
         }
         printf("z is positive if the run is better; p, one-tail: how likely such a z is by chance\n");
         if (info->forecasts)

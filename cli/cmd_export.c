@@ -5,6 +5,7 @@
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/tool/outputs.h"
+#include "cli/shared/tool/tool.h"
 
 static void report(const struct options *options, const hashattn_pretrained_info *info, const char *out)
 {
@@ -25,8 +26,8 @@ static void report(const struct options *options, const hashattn_pretrained_info
         json_out_count(&json, "labels", info->num_labels);
         json_out_end_object(&json);
     } else if (!options->common.quiet) {
-        fprintf(stderr, "%s: an encoder of type %s, %zu layer%s of width %zu, %s\n", out, info->type,
-                info->layers, info->layers == 1 ? "" : "s", info->dim, output);
+        tool_line(stderr, "%s: an encoder of type %s, %zu layer%s of width %zu, %s", out, info->type,
+                  info->layers, info->layers == 1 ? "" : "s", info->dim, output);
         if (strcmp(info->mechanism, "yoso") == 0)
             fprintf(stderr,
                     "that library computes yoso on NVIDIA GPUs only; for processors, --attention yoso-e "

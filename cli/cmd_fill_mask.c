@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/options/arguments.h"
 #include "cli/shared/output/json_out.h"
+#include "cli/shared/tool/tool.h"
 
 struct fill {
     int as_json;
@@ -23,7 +24,7 @@ static int show(void *user, const hashattn_guess *guess)
     }
     if (guess->rank == 0 && guess->mask > 0)
         printf("\n");
-    printf("%8.4f  %s\n", guess->probability, guess->token);
+    tool_line(stdout, "%8.4f  %s", guess->probability, guess->token);
     return ferror(stdout) != 0;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/shared/options/kinds.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/progress.h"
+#include "cli/shared/tool/tool.h"
 
 static const char *const split_names[3] = {"train", "valid", "test"};
 
@@ -86,8 +87,8 @@ static int work(const struct options *options, hashattn_context *context, struct
         return tool_fail_status(context, status);
     if (!options->common.json) {
         if (!options->common.quiet)
-            fprintf(stderr, "%s: %zu train, %zu valid, %zu test\n", data->directory, counts[0], counts[1],
-                    counts[2]);
+            tool_line(stderr, "%s: %zu train, %zu valid, %zu test", data->directory, counts[0], counts[1],
+                      counts[2]);
         return EXIT_GOOD;
     }
     report_json(options, data, counts, &prepared);

@@ -3,6 +3,7 @@
 #include "cli/density/density_kinds.h"
 #include "cli/shared/options/kinds.h"
 #include "cli/shared/output/json_out.h"
+#include "cli/shared/tool/tool.h"
 
 static const struct command *const kinds[] = {&density_fit,    &density_score, &density_merge,
                                               &density_remove, &density_modes, NULL};
@@ -95,8 +96,8 @@ int density_finish(const struct options *options, hashattn_context *context, con
         json_out_count(&json, "seed", info.seed);
         json_out_end_object(&json);
     } else if (!options->common.quiet) {
-        fprintf(stderr, "%s: %llu rows of %zu columns, %zu hashes of %zu bits, map %s\n", out,
-                (unsigned long long)info.rows, info.dim, info.num_hashes, info.hash_bits, info.map);
+        tool_line(stderr, "%s: %llu rows of %zu columns, %zu hashes of %zu bits, map %s", out,
+                  (unsigned long long)info.rows, info.dim, info.num_hashes, info.hash_bits, info.map);
     }
     return tool_finish();
 }

@@ -7,6 +7,7 @@
 #include "cli/density/density_kinds.h"
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/tool/outputs.h"
+#include "cli/shared/tool/tool.h"
 
 struct modes {
     hashattn_context *context;
@@ -81,8 +82,8 @@ static int give(const struct options *options, const struct modes *modes)
         json_out_end_array(&json);
         json_out_end_object(&json);
     } else if (!options->common.quiet) {
-        fprintf(stderr, "%s: %zu modes of %zu rows; the first has %zu of them\n", modes->out,
-                modes->num_modes, modes->count, modes->sizes[0]);
+        tool_line(stderr, "%s: %zu modes of %zu rows; the first has %zu of them", modes->out,
+                  modes->num_modes, modes->count, modes->sizes[0]);
     }
     return tool_finish();
 }

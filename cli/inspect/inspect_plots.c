@@ -12,6 +12,7 @@
 
 #include "cli/inspect/findings.h"
 #include "cli/shared/tool/outputs.h"
+#include "cli/shared/tool/tool.h"
 
 struct figure {
     const char *name; /* of the script, without .gp */
@@ -212,7 +213,7 @@ int inspected_plot(const struct inspected *inspected, const char *directory, siz
         int error = draw(directory, figures[i].name);
         if (error == ENOENT) {
             if (!quiet)
-                fprintf(stderr, "gnuplot is not installed: %s has scripts but no pictures\n", directory);
+                tool_line(stderr, "gnuplot is not installed: %s has scripts but no pictures", directory);
             return EXIT_GOOD;
         }
         if (error != 0)
@@ -220,6 +221,6 @@ int inspected_plot(const struct inspected *inspected, const char *directory, siz
                              error < 0 ? "it failed" : strerror(error));
     }
     if (!quiet)
-        fprintf(stderr, "plots: %s/utility.svg, buckets.svg, histograms.svg\n", directory);
+        tool_line(stderr, "plots: %s/utility.svg, buckets.svg, histograms.svg", directory);
     return EXIT_GOOD;
 }

@@ -11,6 +11,7 @@
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/pictures/html.h"
 #include "cli/shared/tool/outputs.h"
+#include "cli/shared/tool/tool.h"
 
 struct report {
     hashattn_context *context;
@@ -238,7 +239,7 @@ static int read_all(struct report *report, const struct options *options)
         if (run->no_memory)
             code = tool_fail(EXIT_RESOURCE, "no memory for the log of %s", path);
         if (!run->good && !options->common.quiet)
-            fprintf(stderr, "%s: %s\n", path, run->state);
+            tool_line(stderr, "%s: %s", path, run->state);
     }
     return code;
 }
@@ -282,7 +283,7 @@ static int make(const struct options *options, const struct text_list *bench, in
     if (code == EXIT_GOOD && options->common.json)
         print_json(&report, out);
     else if (code == EXIT_GOOD && !options->common.quiet && strcmp(out, "-") != 0)
-        fprintf(stderr, "%s: %s\n", out, contents(&report, about, sizeof about));
+        tool_line(stderr, "%s: %s", out, contents(&report, about, sizeof about));
     for (size_t i = 0; i < report.num_runs; i++)
         report_run_free(&report.runs[i]);
     free(report.runs);

@@ -3,6 +3,7 @@
 #include "cli/shared/output/json_out.h"
 #include "cli/shared/output/progress.h"
 #include "cli/shared/tool/outputs.h"
+#include "cli/shared/tool/tool.h"
 #include "cli/tokenizer/tokenizer_kinds.h"
 
 static int show(void *user, size_t tokens, size_t vocab_size)
@@ -34,8 +35,8 @@ static int work(const struct options *options, hashattn_context *context, hashat
         json_out_count(&json, "vocab_size", size);
         json_out_end_object(&json);
     } else if (!options->common.quiet) {
-        fprintf(stderr, "%s/tokenizer.json has %zu tokens%s\n", out, size,
-                size < learn->vocab_size ? "; the text has no more pairs that are frequent enough" : "");
+        tool_line(stderr, "%s/tokenizer.json has %zu tokens%s", out, size,
+                  size < learn->vocab_size ? "; the text has no more pairs that are frequent enough" : "");
     }
     return tool_finish();
 }

@@ -3,9 +3,10 @@
 # allocation of its own that fails; such a failure is reported with exit code 4. allocations.c counts and fails them. It fills
 # them with NaN, so no command may read what it has not written.
 # Planted and caught: a model or a context that is not freed; a context that is not opened; num_hashes set for the exact mechanism; a
-# block of bfloat16 numbers that is 64 bytes too short; rounded inputs left unset.
+# block of bfloat16 numbers that is 64 bytes too short; rounded inputs left unset; labels that are kept, or left out of a table,
+# when memory runs out.
 # Covers: bench.c bench_attention.c bench_error.c bench_layer.c bench_peak.c bench_step.c bench_stream.c bench_suggest.c inputs.c noise.c
-# cmd_attend.c attend_chunks.c halves.c cmd_inspect.c findings.c forecast_out.c forecast_picture.c cmd_predict.c cmd_train.c cmd_eval.c cmd_data.c cmd_info.c main.c
+# cmd_attend.c attend_chunks.c halves.c cmd_inspect.c findings.c data_out.c forecast_out.c forecast_picture.c cmd_predict.c cmd_train.c cmd_eval.c cmd_data.c cmd_info.c main.c
 . "$(dirname "$0")/checks.sh"
 if [ -n "${HASHATTN_SANITIZED:-}" ] || ! cc -shared -fPIC -O1 -D_GNU_SOURCE -o allocations.so "$source_dir/tests/cli/allocations.c" -ldl 2>err; then
     echo "SKIPPED: blocks of the tool (sanitizers count them, or there is no compiler: $(head -c 200 err 2>/dev/null))"
@@ -71,6 +72,7 @@ blocks attend_in_chunks 0 8 attend $arrays --chunk 3 --mask mask.npy
 blocks attend_with_a_bad_mask 3 0 attend $arrays --mask m.npy --chunk 3
 blocks attend_to_nowhere 4 0 attend --q q.npy --k k.npy --v v.npy --out nowhere/y.npy --grad-out g.npy --grad-dir grads
 blocks data 0 0 data needle --out made --train 3 --valid 1 --test 1 --seq-len 8 --marks 2
+blocks describe 0 5 data describe text texts
 blocks data_of_nothing 2 0 data text --out made
 blocks train 0 0 train needle --data d --out made --steps 2 --eval-every 1 --profile --json $tiny
 blocks train_of_nothing 2 0 train needle --data d --out made --steps 2 $tiny --heads 3

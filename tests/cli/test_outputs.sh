@@ -5,7 +5,8 @@
 # Planted and caught: a plot, gradient, offsets or SVG written through a link; --out looked at after the work, for each
 # command below; an input, a file of a model or another output replaced, for each command below; counts of what could not be written; names of files that are no
 # UTF-8 in JSON; a time in trainer.json that disables --max-seconds; a split left by a full disk; an option name or a
-# character of several bytes that breaks the quoting of a report's command.
+# character of several bytes that breaks the quoting of a report's command; control characters of labels and paths in
+# tables and in what is told of success.
 # Covers: outputs.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --steps 2 --eval-every 2 --seed 5 --quiet --threads 1"
@@ -223,6 +224,31 @@ printf '\033]0;x\007\302\233\tone\n' >texts/valid.tsv
 clean escapes_of_a_label "?]0;x??" train text --data texts --out none $tiny
 clean escapes_of_a_name "no?[2J" embed "no$escape" text.jsonl --out v.npy
 clean escapes_of_a_word "'€€" "$(printf '€%.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30)"
+
+# So do tables and what is told of success; data are left as they are.
+show() { # show NAME PART ARGS...: the tool succeeds, and what it prints has PART and only printable characters
+    name=$1 part=$2
+    shift 2
+    run "$@"
+    python3 - "$part" <<'P' && [ "$code" = 0 ] && passed "$name" || failed "$name" "code $code: $(od -c out | head -n 20; od -c err | head -n 20)"
+import sys
+text = "".join(open(name, "rb").read().decode() for name in ("out", "err"))
+sys.exit(0 if all(line.isprintable() for line in text.split("\n")) and sys.argv[1] in text else 1)
+P
+}
+mkdir odd "odd$escape"
+for i in $(seq 10); do printf 'a\033[2Jb\tone\nc\302\233d\ttwo\n'; done >odd/train.tsv
+loud="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --steps 2 --eval-every 2 --tokens bytes --max-len 16 --threads 1"
+show labels_that_are_described "a?[2Jb" data describe text odd
+show labels_in_training "c?d" train text --data odd --out "odd$escape/run" $loud
+show labels_of_an_evaluation "a?[2Jb" eval "odd$escape/run"
+show positive_label "f1 is that of 'c?d'" eval "odd$escape/run" --positive "$(printf 'c\302\233d')"
+show runs_that_are_compared "valid: odd?[2J/run against odd?[2J/run" eval "odd$escape/run" --against "odd$escape/run" --split valid
+show place_of_vectors " in odd?[2J/v.npy" embed bert text.jsonl --out "odd$escape/v.npy"
+show place_of_a_page "odd?[2J/page.html: 1 run" report "odd$escape/run" --out "odd$escape/page.html"
+show place_of_data "odd?[2J/data: 9 train" data needle --out "odd$escape/data" --train 9 --valid 3 --test 3 --seq-len 16 --marks 4
+show place_of_a_tokenizer "odd?[2J/tokenizer.json has" tokenizer train text.jsonl --vocab-size 300 --out "odd$escape"
+show place_of_a_sketch "odd?[2J/s: " density fit points.csv --map euclidean --out "odd$escape/s"
 
 # What the messages name.
 clean token_without_a_name "the value is 4294967296" tokenizer decode "$(

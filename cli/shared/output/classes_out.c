@@ -2,6 +2,7 @@
    column c what is taken for it.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/classes_out.h"
+#include "cli/shared/tool/tool.h"
 
 enum { MATRIX_MOST = 10, LABEL_COLUMNS = 20, CELL = 9 };
 
@@ -29,8 +30,8 @@ void classes_words(const hashattn_model *model, const hashattn_evaluation *resul
     printf("%-*s %9s %9s %9s %9s\n", LABEL_COLUMNS, "label", "precision", "recall", "F1", "examples");
     for (size_t c = 0; c < n; c++) {
         const struct scores of = scores_of(result, c);
-        printf("%-*.60s %9.4f %9.4f %9.4f %9zu\n", LABEL_COLUMNS, hashattn_model_label(model, c),
-               of.precision, of.recall, of.f1, of.count);
+        tool_line(stdout, "%-*.60s %9.4f %9.4f %9.4f %9zu", LABEL_COLUMNS, hashattn_model_label(model, c),
+                  of.precision, of.recall, of.f1, of.count);
     }
     double macro = hashattn_metric_value(&result->metrics, "macro_f1");
     if (macro == macro) /* there is one */
@@ -39,10 +40,10 @@ void classes_words(const hashattn_model *model, const hashattn_evaluation *resul
         return;
     printf("%-*s", LABEL_COLUMNS, "taken for");
     for (size_t c = 0; c < n; c++)
-        printf(" %*.*s", CELL, CELL, hashattn_model_label(model, c));
+        tool_words(stdout, " %*.*s", CELL, CELL, hashattn_model_label(model, c));
     putchar('\n');
     for (size_t c = 0; c < n; c++) {
-        printf("%-*.60s", LABEL_COLUMNS, hashattn_model_label(model, c));
+        tool_words(stdout, "%-*.60s", LABEL_COLUMNS, hashattn_model_label(model, c));
         for (size_t i = 0; i < n; i++)
             printf(" %*zu", CELL, result->confusion[c * n + i]);
         putchar('\n');

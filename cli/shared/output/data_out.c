@@ -1,11 +1,17 @@
 /* Labels are ordered by their number of training examples, if there are too many for the table.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/shared/output/data_out.h"
+#include "cli/shared/tool/tool.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN_LABELS = 10, SHOWN_EACH = 3, LABEL_COLUMNS = 24 };
+
+/* Label and its number of training examples. */
+struct data_label {
+    size_t label, count;
+};
 
 /* ---- keeping ---- */
 
@@ -18,11 +24,13 @@ static int keep_labels(struct data_read *read, const hashattn_data_part *part)
     memcpy(counts, part->label_counts, part->num_labels * sizeof *counts);
     if (read->count > 0)
         return 0;
+    read->parts[0].num_labels = part->num_labels; /* for data_read_free, if memory runs out here */
     read->labels = calloc(part->num_labels, sizeof *read->labels);
+    read->labels_by_count = calloc(part->num_labels, sizeof *read->labels_by_count);
     for (size_t i = 0; read->labels != NULL && i < part->num_labels; i++)
         if ((read->labels[i] = strdup(part->labels[i])) == NULL)
             return 1;
-    return read->labels == NULL;
+    return read->labels == NULL || read->labels_by_count == NULL;
 }
 
 int data_read_add(void *user, const hashattn_data_part *part)
@@ -48,6 +56,7 @@ void data_read_free(struct data_read *read)
     for (size_t i = 0; read->labels != NULL && i < read->parts[0].num_labels; i++)
         free(read->labels[i]);
     free(read->labels);
+    free(read->labels_by_count);
     *read = (struct data_read){.count = 0};
 }
 
@@ -78,21 +87,16 @@ static void table_of_parts(const struct data_read *read, FILE *stream)
     }
 }
 
-/* Label and its number of training examples. */
-struct counted {
-    size_t label, count;
-};
-
 static int most_first(const void *a, const void *b)
 {
-    const struct counted *x = a, *y = b;
+    const struct data_label *x = a, *y = b;
     return x->count != y->count ? (x->count < y->count ? 1 : -1)
                                 : (x->label > y->label) - (x->label < y->label);
 }
 
 static void row_of_label(const struct data_read *read, size_t label, FILE *stream)
 {
-    fprintf(stream, "%-*s", LABEL_COLUMNS, read->labels[label]);
+    tool_words(stream, "%-*s", LABEL_COLUMNS, read->labels[label]);
     for (size_t i = 0; i < read->count; i++)
         fprintf(stream, " %8zu", read->label_counts[i][label]);
     const hashattn_data_part *train = &read->parts[0];
@@ -104,11 +108,9 @@ static void row_of_label(const struct data_read *read, size_t label, FILE *strea
 static void table_of_labels(const struct data_read *read, FILE *stream)
 {
     size_t count = read->parts[0].num_labels;
-    struct counted *order = calloc(count, sizeof *order);
-    if (order == NULL)
-        return;
+    struct data_label *order = read->labels_by_count;
     for (size_t i = 0; i < count; i++)
-        order[i] = (struct counted){i, read->label_counts[0][i]};
+        order[i] = (struct data_label){i, read->label_counts[0][i]};
     if (count > SHOWN_LABELS)
         qsort(order, count, sizeof *order, most_first);
     char title[40];
@@ -124,7 +126,6 @@ static void table_of_labels(const struct data_read *read, FILE *stream)
         }
         row_of_label(read, order[i].label, stream);
     }
-    free(order);
 }
 
 void data_read_words(const struct data_read *read, FILE *stream)
@@ -133,7 +134,7 @@ void data_read_words(const struct data_read *read, FILE *stream)
         return;
     const hashattn_data_part *train = &read->parts[0];
     if (read->columns[0] != '\0')
-        fprintf(stream, "read %s\n", read->columns);
+        tool_line(stream, "read %s", read->columns);
     table_of_parts(read, stream);
     if (train->num_labels > 0)
         table_of_labels(read, stream);
@@ -141,9 +142,9 @@ void data_read_words(const struct data_read *read, FILE *stream)
         return;
     const char *names[2] = {"least", "greatest"};
     for (int i = 0; i < 2; i++)
-        fprintf(stream, "%s: \"%s\"\n",
-                train->num_labels > 0 ? read->labels[i == 0 ? 0 : train->num_labels - 1] : names[i],
-                read->examples[i]);
+        tool_line(stream, "%s: \"%s\"",
+                  train->num_labels > 0 ? read->labels[i == 0 ? 0 : train->num_labels - 1] : names[i],
+                  read->examples[i]);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------------------- */

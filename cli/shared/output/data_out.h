@@ -16,7 +16,8 @@ struct data_read {
     hashattn_data_part parts[DATA_PARTS]; /* numbers; the pointers are those of the following */
     size_t count;
     size_t *label_counts[DATA_PARTS];
-    char **labels; /* (num_labels) */
+    char **labels;                      /* (num_labels) */
+    struct data_label *labels_by_count; /* (num_labels) room for sorting them */
     char columns[DATA_COLUMNS], examples[2][DATA_TEXT];
     bool no_memory;
 };

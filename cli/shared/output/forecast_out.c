@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli/shared/output/csv_out.h"
+#include "cli/shared/tool/tool.h"
 
 enum { DIGITS = 7, MOST_DIGITS = 17 };
 
@@ -149,8 +150,8 @@ void forecast_errors_words(const struct forecast_errors *errors)
     for (size_t c = 0; c < errors->count; c++) {
         const struct column_errors *column = &errors->columns[c];
         double n = column->values;
-        printf("%-24s %12.6g %12.6g %9.4g", column->name, column->squares / n, column->sizes / n,
-               column->shares / n);
+        tool_words(stdout, "%-24s %12.6g %12.6g %9.4g", column->name, column->squares / n, column->sizes / n,
+                   column->shares / n);
         if (isfinite(column->scaled))
             printf(" %9.4g", column->scaled / n);
         else

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "cli/shared/tool/ranks.h"
+#include "cli/shared/tool/tool.h"
 
 hashattn_status run_open(hashattn_context *context, const char *run, hashattn_model **model)
 {
@@ -17,8 +18,8 @@ hashattn_status run_open(hashattn_context *context, const char *run, hashattn_mo
     hashattn_model_describe(*model, &info);
     ranks_place(&rank, &ranks);
     if (info.last_step >= 0 && rank == 0)
-        fprintf(stderr,
-                "hashattn: %s has no best model yet; these are its last parameters, of training step %lld\n",
-                run, (long long)info.last_step);
+        tool_line(stderr,
+                  "hashattn: %s has no best model yet; these are its last parameters, of training step %lld",
+                  run, (long long)info.last_step);
     return HASHATTN_OK;
 }

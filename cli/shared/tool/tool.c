@@ -44,6 +44,31 @@ int tool_fail_status(const hashattn_context *context, hashattn_status status)
     return code;
 }
 
+static void print_clean(FILE *stream, const char *format, va_list arguments)
+{
+    char text[9000]; /* two paths and more */
+    vsnprintf(text, sizeof text, format, arguments);
+    hashattn_message_clean(text);
+    fputs(text, stream);
+}
+
+void tool_words(FILE *stream, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_clean(stream, format, arguments);
+    va_end(arguments);
+}
+
+void tool_line(FILE *stream, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    print_clean(stream, format, arguments);
+    va_end(arguments);
+    fputc('\n', stream);
+}
+
 void tool_say_repairs(const hashattn_context *context, bool quiet)
 {
     int repaired;

@@ -16,6 +16,10 @@ int tool_fail(int code, const char *format, ...) __attribute__((format(printf, 2
 /* Prints the context's message and returns the exit code of the status. If all ranks failed with it, only
    rank 0 prints it. */
 int tool_fail_status(const hashattn_context *context, hashattn_status status);
+/* Prints words that quote a path, a label or another name, cleaned like a message. The format has no line
+   break; tool_line adds one. */
+void tool_words(FILE *stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void tool_line(FILE *stream, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says on stderr what hashattn_context_note has to say of repairs, unless `quiet`. */
 void tool_say_repairs(const hashattn_context *context, bool quiet);
 /* Flushes stdout. Returns EXIT_RESOURCE with a message if output was lost. */
