@@ -5,8 +5,9 @@
    "data", and if they were given "from", with "pretrained", "freeze" and "extended_at". An option is written
    as a number, flag or word; reading uses the same rows as the command line, so every range is checked. With
    "from", the options of learning ids are not written, and read but not used. A missing option has its
-   default, so older files stay readable. An unknown key, a missing section and a value out of range are
-   BAD_FILE with the key. SPDX-License-Identifier: Apache-2.0 */
+   default, so older files stay readable.
+   An unknown key, a missing section and a value out of range are BAD_FILE with the key.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
