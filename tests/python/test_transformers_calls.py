@@ -341,7 +341,7 @@ def test_layers_tells_what_runs_on_what():
     assert [each.runs for each in interface.layers(yoso)] == ["its own code"] * 2
     hashattn.torch.replace_attention(yoso, seed=2)
     assert {each.runs for each in interface.layers(yoso)} == {"hashattn-yoso,num_hashes=16,hash_bits=6,seed=2"}
-    assert repr(yoso).count("mechanism=yoso, seed=2, num_hashes=16, hash_bits=6") == 2
+    assert "mechanism=yoso, seed=2, num_hashes=16, hash_bits=6" in repr(yoso)
 
 
 OWN_CODE = {"Bloom": dict(vocab_size=60, hidden_size=32, n_layer=1, n_head=2),
