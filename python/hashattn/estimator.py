@@ -6,8 +6,11 @@ Source: the task `text` of the tool. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import threading
 import warnings
+import weakref
 from typing import Any, Iterable
 
 import numpy as np
@@ -50,23 +53,37 @@ _MANY_TEXTS = 20
 
 
 class _Stored:
-    """The files of a fitted run in memory, which are loaded when they are first needed."""
+    """The files of a fitted run in memory. They are written and loaded when they are first needed, and again if a program
+    that cleans temporary files has removed them."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files
         self._run: Run | None = None
+        self._folder = ""
+        self._lock = threading.Lock()
 
     def run(self) -> Run:
-        if self._run is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="hashattn-")
-            for name, content in self.files.items():
-                with open(os.path.join(self._folder.name, name), "wb") as file:
-                    file.write(content)
-            self._run = Run(self._folder.name)
-        return self._run
+        with self._lock:
+            if self._run is None or not all(os.path.exists(os.path.join(self._folder, name)) for name in self.files):
+                self._folder = tempfile.mkdtemp(prefix="hashattn-")
+                weakref.finalize(self, _remove, self._folder, os.getpid())
+                for name, content in self.files.items():
+                    with open(os.path.join(self._folder, name), "wb") as file:
+                        file.write(content)
+                self._run = Run(self._folder)
+            return self._run
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"files": self.files, "_run": None}
+        return {"files": self.files}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["files"])  # type: ignore[misc]
+
+
+def _remove(folder: str, process: int) -> None:
+    """A fork leaves the folder to the process that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _texts_of(documents: Iterable[Any]) -> list[str]:
@@ -84,6 +101,9 @@ def _labels_of(y: Any, count: int) -> np.ndarray:
         raise InvalidError("TextClassifier requires y to be passed, but the target y is None")
     if isinstance(y, (str, bytes)):
         raise InvalidTypeError(f"y is one {type(y).__name__}, a list of classes is needed")
+    if hasattr(y, "toarray"):
+        raise InvalidTypeError(f"y is a sparse {type(y).__name__}; one class for each text is needed, as y.toarray().ravel() has "
+                               "them if y is one column")
     elements = y if hasattr(y, "shape") else list(y)  # iterating over a table gives the names of its columns
     try:
         given = np.asarray(elements)

@@ -5,12 +5,17 @@ a note that every report repeats; the id of the document before; the name of a t
 with each prediction; the columns of a table as texts, or as classes; labels of a Series by their index; the number of a class
 in place of it; a file of the texts before one that is refused, or after a call that fails; NaN as a class of texts, numbers
 beside texts as texts; a label that is missing, named by a line of a file; a label that JSON does not have; a relative path before
-the name of a text; an error of the user's generator as one of the disk; a file of another process removed; a part of a file left.
+the name of a text; an error of the user's generator as one of the disk; a file of another process removed; a part of a file left; the files of a fitted classifier removed by a fork, by a cleaner
+or by a second thread, or with a warning.
 """
 
+import concurrent.futures
+import gc
 import os
 import pickle
 import resource
+import shutil
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +128,45 @@ def test_text_classifier():
     assert model.score(TEXTS, [7, -3] * 40) > 0.9
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.predict_proba(TEXTS), model.predict_proba(TEXTS))
+
+
+def test_the_files_of_a_text_classifier():
+    """A fork, a cleaner of temporary files and threads leave it working, and it ends without a warning."""
+    model = hashattn.TextClassifier(seed=1, **{**TINY, "steps": 2}).fit(TEXTS, [7, -3] * 40)
+    expected = model.predict_proba(TEXTS[:4])
+    child = os.fork()
+    if child == 0:
+        del model  # as a fit there does
+        gc.collect()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(model.predict_proba(TEXTS[:4]), expected)
+    shutil.rmtree(model._run().path)
+    assert np.array_equal(model.predict_proba(TEXTS[:4]), expected)
+    for copied in [pickle.loads(pickle.dumps(model)) for _ in range(5)]:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            for found in pool.map(copied.predict_proba, [TEXTS[:4]] * 4):
+                assert np.array_equal(found, expected)
+    path = model._run().path
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        del model
+        gc.collect()
+    assert not given and not os.path.exists(path)
+
+
+class Sparse:
+    """As scipy.sparse.csr_matrix."""
+
+    shape = (80, 1)
+
+    def toarray(self):
+        return np.array([[7], [-3]] * 40)
+
+
+def test_sparse_classes():
+    with pytest.raises(hashattn.InvalidTypeError, match=r"^y is a sparse Sparse; one class .* y.toarray\(\).ravel\(\)"):
+        hashattn.TextClassifier(**TINY).fit(TEXTS, Sparse())
 
 
 class Table:
