@@ -1,6 +1,6 @@
 # Tests of src/gpu, on an emulator: a libcuda.so.1 with the kernels compiled by g++ (tests/gpu/emulator). The test programs find
 # it first; with LD_LIBRARY_PATH=FOLDER they use the driver in FOLDER, so the same programs test a GPU (bench/gpu.sh).
-# Two of them also run with an emulator that AddressSanitizer or ThreadSanitizer watches.
+# One of them also runs with an emulator that AddressSanitizer and the check of alignments, or ThreadSanitizer, watch.
 find_program(EMULATOR_COMPILER g++)
 get_filename_component(C_COMPILER_NAME ${CMAKE_C_COMPILER} NAME)
 if(NOT EMULATOR_COMPILER OR CMAKE_CROSSCOMPILING OR C_COMPILER_NAME MATCHES "musl")
@@ -9,7 +9,7 @@ if(NOT EMULATOR_COMPILER OR CMAKE_CROSSCOMPILING OR C_COMPILER_NAME MATCHES "mus
 endif()
 set(EMULATOR ${CMAKE_SOURCE_DIR}/tests/gpu/emulator)
 set(EMULATOR_FLAGS -std=c++17 -fPIC -shared -Wall -Wextra -Wno-unused-function -Wno-unknown-pragmas -ffp-contract=off
-                   -fno-strict-aliasing -Wl,-soname,libcuda.so.1 -I${CMAKE_SOURCE_DIR}/src/gpu/kernels -I${EMULATOR})
+                   -fno-strict-aliasing -fno-gnu-unique -Wl,-soname,libcuda.so.1 -I${CMAKE_SOURCE_DIR}/src/gpu/kernels -I${EMULATOR})
 file(GLOB EMULATED CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/gpu/kernels/* ${EMULATOR}/*)
 # libcuda.so.1 in the folder tests/gpu/NAME of the build.
 function(add_emulator name)
@@ -53,7 +53,7 @@ function(add_watched name sanitizer options)
   set_tests_properties(gpu_${name} PROPERTIES TIMEOUT ${TEST_SECONDS} LABELS gpu ENVIRONMENT
                        "LD_PRELOAD=${library};LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/tests/gpu/${name};${options}")
 endfunction()
-add_watched(memory asan "ASAN_OPTIONS=detect_leaks=0" -fsanitize=address)
+add_watched(memory asan "ASAN_OPTIONS=detect_leaks=0" -fsanitize=address,alignment -fno-sanitize-recover=alignment)
 add_watched(races tsan "TSAN_OPTIONS=report_signal_unsafe=0 history_size=3" -fsanitize=thread)
 
 add_custom_target(gpu_images)

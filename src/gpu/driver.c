@@ -28,17 +28,24 @@ static const char LIBRARY[] = "libcuda.so.1";
     X(cuDevicePrimaryCtxRelease_v2, (int))                                                                   \
     X(cuCtxPushCurrent_v2, (void *))                                                                         \
     X(cuCtxPopCurrent_v2, (void **))                                                                         \
+    X(cuCtxSynchronize, (void))                                                                              \
     X(cuModuleLoadData, (void **, const void *))                                                             \
     X(cuModuleUnload, (void *))                                                                              \
     X(cuModuleGetFunction, (void **, void *, const char *))                                                  \
     X(cuFuncSetAttribute, (void *, int, int))                                                                \
     X(cuMemAlloc_v2, (unsigned long long *, size_t))                                                         \
     X(cuMemFree_v2, (unsigned long long))                                                                    \
+    X(cuMemHostAlloc, (void **, size_t, unsigned))                                                           \
+    X(cuMemFreeHost, (void *))                                                                               \
     X(cuMemcpyHtoDAsync_v2, (unsigned long long, const void *, size_t, void *))                              \
     X(cuMemcpyDtoHAsync_v2, (void *, unsigned long long, size_t, void *))                                    \
     X(cuMemsetD8Async, (unsigned long long, unsigned char, size_t, void *))                                  \
     X(cuStreamSynchronize, (void *))                                                                         \
     X(cuStreamGetCtx, (void *, void **))                                                                     \
+    X(cuEventCreate, (void **, unsigned))                                                                    \
+    X(cuEventRecord, (void *, void *))                                                                       \
+    X(cuEventSynchronize, (void *))                                                                          \
+    X(cuEventDestroy_v2, (void *))                                                                           \
     X(cuLaunchKernel, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, \
                        void **, void **))                                                                    \
     X(cuGetErrorString, (int, const char **))
@@ -59,9 +66,18 @@ enum {
     ATTRIBUTE_MINOR = 76,
     ATTRIBUTE_SHARED = 97, /* bytes of shared memory of a block, if it asks for more than 48 KiB */
     FUNCTION_SHARED = 8,   /* what a function may ask for */
+    EVENT_WITHOUT_TIME = 2,
     OLDEST_DRIVER = 12000, /* CUDA 12.0, whose drivers load images of every 12.x */
     OLDEST_MAJOR = 8,      /* compute capability: tensor cores with tf32 and 8-bit integers */
-    KERNELS = KERNEL_COUNT_OF_ALL
+    KERNELS = KERNEL_COUNT_OF_ALL,
+    UPLOADS = 16, /* writes under way */
+    UPLOAD_BYTES = 1 << 20
+};
+
+/* Pinned memory of the host, which the GPU reads when the stream comes to it. */
+struct upload {
+    void *memory; /* (UPLOAD_BYTES), NULL before its first use */
+    void *read;   /* the event after the last copy from it */
 };
 
 struct device {
@@ -71,6 +87,8 @@ struct device {
     void *functions[KERNELS][GPU_WIDTHS];
     size_t shared_bytes;
     unsigned long long found; /* address of the word of findings */
+    struct upload uploads[UPLOADS];
+    size_t next_upload;
     bool profiled;
     double seconds[KERNELS]; /* while profiled */
 };
@@ -115,7 +133,8 @@ static void *function_of(void *library, const char *name)
 static hashattn_status load(struct host *host, struct driver *driver)
 {
     int version = 0;
-    driver->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    /* Threads and exit handlers of the driver outlive a device. */
+    driver->library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (driver->library == NULL)
         return host_fail(host, HASHATTN_FAILED, "no NVIDIA driver: %.300s", dlerror());
 #define DRIVER_FIND(name, arguments)                                                                         \
@@ -293,6 +312,16 @@ hashattn_status device_open(struct host *host, const char *name, struct device *
     return status;
 }
 
+static void free_uploads(const struct device *device)
+{
+    for (size_t i = 0; i < UPLOADS; i++) {
+        if (device->uploads[i].read != NULL)
+            device->driver.cuEventDestroy_v2(device->uploads[i].read);
+        if (device->uploads[i].memory != NULL)
+            device->driver.cuMemFreeHost(device->uploads[i].memory);
+    }
+}
+
 void device_free(struct host *host, struct device *device)
 {
     if (device == NULL)
@@ -300,6 +329,8 @@ void device_free(struct host *host, struct device *device)
     const struct driver *driver = &device->driver;
     if (device->context != NULL) {
         if (driver->cuCtxPushCurrent_v2(device->context) == 0) {
+            driver->cuCtxSynchronize(); /* kernels and copies use what is freed here */
+            free_uploads(device);
             if (device->found != 0)
                 driver->cuMemFree_v2(device->found);
             if (device->module != NULL)
@@ -345,11 +376,34 @@ hashattn_status device_set_stream(struct host *host, struct device *device, void
     return HASHATTN_OK;
 }
 
+/* At most UPLOAD_BYTES. Returns the driver's error. Waits for the copy that read this memory UPLOADS writes
+   ago. Pageable memory would not do: the driver may wait for the stream, or read `from` after it has
+   returned. */
+static int write_piece(struct device *device, uint64_t to, const void *from, size_t bytes)
+{
+    const struct driver *driver = &device->driver;
+    struct upload *upload = &device->uploads[device->next_upload];
+    int error = 0;
+    device->next_upload = (device->next_upload + 1) % UPLOADS;
+    if (upload->memory == NULL)
+        error = driver->cuMemHostAlloc(&upload->memory, UPLOAD_BYTES, 0);
+    if (error == 0 && upload->read == NULL)
+        error = driver->cuEventCreate(&upload->read, EVENT_WITHOUT_TIME);
+    if (error == 0)
+        error = driver->cuEventSynchronize(upload->read);
+    if (error != 0)
+        return error;
+    memcpy(upload->memory, from, bytes);
+    error = driver->cuMemcpyHtoDAsync_v2(to, upload->memory, bytes, device->stream);
+    return error != 0 ? error : driver->cuEventRecord(upload->read, device->stream);
+}
+
 hashattn_status device_write(struct host *host, struct device *device, uint64_t to, const void *from,
                              size_t bytes)
 {
-    if (bytes > 0) /* the driver copies pageable memory before it returns */
-        IN_DEVICE(driver->cuMemcpyHtoDAsync_v2(to, from, bytes, device->stream), "writing to the GPU");
+    for (size_t at = 0; at < bytes; at += UPLOAD_BYTES)
+        IN_DEVICE(write_piece(device, to + at, (const char *)from + at, size_min(UPLOAD_BYTES, bytes - at)),
+                  "writing to the GPU");
     return HASHATTN_OK;
 }
 

@@ -1,8 +1,8 @@
 /* Everything that can fail on the way to a device, each a status and a sentence: no driver, one that is too
    old, no GPU, an old GPU, a library without kernels, a number past the last device, names that are none, no
-   memory, a stream of another device, a kernel that fails, NaN, results beyond float32, a block `saved` of
-   another call, mechanisms and options that a device does not compute. After each the device's memory is
-   free. The faults are those of the emulator (FAKE_CUDA).
+   memory, a stream of another device, rows at odd addresses, a kernel that fails, NaN, results beyond
+   float32, a block `saved` of another call, mechanisms and options that a device does not compute. After
+   each the device's memory is free. The faults are those of the emulator (FAKE_CUDA).
    Covers: driver.c yoso_gpu.c devices.c device_batch.c device_blocks.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
@@ -235,6 +235,20 @@ static void test_memory(void **state)
     call_close(&c);
 }
 
+static void test_misaligned(void **state)
+{
+    (void)state;
+    struct call c = call_open(options);
+    void *const data = c.array[1].data;
+    c.array[1].data = (char *)data + 2;
+    assert_int_equal(forward(&c), HASHATTN_INVALID);
+    assert_string_equal(hashattn_context_message(c.context),
+                        "key.data is not aligned to 4 bytes, the size of an element");
+    c.array[1].data = data;
+    assert_int_equal(forward(&c), HASHATTN_OK);
+    call_close(&c);
+}
+
 static void test_kernel_fails(void **state)
 {
     (void)state;
@@ -315,9 +329,11 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_opening), cmocka_unit_test(test_devices),  cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_saved),   cmocka_unit_test(test_memory),   cmocka_unit_test(test_kernel_fails),
-        cmocka_unit_test(test_stream),  cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_opening),    cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_memory),     cmocka_unit_test(test_kernel_fails),
+        cmocka_unit_test(test_misaligned), cmocka_unit_test(test_stream),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

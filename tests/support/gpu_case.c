@@ -157,6 +157,10 @@ static void check(hashattn_context *context, const char *name, hashattn_status s
 
 struct gpu_result gpu_case_run(const struct gpu_case *of, const char *device, uint64_t seed, bool backward)
 {
+    /* The driver's context ends with its last user, and a GPU takes long to make one: this one stays. */
+    static hashattn_context *kept;
+    if (device != NULL && kept == NULL)
+        kept = gpu_context(device);
     hashattn_context *context = gpu_context(device);
     hashattn_attention *attention = gpu_attention(context, of->options);
     struct arrays all;
