@@ -3,7 +3,7 @@
    Bugs planted and caught: the note sent with every event, or never; a resumed run that starts from the
    stored values again; a run killed in its first save that starts from the seed alone; frozen parameters
    decayed; freeze not read from config.json; epochs settled after the batches were reserved; the resumed run
-   settled again.
+   settled again; control characters of a path in the note.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +84,21 @@ static void the_start_is_reported_and_logged(void **state)
     assert_non_null(json_find(start, "tensors_dropped"));
     json_free(start);
     free(log);
+    pair_free(&pair);
+}
+
+static void the_note_is_clean(void **state)
+{
+    (void)state;
+    struct pair pair;
+    char notes[400] = {0};
+    pair_init(&pair);
+    small_run_path(&pair.stored, "odd\033[2J", pair.small.config.from);
+    assert_int_equal(rename(pair.stored.run, pair.small.config.from), 0);
+    struct watcher watcher = {.stop_at = 1, .act = count_notes, .user = notes};
+    assert_int_equal(train(&pair.small, pair.small.run, 1, &watcher, false), HASHATTN_INTERRUPTED);
+    if (strstr(notes + 1, "/odd?[2J: 24 tensors") == NULL)
+        fail_msg("note: %s", notes + 1);
     pair_free(&pair);
 }
 
@@ -196,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_start_is_reported_and_logged),
+        cmocka_unit_test(the_note_is_clean),
         cmocka_unit_test(it_resumes_bit_for_bit_without_the_stored_run),
         cmocka_unit_test(a_first_save_that_was_killed_starts_again),
         cmocka_unit_test(frozen_parameters_keep_their_bits),

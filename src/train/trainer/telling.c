@@ -27,6 +27,8 @@ void trainer_tell(struct trainer *t)
     event->tokens_per_second =
         state->running_seconds > 0 ? (double)state->running_tokens / state->running_seconds : 0;
     event->seconds = state->seconds;
+    hashattn_message_clean(t->warning); /* they quote paths, and may be cut in a character */
+    hashattn_message_clean(t->note);
     event->warning = t->warning[0] != '\0' ? t->warning : NULL;
     event->note = t->note[0] != '\0' ? t->note : NULL;
     if (t->setup->callback != NULL && t->setup->callback(t->setup->user, event))
