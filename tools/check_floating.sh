@@ -1,15 +1,16 @@
 #!/bin/sh
-# Every public function that returns a status holds the default floating-point environment (api/floating.h): its body has
-# FLOATING_DEFAULT or floating_begin, or calls a function of its own file, or a public one, that has. Exempt, because they
-# compute nothing: files of bytes, the start of a profile, the sizes of a call, the start of MPI.
-exempt=' hashattn_file_begin hashattn_file_write hashattn_file_commit hashattn_profile_start hashattn_attention_sizes hashattn_mpi_open '
+# Every public function that returns a status, or an option or a number as text, holds the default floating-point
+# environment (api/floating.h): its body has FLOATING_DEFAULT or floating_begin, or calls a function of its own file, or a
+# public one, that has. Exempt, because they compute nothing: files of bytes, the start of a profile, the start of MPI, and
+# texts of a status.
+exempt=' hashattn_file_begin hashattn_file_write hashattn_file_commit hashattn_profile_start hashattn_mpi_open hashattn_status_text '
 found=$(git ls-files -co --exclude-standard 'src/*.c' | xargs awk -v exempt="$exempt" '
     function key(name) { return name ~ /^hashattn_/ ? name : FILENAME ":" name }
     FNR == 1 || /^}/ { if (inside != "" && FNR > 1) text[inside] = body; inside = head = ""; next }
     inside != "" { body = body " " $0; next }
     /^{/ && match(head, /[a-z_0-9]+\(/) {
         inside = key(substr(head, RSTART, RLENGTH - 1)); file[inside] = FILENAME; body = ""
-        checked[inside] = head ~ /^hashattn_status hashattn_/
+        checked[inside] = head ~ /^hashattn_status hashattn_|^(int |const char \*)hashattn_[a-z_]*(option|text)\(/
         next
     }
     /^[a-z]/ { head = $0; next }

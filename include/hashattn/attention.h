@@ -3,12 +3,18 @@
 
    Rules for the whole library:
    - Every call that can fail returns a hashattn_status; hashattn_context_message then explains the failure,
-     with the numbers.
-   - `new` and `load` return their object through the last parameter; `free` accepts NULL. Free an object
-     before its context.
+     with the numbers. The context and its objects can be used further. Beside the errors that its comment
+     names, a call can return INVALID for a wrong argument, NO_MEMORY, BAD_FILE if it reads files, and NO_DISK
+     if it writes them.
+   - Calls that make an object return it through a pointer, which is NULL after a failure. `free` accepts
+     NULL. Free an object before its context, and contexts before the library is unloaded (dlclose).
+   - A pointer may be NULL if its comment says so, or if it has no elements. For any other NULL a call that
+     returns a status returns INVALID, without a message if the context or the object is NULL; the other calls
+     need what they are given.
    - The library never keeps a pointer you pass in unless its comment says so. Sizes count elements, not
      bytes, unless they are named bytes. Only one thread at a time may use a context and its objects; two
-     contexts are independent.
+     contexts are independent. A thread that calls the library needs 256 KiB of stack. A child of fork() can
+     use the contexts of its parent, on one thread, if they have neither a device nor a communicator.
    - A program compiled with an older header runs with a newer library. Structs that grow begin with
      struct_size, and new fields come at their end. Fill an input struct with its `_default` function first;
      one that has none gets its own sizeof, and zeros in the fields that you do not set. The library reads the
@@ -16,11 +22,11 @@
      library writes the fields that fit.
    - `X_default` and the functions of hashattn_npy are inline and pass the program's sizeof to `X_sized`. A
      program that loads the library by name (dlopen, another language) calls `X_sized` with its own size: the
-     exported `X` writes the size of the first version, as programs compiled with its headers expect. The
-   other structs without struct_size (hashattn_array, hashattn_message, hashattn_metric, hashattn_metrics,
+     exported `X` writes the size of the first version, as programs compiled with its headers expect. Other
+     structs without struct_size (hashattn_array, hashattn_message, hashattn_metric, hashattn_metrics,
      hashattn_difference) never change.
-   - The operator and streams compute in the default floating-point environment: traps, rounding mode and
-     flush-to-zero of the caller change no bit and end no call, and are as before when it returns.
+   - The library computes in the default floating-point environment: traps, rounding mode and flush-to-zero
+     of the caller change no bit and end no call, and are as before when it returns.
    - Real numbers in text (options, messages, files) have a decimal point in every locale.
    - The same inputs, options and seed give the same bits for any number of threads, on one instruction set.
    SPDX-License-Identifier: Apache-2.0 */
@@ -173,7 +179,8 @@ typedef struct hashattn_attention hashattn_attention;
 HASHATTN_API hashattn_status hashattn_attention_new(hashattn_context *context, const char *mechanism,
                                                     hashattn_attention **attention);
 HASHATTN_API void hashattn_attention_free(hashattn_attention *attention);
-/* Sets an option from text: "num_hashes" (or "yoso.num_hashes"), "64". INVALID, with the allowed values. */
+/* Sets an option from text: "num_hashes" (or "yoso.num_hashes"), "64". INVALID, with the allowed values;
+   nothing has changed then. */
 HASHATTN_API hashattn_status hashattn_attention_set(hashattn_attention *attention, const char *name,
                                                     const char *text);
 /* Writes the current value as text that `set` accepts. text: (size) chars. INVALID: no such option, or the
@@ -205,13 +212,13 @@ HASHATTN_API int hashattn_attention_tensor(const hashattn_attention *attention, 
    problem's seed in the first call. Setting an option drops the parameters.
    Afterwards a problem with other heads or widths, or with another max_len if a shape depends on it, is
    INVALID. BAD_FILE: a tensor is missing, has another shape, or holds NaN or infinity. INVALID: the mechanism
-   learns no tensors. */
+   learns no tensors. An error leaves the parameters as they were. */
 HASHATTN_API hashattn_status hashattn_attention_read_params(hashattn_attention *attention, const char *path,
                                                             size_t num_heads, size_t head_dim,
                                                             size_t value_dim, size_t max_len);
 /* As hashattn_attention_read_params, from memory. params: (num_heads, floats of all tensors of a head), in
-   the order of hashattn_attention_tensor; they are copied. INVALID: NaN or infinity, with its position; the
-   current parameters are then kept. */
+   the order of hashattn_attention_tensor; they are copied. INVALID: NaN or infinity, with its position. An
+   error leaves the parameters as they were. */
 HASHATTN_API hashattn_status hashattn_attention_set_params(hashattn_attention *attention, const float *params,
                                                            size_t num_heads, size_t head_dim,
                                                            size_t value_dim, size_t max_len);

@@ -88,9 +88,9 @@ HASHATTN_API hashattn_status hashattn_cache_attend(hashattn_cache *cache, size_t
 /* Of the last attention, the mean over query rows and heads. */
 typedef struct hashattn_cache_report {
     size_t struct_size;
-    double
-        rows_read; /* rows whose keys and values were read exactly; a row that is read twice counts twice */
-    double error;  /* relative error of the output, as the sample itself shows it; 0 without a sample */
+    /* Rows whose keys and values were read exactly; a row that is read twice counts twice. */
+    double rows_read;
+    double error; /* relative error of the output, as the sample itself shows it; 0 without a sample */
 } hashattn_cache_report;
 HASHATTN_API void hashattn_cache_describe(const hashattn_cache *cache, hashattn_cache_report *report);
 

@@ -8,7 +8,7 @@
      hashattn_context_wait: NaN and infinity in the inputs, a block `saved` of another call, results beyond
      float32.
    - head_dim is 16 to 128, value_dim up to 128, num_hashes up to 256, hash_bits up to 12, planes orthogonal
-   or gaussian, map l2, max_partners 0. Codes are those of the projection int16-dp of the processor, bit for
+     or gaussian, map l2, max_partners 0. Codes are those of the projection int16-dp of the processor, bit for
    bit. Outputs and gradients have the same bits in every run, whatever else is in the batch or on the device.
    They differ from the processor's by rounding (docs/guide/10-on-a-gpu.md).
    - streams, models and training compute on the processor, and their arrays are the host's.

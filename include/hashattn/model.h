@@ -54,7 +54,7 @@ typedef struct hashattn_evaluation {
     /* The objectives' metrics on this split, and baselines that use only its targets: "majority" is the share
        of the most frequent class or token. Valid until the next evaluation or until the model is freed. */
     hashattn_metrics metrics;
-    size_t examples, num_cut;
+    size_t examples, num_cut; /* num_cut: examples cut to max_len */
     double seconds, tokens_per_second;
     /* Tokens given to the model, with a decoder to both stacks; targets that are not in the vocabulary. */
     size_t tokens, num_unknown;
@@ -77,8 +77,8 @@ HASHATTN_API void hashattn_model_watch(hashattn_model *model, hashattn_evaluatio
                                        void *user);
 
 /* split: "train", "valid" or "test". data: a directory, or NULL for the recorded one; of a task with files of
-   users also another file, which is evaluated whole. seed: of the hashing;
-   splits that are cut from a training file are always the ones of training. */
+   users also another file, which is evaluated whole. seed: of the hashing; splits that are cut from a
+   training file are always the ones of training. */
 HASHATTN_API hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
                                                      const char *split, uint64_t seed,
                                                      hashattn_evaluation *evaluation);

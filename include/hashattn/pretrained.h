@@ -66,8 +66,7 @@ HASHATTN_API hashattn_status hashattn_pretrained_scores(hashattn_pretrained *pre
 typedef struct hashattn_text_options {
     size_t struct_size;
     /* What a document's vector is: the "mean" of its tokens, its "first" token, the largest value of each
-       column
-       ("max"), or "none": a vector per token. "stored" (default): what modules.json of the
+       column ("max"), or "none": a vector per token. "stored" (default): what modules.json of the
        sentence-transformers library says (mean, cls or max, and unit length), otherwise the mean. REFUSED: it
        says something else. */
     const char *pooling;
@@ -132,11 +131,10 @@ HASHATTN_API hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *
 /* Writes config.json, model.safetensors and, if there is a tokenizer, tokenizer.json and
    tokenizer_config.json to a new directory, which the transformers library opens with equal outputs. A run
    with softmax becomes a checkpoint of type bert, or roberta if it started from one; one with yoso or yoso-e
-   of type yoso: the encoder with the
-   output for masked tokens, or without one with the classifier and its labels, whose logits are those of
-   predictions; a predicted number is in the units of its file. REFUSED: a file of this type cannot describe
-   the model (the message names every setting that has no place there), or the ids of a run are no tokens of
-   text. */
+   of type yoso: the encoder with the output for masked tokens, or without one with the classifier and its
+   labels, whose logits are those of predictions; a predicted number is in the units of its file. INVALID: the
+   directory exists. REFUSED: a file of this type cannot describe the model (the message names every setting
+   that has no place there), or the ids of a run are no tokens of text. */
 HASHATTN_API hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory);
 /* The same for a run without its outputs, whatever they are. REFUSED: a checkpoint, too. */
 HASHATTN_API hashattn_status hashattn_pretrained_save_encoder(hashattn_pretrained *pretrained,

@@ -75,9 +75,10 @@ HASHATTN_API hashattn_status hashattn_stream_merge(hashattn_stream *into, const 
 
 /* A source of chunks. `fetch` fills the chunk that begins at row `position`; struct_size is set. Rows are
    counted since the stream was made or cleared, absorbed ones and read ones apart: another call goes on where
-   the last one ended. `done`, which may be NULL, is called for each computed chunk, in order. Both run on a
-   thread of the library, one call at a time, while the previous chunk is being computed; that thread then
-   joins the computation. Rows from a fetch must therefore stay unchanged until the second fetch after it; two
+   the last one ended. `done`, which may be NULL, is called for each computed chunk, in order. Both run on
+   a thread of the library or on the calling thread, one call at a time, most of them while the previous chunk
+   is being computed; so they must not use the context or its objects, except files of io.h that they read or
+   write in parts. Rows from a fetch must therefore stay unchanged until the second fetch after it; two
    alternating buffers suffice. Any status but OK ends the call, which returns it. */
 typedef struct hashattn_stream_source {
     size_t struct_size;

@@ -76,9 +76,10 @@ HASHATTN_API hashattn_status hashattn_setup_mechanism(hashattn_setup *setup, con
 /* Sets an option of the task, mechanism, model or training by name. With several mechanisms, "num_buckets"
    sets every mechanism that has the option and "lha.num_buckets" only that one; `get` returns the value of
    the mechanism that is named, or of the first that has the option. Setting `steps` scales the warm-up in
-   proportion unless `warmup` was set. */
+   proportion unless `warmup` was set. INVALID, with the allowed values. */
 HASHATTN_API hashattn_status hashattn_setup_set(hashattn_setup *setup, const char *name, const char *text);
-/* Writes the current value as text that `set` accepts. text: (size) chars. */
+/* Writes the current value as text that `set` accepts. text: (size) chars. INVALID: no such option, or the
+   text does not fit. */
 HASHATTN_API hashattn_status hashattn_setup_get(const hashattn_setup *setup, const char *name, char *text,
                                                 size_t size);
 /* Fills *info with the index'th option of all owners, its current value in `preset`, and returns 1; returns 0

@@ -60,13 +60,14 @@ static hashattn_status floats_of(struct host *host, int rank, const size_t *shap
     FAIL_IF(rank < 0 || rank > NPY_RANK, host, HASHATTN_INVALID, "rank is %d, allowed are 0 to %d", rank,
             NPY_RANK);
     *file = (struct npy){.type = NPY_FLOAT32, .rank = rank, .count = 1};
+    size_t lengths = 1; /* without zeros: readers of .npy files refuse large ones in an empty array, too */
     for (int i = 0; i < rank; i++) {
         file->shape[i] = shape[i];
-        file->count = shape[i] != 0 && file->count > SIZE_MAX / sizeof(float) / shape[i]
-                          ? SIZE_MAX
-                          : file->count * shape[i];
+        file->count *= shape[i];
+        lengths = size_product(lengths, size_max(shape[i], 1));
     }
-    FAIL_IF(file->count == SIZE_MAX, host, HASHATTN_INVALID, "an array of this shape is too large");
+    FAIL_IF(lengths > PTRDIFF_MAX / sizeof(float), host, HASHATTN_INVALID,
+            "an array of this shape is too large");
     return HASHATTN_OK;
 }
 
@@ -117,6 +118,8 @@ hashattn_status hashattn_npy_open_sized(hashattn_context *context, const char *p
                                         hashattn_npy_reader **reader, size_t array_bytes)
 {
     FLOATING_DEFAULT;
+    if (reader != NULL)
+        *reader = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -126,7 +129,6 @@ hashattn_status hashattn_npy_open_sized(hashattn_context *context, const char *p
                             : "reader");
     hashattn_npy own = {.data = NULL};
     version_fill(array, array_bytes, &own, sizeof own);
-    *reader = NULL;
     void *block;
     TRY(memory_new(host, 1, sizeof **reader, "a reader", &block));
     hashattn_npy_reader *made = block;
@@ -151,7 +153,7 @@ hashattn_status hashattn_npy_read_part(hashattn_npy_reader *reader, size_t first
     struct host *host = &reader->context->host;
     size_t there = reader->file.array.count;
     FAIL_IF(first > there || count > there - first, host, HASHATTN_INVALID,
-            "%s: elements %zu to %zu are outside the array of %zu", reader->file.path, first, first + count,
+            "%s: %zu elements from %zu on are outside the array of %zu", reader->file.path, count, first,
             there);
     FAIL_IF(to == NULL && count > 0, host, HASHATTN_INVALID, "to is NULL");
     return npy_read_part(host, &reader->file, first, count, to);
@@ -175,6 +177,8 @@ hashattn_status hashattn_npy_begin(hashattn_context *context, const char *path, 
                                    hashattn_npy_writer **writer)
 {
     FLOATING_DEFAULT;
+    if (writer != NULL)
+        *writer = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -183,7 +187,6 @@ hashattn_status hashattn_npy_begin(hashattn_context *context, const char *path, 
             path == NULL     ? "path"
             : writer == NULL ? "writer"
                              : "shape");
-    *writer = NULL;
     struct npy array;
     TRY(floats_of(host, rank, shape, &array));
     void *block;

@@ -122,11 +122,12 @@ hashattn_status hashattn_cache_new(hashattn_context *context, const hashattn_cac
                                    hashattn_cache **cache)
 {
     FLOATING_DEFAULT;
+    if (cache != NULL)
+        *cache = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
     FAIL_IF(cache == NULL, host, HASHATTN_INVALID, "cache is NULL");
-    *cache = NULL;
     hashattn_cache_options given;
     hashattn_cache_options_default(&given);
     TRY(version_take(host, &given, sizeof given, options, first_sizes.cache_options, "options"));
@@ -285,13 +286,14 @@ hashattn_status hashattn_cache_save(const hashattn_cache *cache, const char *pat
 hashattn_status hashattn_cache_load(hashattn_context *context, const char *path, hashattn_cache **cache)
 {
     FLOATING_DEFAULT;
+    if (cache != NULL)
+        *cache = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
     void *block;
     FAIL_IF(path == NULL || cache == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "cache");
-    *cache = NULL;
     TRY(memory_new(host, 1, sizeof(struct hashattn_cache), "a cache", &block));
     hashattn_cache *made = block;
     hashattn_status status = kv_cache_load(host, context->kernels, context->pool, path, &made->cache);

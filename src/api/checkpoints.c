@@ -53,10 +53,12 @@ hashattn_status hashattn_pretrained_load(hashattn_context *context, const char *
                                          const char *attention, hashattn_pretrained **out)
 {
     FLOATING_DEFAULT;
-    if (context == NULL || out == NULL)
+    if (out != NULL)
+        *out = NULL;
+    if (context == NULL)
         return HASHATTN_INVALID; /* no context for a message */
-    *out = NULL;
     struct host *host = &context->host;
+    FAIL_IF(out == NULL, host, HASHATTN_INVALID, "pretrained is NULL");
     FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
     void *block;
     TRY(memory_new_zeroed(host, 1, sizeof **out, "checkpoint", &block));

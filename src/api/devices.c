@@ -21,8 +21,10 @@ hashattn_status hashattn_device_count(char *message, size_t message_size, size_t
         count == NULL ? host_fail(&host, HASHATTN_INVALID, "count is NULL") : device_count(&host, &found);
     if (count != NULL)
         *count = (size_t)found;
-    if (message != NULL && message_size > 0)
+    if (message != NULL && message_size > 0) {
         snprintf(message, message_size, "%s", host.message);
+        hashattn_message_clean(message);
+    }
     return status;
 }
 
@@ -72,9 +74,11 @@ hashattn_status hashattn_device_allocate(hashattn_context *context, size_t bytes
 {
     FLOATING_DEFAULT;
     uint64_t address = 0;
-    if (context == NULL || block == NULL)
+    if (block != NULL)
+        *block = NULL;
+    if (context == NULL)
         return HASHATTN_INVALID;
-    *block = NULL;
+    FAIL_IF(block == NULL, &context->host, HASHATTN_INVALID, "block is NULL");
     TRY(check_device(context));
     FAIL_IF(bytes == 0, &context->host, HASHATTN_INVALID, "bytes is 0, at least 1 is needed");
     TRY(device_memory_new(&context->host, context->device, bytes, "a block", &address));
@@ -94,6 +98,8 @@ hashattn_status hashattn_device_write(hashattn_context *context, void *to, const
     if (context == NULL)
         return HASHATTN_INVALID;
     TRY(check_device(context));
+    FAIL_IF(bytes > 0 && (to == NULL || from == NULL), &context->host, HASHATTN_INVALID, "%s is NULL",
+            to == NULL ? "to" : "from");
     return device_write(&context->host, context->device, (uintptr_t)to, from, bytes);
 }
 
@@ -103,5 +109,7 @@ hashattn_status hashattn_device_read(hashattn_context *context, void *to, const 
     if (context == NULL)
         return HASHATTN_INVALID;
     TRY(check_device(context));
+    FAIL_IF(bytes > 0 && (to == NULL || from == NULL), &context->host, HASHATTN_INVALID, "%s is NULL",
+            to == NULL ? "to" : "from");
     return device_read(&context->host, context->device, to, (uintptr_t)from, bytes);
 }

@@ -12,12 +12,13 @@ struct hashattn_file {
 
 hashattn_status hashattn_file_begin(hashattn_context *context, const char *path, hashattn_file **file)
 {
+    if (file != NULL)
+        *file = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
     FAIL_IF(path == NULL || file == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "file");
-    *file = NULL;
     void *block;
     TRY(memory_new(host, 1, sizeof **file, "a file", &block));
     hashattn_file *made = block;

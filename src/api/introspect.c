@@ -88,6 +88,7 @@ int hashattn_mechanism_get(size_t index, hashattn_mechanism_info *info)
 
 int hashattn_mechanism_option(size_t mechanism, size_t option, hashattn_option *info)
 {
+    FLOATING_DEFAULT;
     if (mechanism >= hashattn_mechanism_count())
         return 0;
     const struct option_row *rows = attention_mechanisms()[mechanism]->options;
@@ -101,10 +102,12 @@ hashattn_status hashattn_attention_new(hashattn_context *context, const char *me
                                        hashattn_attention **attention)
 {
     FLOATING_DEFAULT;
-    if (context == NULL || attention == NULL)
+    if (attention != NULL)
+        *attention = NULL;
+    if (context == NULL)
         return HASHATTN_INVALID; /* no context for a message */
-    *attention = NULL;
     struct host *host = &context->host;
+    FAIL_IF(attention == NULL, host, HASHATTN_INVALID, "attention is NULL");
     const struct mechanism *found;
     TRY(attention_named(host, mechanism, &found));
     void *block, *options;
@@ -141,10 +144,11 @@ hashattn_status hashattn_attention_set(hashattn_attention *attention, const char
             name == NULL ? "the name of the option" : "the text of the option");
     const struct mechanism *mechanism = attention->mechanism;
     const struct option_row *row = attention_option(mechanism, name);
+    TRY(option_set(host, mechanism->options, mechanism->name, attention->options,
+                   row == NULL ? name : row->name, text));
     operator_plan_forget(attention);
     own_params_drop(attention); /* their shapes may depend on the option */
-    return option_set(host, mechanism->options, mechanism->name, attention->options,
-                      row == NULL ? name : row->name, text);
+    return HASHATTN_OK;
 }
 
 hashattn_status hashattn_attention_get(const hashattn_attention *attention, const char *name, char *text,

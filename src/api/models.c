@@ -32,10 +32,12 @@ static hashattn_status read_values(struct host *host, struct hashattn_model *mod
 hashattn_status hashattn_model_load(hashattn_context *context, const char *run, hashattn_model **out)
 {
     FLOATING_DEFAULT;
-    if (context == NULL || out == NULL)
+    if (out != NULL)
+        *out = NULL;
+    if (context == NULL)
         return HASHATTN_INVALID; /* no context for a message */
-    *out = NULL;
     struct host *host = &context->host;
+    FAIL_IF(out == NULL, host, HASHATTN_INVALID, "model is NULL");
     FAIL_IF(run == NULL, host, HASHATTN_INVALID, "run is NULL");
     void *block;
     TRY(memory_new_zeroed(host, 1, sizeof **out, "model", &block));

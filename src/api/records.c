@@ -45,12 +45,13 @@ hashattn_status hashattn_records_open(hashattn_context *context, const char *pat
                                       hashattn_records **records)
 {
     FLOATING_DEFAULT;
+    if (records != NULL)
+        *records = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
     FAIL_IF(path == NULL || records == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "records");
-    *records = NULL;
     void *block;
     size_t length = strlen(path) + 1;
     TRY(memory_new(host, sizeof **records + length, 1, "records", &block));
@@ -127,6 +128,7 @@ _Static_assert((int)HASHATTN_NUMBER_TEXT == (int)JSON_MAX_NUMBER, "a number as t
 
 const char *hashattn_value_text(const hashattn_value *value, char number[HASHATTN_NUMBER_TEXT])
 {
+    FLOATING_DEFAULT;
     struct host unused;
     const char *text;
     host_init(&unused);

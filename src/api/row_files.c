@@ -15,6 +15,8 @@ hashattn_status hashattn_rows_open(hashattn_context *context, const char *path, 
                                    size_t *dim)
 {
     FLOATING_DEFAULT;
+    if (rows != NULL)
+        *rows = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
@@ -22,7 +24,6 @@ hashattn_status hashattn_rows_open(hashattn_context *context, const char *path, 
             path == NULL   ? "path"
             : rows == NULL ? "rows"
                            : "dim");
-    *rows = NULL;
     void *block;
     TRY(memory_new(host, 1, sizeof **rows, "a reader of rows", &block));
     hashattn_rows *made = block;

@@ -116,6 +116,7 @@ static bool has_word(const char *list, const char *word)
 
 int hashattn_task_option(size_t task, size_t option, hashattn_option *info)
 {
+    FLOATING_DEFAULT;
     if (task >= hashattn_task_count())
         return 0;
     const struct task *of = task_table[task];
@@ -138,6 +139,7 @@ int hashattn_task_option(size_t task, size_t option, hashattn_option *info)
 
 int hashattn_setup_option(const hashattn_setup *setup, size_t index, hashattn_option *info)
 {
+    FLOATING_DEFAULT;
     if (setup == NULL)
         return 0;
     struct run_config config = setup->config; /* looked at only */
@@ -290,8 +292,11 @@ hashattn_status hashattn_setup_from(hashattn_setup *setup, const char *directory
     TRY(memory_new(host, 1, sizeof *setup->origin, "a stored model", &block));
     struct origin *origin = block;
     hashattn_status status = origin_open(host, directory, origin);
-    if (status == HASHATTN_OK)
+    if (status == HASHATTN_OK) {
         status = origin_plan(host, origin, NULL, &plan);
+        if (status != HASHATTN_OK)
+            origin_close(host, origin);
+    }
     if (status != HASHATTN_OK) {
         memory_free(host, block);
         return status;
@@ -418,10 +423,12 @@ static hashattn_status find_task(struct host *host, const char *name, const stru
 hashattn_status hashattn_setup_new(hashattn_context *context, const char *task, hashattn_setup **out)
 {
     FLOATING_DEFAULT;
-    if (context == NULL || out == NULL)
+    if (out != NULL)
+        *out = NULL;
+    if (context == NULL)
         return HASHATTN_INVALID; /* no context for a message */
-    *out = NULL;
     struct host *host = &context->host;
+    FAIL_IF(out == NULL, host, HASHATTN_INVALID, "setup is NULL");
     const struct task *found;
     TRY(find_task(host, task, &found));
     void *block;

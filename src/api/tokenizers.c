@@ -56,11 +56,12 @@ hashattn_status hashattn_tokenizer_load(hashattn_context *context, const char *d
 {
     FLOATING_DEFAULT;
     struct tokenizer *made;
+    if (tokenizer != NULL)
+        *tokenizer = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     FAIL_IF(directory == NULL || tokenizer == NULL, &context->host, HASHATTN_INVALID, "%s is NULL",
             directory == NULL ? "directory" : "tokenizer");
-    *tokenizer = NULL;
     TRY(tokenizer_load(&context->host, directory, &made));
     return wrap(context, made, tokenizer);
 }
@@ -167,12 +168,13 @@ hashattn_status hashattn_tokenizer_learn(hashattn_context *context, const char *
     FLOATING_DEFAULT;
     hashattn_learn_options own;
     struct tokenizer *made;
+    if (tokenizer != NULL)
+        *tokenizer = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
     FAIL_IF(files == NULL || tokenizer == NULL, host, HASHATTN_INVALID, "%s is NULL",
             files == NULL ? "files" : "tokenizer");
-    *tokenizer = NULL;
     hashattn_learn_options_default(&own);
     if (options != NULL)
         TRY(version_take(host, &own, sizeof own, options, first_sizes.learn_options, "learn options"));

@@ -35,10 +35,11 @@ double product_library_rate(enum precision precision, size_t m, size_t n, size_t
 size_t product_library_size(size_t m, size_t n, size_t k);
 
 /* Highest float32 GF/s on the calling thread, of a loop of fused multiply-adds in registers and of a few
-   product shapes, each measured over `seconds`. */
-double product_peak(const struct kernels *kernels, double seconds);
+   product shapes, each measured over `seconds`. space: (PRODUCT_PEAK_FLOATS), too many for a stack. */
+enum { PRODUCT_PEAK_FLOATS = 3 * 256 * 256 };
+double product_peak(const struct kernels *kernels, double seconds, float *space);
 /* The same for products of bfloat16 with float32 sums; without the instruction, the rate that widening
    reaches. */
-double product_peak_bf16(const struct kernels *kernels, double seconds);
+double product_peak_bf16(const struct kernels *kernels, double seconds, float *space);
 
 #endif

@@ -12,6 +12,7 @@ enum {
 
 /* Sizes of the square products. Their operands fit the second-level cache. */
 static const size_t sizes[] = {64, 128, LARGEST};
+_Static_assert(PRODUCT_PEAK_FLOATS == 3 * LARGEST * LARGEST, "the space has three float32 matrices");
 
 static double loop_rate(float (*loop)(size_t), double seconds)
 {
@@ -25,9 +26,9 @@ static double loop_rate(float (*loop)(size_t), double seconds)
     return operations / spent;
 }
 
-static double product_rate(const struct kernels *kernels, size_t n, double seconds)
+static double product_rate(const struct kernels *kernels, size_t n, double seconds, float *space)
 {
-    float a[LARGEST * LARGEST], b[LARGEST * LARGEST], c[LARGEST * LARGEST];
+    float *a = space, *b = a + n * n, *c = b + n * n;
     for (size_t i = 0; i < n * n; i++)
         a[i] = b[i] = 1.0f / (float)(i + 1);
     product(kernels, c, n, a, n, false, b, n, false, n, n, n, false); /* the first call does the setup */
@@ -40,10 +41,10 @@ static double product_rate(const struct kernels *kernels, size_t n, double secon
     return operations / spent;
 }
 
-static double bf16_rate(const struct kernels *kernels, size_t n, double seconds)
+static double bf16_rate(const struct kernels *kernels, size_t n, double seconds, float *space)
 {
-    float a[LARGEST * LARGEST], c[LARGEST * LARGEST];
-    bf16 left[LARGEST * LARGEST], right[LARGEST * LARGEST];
+    float *a = space, *c = a + n * n;
+    bf16 *left = (bf16 *)(c + n * n), *right = left + n * n;
     for (size_t i = 0; i < n * n; i++)
         a[i] = 1.0f / (float)(i + 1);
     kernels->bf16.round(left, n, a, n, n, n);
@@ -57,21 +58,21 @@ static double bf16_rate(const struct kernels *kernels, size_t n, double seconds)
     return operations / spent;
 }
 
-double product_peak_bf16(const struct kernels *kernels, double seconds)
+double product_peak_bf16(const struct kernels *kernels, double seconds, float *space)
 {
     double best = loop_rate(kernels->peak.bf16_loop, seconds);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        double rate = bf16_rate(kernels, sizes[i], seconds);
+        double rate = bf16_rate(kernels, sizes[i], seconds, space);
         best = rate > best ? rate : best;
     }
     return best * 1e-9;
 }
 
-double product_peak(const struct kernels *kernels, double seconds)
+double product_peak(const struct kernels *kernels, double seconds, float *space)
 {
     double best = loop_rate(kernels->peak.fused_loop, seconds);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        double rate = product_rate(kernels, sizes[i], seconds);
+        double rate = product_rate(kernels, sizes[i], seconds, space);
         best = rate > best ? rate : best;
     }
     return best * 1e-9;

@@ -18,6 +18,7 @@ static const struct planes_form hash_form = {
 struct peak_job {
     const struct kernels *kernels;
     double seconds;
+    float *space;                                           /* (threads, PRODUCT_PEAK_FLOATS) */
     double gflops[MOST_THREADS], bf16_gflops[MOST_THREADS]; /* of each index */
 };
 
@@ -25,8 +26,9 @@ static void measure_product(void *argument, size_t index, int worker)
 {
     (void)worker;
     struct peak_job *job = argument;
-    job->gflops[index] = product_peak(job->kernels, job->seconds);
-    job->bf16_gflops[index] = product_peak_bf16(job->kernels, job->seconds);
+    float *space = job->space + index * PRODUCT_PEAK_FLOATS;
+    job->gflops[index] = product_peak(job->kernels, job->seconds, space);
+    job->bf16_gflops[index] = product_peak_bf16(job->kernels, job->seconds, space);
 }
 
 struct hash_job {
@@ -137,7 +139,10 @@ hashattn_status peak_measure(struct host *host, const struct kernels *kernels, s
     own.memory_gbytes_per_s = memory_rate(pool, &memory, seconds) * 1e-9;
     memory_free(host, block);
     size_t threads = (size_t)pool_threads(pool);
+    TRY(memory_new(host, threads * PRODUCT_PEAK_FLOATS, sizeof(float), "products to measure", &block));
+    products.space = block;
     pool_run(pool, measure_product, &products, threads);
+    memory_free(host, block);
     for (size_t i = 0; i < threads; i++) {
         own.float32_gflops += products.gflops[i];
         own.bf16_gflops += products.bf16_gflops[i];

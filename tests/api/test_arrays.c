@@ -1,6 +1,7 @@
 /* .npy files through the public header; the format itself is tested in tests/io/test_npy.c. Planted and
    caught: int64 read as bytes; the shape written without its last axis; an array not emptied by free; a
-   product of the shape that wraps.
+   product of the shape that wraps; a length written that no reader takes; the end of a part in a message
+   wraps.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,12 +113,16 @@ static void arguments_are_checked(void **state)
     check_call(context, hashattn_npy_write(context, path, data, 2, huge), HASHATTN_INVALID, "too large");
     check_call(context, hashattn_npy_write(context, "/nowhere/at/all.npy", data, 2, shape), HASHATTN_NO_DISK,
                "/nowhere/at/all.npy");
-    /* The largest array of floats that can be counted, and no numbers of a larger shape. */
-    const size_t most[] = {SIZE_MAX / sizeof(float)}, more[] = {SIZE_MAX / sizeof(float) + 1},
-                 none[] = {SIZE_MAX, 0};
+    /* The largest array of floats that can be counted, and no numbers of it and of a larger shape. */
+    const size_t most[] = {PTRDIFF_MAX / sizeof(float)}, more[] = {PTRDIFF_MAX / sizeof(float) + 1},
+                 none[] = {PTRDIFF_MAX / sizeof(float), 0}, unread[] = {0, PTRDIFF_MAX / sizeof(float) + 1};
     check_call(context, hashattn_npy_write(context, path, NULL, 1, most), HASHATTN_INVALID, "data is NULL");
     check_call(context, hashattn_npy_write(context, path, NULL, 1, more), HASHATTN_INVALID, "too large");
+    check_call(context, hashattn_npy_write(context, path, NULL, 2, unread), HASHATTN_INVALID, "too large");
     check_ok(context, hashattn_npy_write(context, path, NULL, 2, none));
+    check_ok(context, hashattn_npy_read(context, path, &array));
+    assert_true(array.shape[0] == none[0] && array.shape[1] == 0);
+    hashattn_npy_free(context, &array);
     check_ok(context, hashattn_npy_write(context, path, data, 0, NULL));
     const size_t ones[] = {1, 1, 1, 1};
     check_ok(context, hashattn_npy_write(context, path, data, 4, ones));
@@ -170,7 +175,7 @@ static void arguments_of_parts_are_checked(void **state)
     assert_true(array.rank == 1 && array.shape[0] == 2 && array.shape[1] == 0 && array.data == NULL);
     assert_int_equal(hashattn_npy_read_part(NULL, 0, 1, part), HASHATTN_INVALID);
     check_call(context, hashattn_npy_read_part(reader, 0, 1, NULL), HASHATTN_INVALID, "to is NULL");
-    check_call(context, hashattn_npy_read_part(reader, 3, 0, part), HASHATTN_INVALID, "elements 3 to 3");
+    check_call(context, hashattn_npy_read_part(reader, 3, 0, part), HASHATTN_INVALID, "0 elements from 3 on");
     check_ok(context, hashattn_npy_read_part(reader, 2, 0, NULL));
     check_ok(context, hashattn_npy_read_part(reader, 1, 1, part));
     assert_true(part[0] == 2);
@@ -243,8 +248,9 @@ static void parts_make_a_whole(void **state)
     check_ok(context, hashattn_npy_read_part(reader, 5, 19, part));
     check_same_bits(part, data + 5, 19 * sizeof(float), "a part");
     check_call(context, hashattn_npy_read_part(reader, 5, 20, part), HASHATTN_INVALID,
-               "elements 5 to 25 are outside the array of 24");
-    check_call(context, hashattn_npy_read_part(reader, SIZE_MAX, 2, part), HASHATTN_INVALID, "of 24");
+               "20 elements from 5 on are outside the array of 24");
+    check_call(context, hashattn_npy_read_part(reader, 1, SIZE_MAX, part), HASHATTN_INVALID,
+               "18446744073709551615 elements from 1 on are outside the array of 24");
     hashattn_npy_close(reader);
     hashattn_npy_close(NULL);
 

@@ -2,9 +2,9 @@
    order of calls, words that are scaled, frozen names, and a setup that is used twice. Bugs planted and
    caught: the same value of a fixed option refused; the message with the value exchanged; a mechanism of the
    task's preset after the stored one; a size refused without its name; the tokenizer gone for the second
-   training; the stored model leaked by a second call; a size of the vocabulary ignored if it was set before
-   the stored model, or after it.
-   SPDX-License-Identifier: Apache-2.0 */
+   training; the stored model leaked by a second call, or if its mechanism cannot be made; a size of the
+   vocabulary ignored if it was set before the stored model, or after it. SPDX-License-Identifier: Apache-2.0
+ */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -164,6 +164,31 @@ static void a_language_model_becomes_a_classifier(void **state)
     hashattn_context_free(context);
 }
 
+static hashattn_status start_from_run(hashattn_context *context, void *user)
+{
+    (void)user;
+    hashattn_setup *setup;
+    hashattn_status status = hashattn_setup_new(context, "needle", &setup);
+    if (status == HASHATTN_OK)
+        status = hashattn_setup_from(setup, "run");
+    if (status == HASHATTN_OK)
+        status = hashattn_setup_mechanism(setup, "yoso-e");
+    hashattn_setup_free(setup);
+    return status;
+}
+
+static void every_failing_allocation_is_survived(void **state)
+{
+    (void)state;
+    hashattn_context *context = context_with(1, NULL);
+    tiny_data(context, "data");
+    hashattn_setup *setup = tiny_setup(context, "yoso", 1);
+    check_ok(context, hashattn_train(setup, "data", "run", NULL, NULL));
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+    check_every_failing_allocation(start_from_run, NULL);
+}
+
 static int enter(void **state)
 {
     (void)state;
@@ -184,6 +209,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_stored_model_determines_the_architecture, enter, leave),
         cmocka_unit_test_setup_teardown(wrong_calls_are_refused, enter, leave),
         cmocka_unit_test_setup_teardown(a_language_model_becomes_a_classifier, enter, leave),
+        cmocka_unit_test_setup_teardown(every_failing_allocation_is_survived, enter, leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

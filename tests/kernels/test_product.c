@@ -139,14 +139,17 @@ static void openmp_is_left_as_it_was(void **state)
     omp_set_num_threads(before);
 }
 
+static float space[PRODUCT_PEAK_FLOATS];
+
 /* true if the peak is within a factor of 30 below and 300 above a plain loop of the same set. */
-static bool peak_agrees(const struct kernels *kernels, double (*peak_of)(const struct kernels *, double))
+static bool peak_agrees(const struct kernels *kernels,
+                        double (*peak_of)(const struct kernels *, double, float *))
 {
     double start = clock_seconds();
     volatile float sink = kernels->peak.fused_loop(2000);
     (void)sink;
     double rate = 2000.0 * FUSED_LOOP_OPERATIONS / (clock_seconds() - start) * 1e-9;
-    double peak = peak_of(kernels, 0.002);
+    double peak = peak_of(kernels, 0.002, space);
     return peak > rate / 30 && peak < rate * 300;
 }
 
@@ -155,7 +158,7 @@ static bool peak_agrees(const struct kernels *kernels, double (*peak_of)(const s
 static void the_peak_is_in_gigaflops(void **state)
 {
     (void)state;
-    double (*const peaks[])(const struct kernels *, double) = {product_peak, product_peak_bf16};
+    double (*const peaks[])(const struct kernels *, double, float *) = {product_peak, product_peak_bf16};
     for (const struct kernels *const *table = kernels_all(); *table != NULL; table++)
         for (size_t p = 0; p < 2; p++) {
             bool agrees = false;
@@ -179,7 +182,7 @@ static void the_library_alone_is_in_gigaflops(void **state)
     if (omp_set_num_threads != NULL)
         omp_set_num_threads(3);
     const struct kernels *best = kernels_named(NULL, NULL);
-    double peak = product_peak(best, 0.002), rate[PRECISION_COUNT];
+    double peak = product_peak(best, 0.002, space), rate[PRECISION_COUNT];
     for (int precision = 0; precision < PRECISION_COUNT; precision++)
         rate[precision] = product_library_rate((enum precision)precision, M, N, K, 0.002, block);
     if (omp_get_max_threads != NULL)

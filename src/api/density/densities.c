@@ -56,13 +56,14 @@ hashattn_status hashattn_density_new(hashattn_context *context, size_t dim,
                                      const hashattn_density_options *given, hashattn_density **density)
 {
     FLOATING_DEFAULT;
+    if (density != NULL)
+        *density = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
     struct sketch_options options;
     struct sketch *sketch;
     FAIL_IF(density == NULL, host, HASHATTN_INVALID, "density is NULL");
-    *density = NULL;
     FAIL_IF(dim < 1 || dim > SKETCH_MOST_DIM, host, HASHATTN_INVALID, "dim is %zu, allowed are 1 to %d", dim,
             SKETCH_MOST_DIM);
     TRY(take_options(host, given, &options));
@@ -73,13 +74,14 @@ hashattn_status hashattn_density_new(hashattn_context *context, size_t dim,
 hashattn_status hashattn_density_new_like(const hashattn_density *like, hashattn_density **density)
 {
     FLOATING_DEFAULT;
+    if (density != NULL)
+        *density = NULL;
     if (like == NULL)
         return HASHATTN_INVALID;
     hashattn_context *context = like->context;
     const struct sketch *model = like->sketch;
     struct sketch *sketch;
     FAIL_IF(density == NULL, &context->host, HASHATTN_INVALID, "density is NULL");
-    *density = NULL;
     TRY(sketch_new(&context->host, context->kernels, context->pool, &model->options, model->dim, &sketch));
     if (model->options.map == DENSITY_MAP_EUCLIDEAN) {
         memcpy(sketch->centre, model->centre, model->dim * sizeof *model->centre);
@@ -168,13 +170,14 @@ hashattn_status hashattn_density_save(const hashattn_density *density, const cha
 hashattn_status hashattn_density_load(hashattn_context *context, const char *path, hashattn_density **density)
 {
     FLOATING_DEFAULT;
+    if (density != NULL)
+        *density = NULL;
     if (context == NULL)
         return HASHATTN_INVALID;
     struct host *host = &context->host;
     struct sketch *sketch;
     FAIL_IF(path == NULL || density == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "density");
-    *density = NULL;
     TRY(sketch_load(host, context->kernels, context->pool, path, &sketch));
     return wrap(context, sketch, density);
 }

@@ -169,6 +169,7 @@ static size_t saved_bytes_of(const struct attention_plan *plan)
 hashattn_status hashattn_attention_sizes(hashattn_attention *attention, const hashattn_problem *problem,
                                          size_t *saved_bytes, size_t *scratch_bytes)
 {
+    FLOATING_DEFAULT;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;

@@ -159,6 +159,9 @@ static hashattn_status check_sizes(const hashattn_attention *attention, size_t n
     FAIL_IF(*count == 0, host, HASHATTN_INVALID,
             "%s has no learned parameters of its own with these options and max_len %zu",
             attention->mechanism->name, sizes->max_len);
+    FAIL_IF(size_product(size_product(num_heads, *count), sizeof(float)) > PTRDIFF_MAX, host,
+            HASHATTN_NO_MEMORY, "no memory for the learned parameters of %zu heads of %zu floats", num_heads,
+            *count);
     return HASHATTN_OK;
 }
 
@@ -178,16 +181,19 @@ hashattn_status hashattn_attention_read_params(hashattn_attention *attention, co
     size_t bytes = size_product(size_product(num_heads, count), sizeof(float));
     TRY(safetensors_read_given(host, path, size_sum(size_product(2, bytes), (size_t)SAFETENSORS_MAX_HEADER),
                                &file));
+    struct hashattn_attention read = *attention; /* keeps the parameters until all of the file is read */
+    read.params = NULL;
+    read.params_drawn = false;
     hashattn_status status = check_tensors(attention, &file, num_heads, &sizes);
     if (status == HASHATTN_OK)
-        status = reserve(attention, num_heads, &sizes);
-    attention->params_drawn = false;
+        status = reserve(&read, num_heads, &sizes);
     if (status == HASHATTN_OK)
-        status = fill_all(attention, read_tensor, &file);
-    if (status != HASHATTN_OK) {
-        own_params_drop(attention);
+        status = fill_all(&read, read_tensor, &file);
+    own_params_drop(status == HASHATTN_OK ? attention : &read);
+    if (status == HASHATTN_OK)
+        *attention = read;
+    else
         host_prefix(host, path);
-    }
     safetensors_free(host, &file);
     return status;
 }

@@ -109,11 +109,12 @@ hashattn_status hashattn_stream_new(hashattn_attention *attention, const hashatt
                                     hashattn_stream **stream)
 {
     FLOATING_DEFAULT;
+    if (stream != NULL)
+        *stream = NULL;
     if (attention == NULL)
         return HASHATTN_INVALID;
     struct host *host = &attention->context->host;
     FAIL_IF(stream == NULL, host, HASHATTN_INVALID, "stream is NULL");
-    *stream = NULL;
     hashattn_stream_options own;
     hashattn_stream_options_default(&own);
     TRY(version_take(host, &own, sizeof own, options, first_sizes.stream_options, "options"));
@@ -188,8 +189,9 @@ static hashattn_status check_alike(const hashattn_stream *into, const hashattn_s
 hashattn_status hashattn_stream_merge(hashattn_stream *into, const hashattn_stream *from)
 {
     FLOATING_DEFAULT;
-    if (into == NULL || from == NULL)
+    if (into == NULL)
         return HASHATTN_INVALID;
+    FAIL_IF(from == NULL, &into->context->host, HASHATTN_INVALID, "from is NULL");
     TRY(check_alike(into, from));
     for (size_t h = 0; h < into->given.num_heads; h++)
         stream_merge(&into->heads, into->states + h * into->state_bytes,
