@@ -92,6 +92,16 @@ def whole_number(name: str, value: Any, most: int) -> int:
     return number
 
 
+def real_number(name: str, value: Any) -> float:
+    """`value` as a float; texts are no numbers."""
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{name} is {value!r}; a number is needed") from None
+
+
 def seed_of(value: Any) -> int:
     return whole_number("seed", value, 2**64 - 1)
 

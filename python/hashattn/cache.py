@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _library
-from .arrays import Layout, Numbers, check_output, seed_of, take, whole_number
+from .arrays import Layout, Numbers, check_output, real_number, seed_of, take, whole_number
 from .context import Context, ContextObject, ObjectHandle
 from .errors import InvalidError, InvalidTypeError
 
@@ -68,14 +68,14 @@ class Cache(ContextObject):
         given.mechanism = mechanism.encode()
         given.num_heads, given.kv_heads, given.head_dim = self.heads, self.kv_heads, self.head_dim
         given.element = _DTYPES[self.dtype]
-        given.scale = 0.0 if scale is None else scale
-        given.window = 0 if window is None else whole_number("window", window, _MOST)
-        given.budget = budget
-        given.tolerance = 0.0 if tolerance is None else tolerance
-        given.bits = 0 if bits is None else whole_number("bits", bits, _MOST)
+        given.scale = 0.0 if scale is None else _not_0("scale", real_number("scale", scale))
+        given.window = 0 if window is None else _not_0("window", whole_number("window", window, _MOST))
+        given.budget = real_number("budget", budget)
+        given.tolerance = 0.0 if tolerance is None else _not_0("tolerance", real_number("tolerance", tolerance))
+        given.bits = 0 if bits is None else _not_0("bits", whole_number("bits", bits, _MOST))
         given.first_rows = whole_number("first_rows", first_rows, _MOST)
         given.last_rows = whole_number("last_rows", last_rows, _MOST)
-        given.sharpness = 0.0 if sharpness is None else sharpness
+        given.sharpness = 0.0 if sharpness is None else _not_0("sharpness", real_number("sharpness", sharpness))
         given.seed = seed_of(seed)
         made = ctypes.c_void_p()
         with self._context._use() as handle:
@@ -190,9 +190,12 @@ class Cache(ContextObject):
 
     def reorder(self, indices: Sequence[int]) -> None:
         """Sequence s becomes what sequence indices[s] was, as in a search with beams; their number may change."""
+        if not hasattr(indices, "__len__"):
+            raise InvalidTypeError(f"indices is {indices!r}; a list of numbers of sequences is needed")
         count = len(indices)
-        given = (ctypes.c_size_t * max(1, count))(*(whole_number("indices", each, _MOST) for each in indices))
         with self._use() as handle:
+            last = _library.functions().cache_num_sequences(handle.pointer) - 1
+            given = (ctypes.c_size_t * max(1, count))(*(whole_number("indices", each, last) for each in indices))
             handle.origin.check(_library.functions().cache_reorder(handle.pointer, given, count))
 
     def clear(self) -> None:
@@ -232,6 +235,13 @@ class Cache(ContextObject):
         if mask.shape not in ((rows,), (batch, rows)):
             raise InvalidError(f"key_mask has shape {mask.shape}; {(rows,)} or {(batch, rows)} is needed")
         return np.ascontiguousarray(np.broadcast_to(mask, (batch, rows))).view(np.uint8)
+
+
+def _not_0(name: str, value: Any) -> Any:
+    """The library takes 0 for what None is here."""
+    if value == 0:
+        raise InvalidError(f"{name} is 0, more than 0 is needed; None leaves it out")
+    return value
 
 
 def _reads(mechanism: str, options: _library.CacheOptions) -> str:

@@ -23,6 +23,9 @@ Floats = npt.NDArray[np.float32]
 
 def _points(name: str, given: Any, width: int | None = None) -> Floats:
     """(n, d) numbers as adjacent float32; numbers beyond float32 become infinity, which the library refuses."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise InvalidTypeError(f"{name} is a masked array; what its mask hides would take part. Give the rows without masked "
+                               f"numbers, or {name}.filled(...)")
     try:
         array = np.asarray(given)
     except (TypeError, ValueError) as error:

@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 import numpy as np
 
 from . import _library
-from .arrays import seed_of, whole_number
+from .arrays import real_number, seed_of, whole_number
 from .context import Context, ContextObject, ObjectHandle
 from .errors import BadFileError, InvalidError, InvalidTypeError, named
 from .options import OptionValue, path_of, text_of
@@ -299,8 +299,9 @@ class Run(ContextObject):
             raise InvalidError("max_tokens is 0, at least 1 is needed")
         stops = [text_of("stop", one).encode() for one in ([stop] if isinstance(stop, str) else stop)]
         options = _library.GenerateOptions(
-            max_tokens=max_tokens or 0, temperature=float(temperature), top_k=whole_number("top_k", top_k, 2**31),
-            top_p=float(top_p), seed=self.seed if seed is None else seed_of(seed), num_stops=len(stops),
+            max_tokens=max_tokens or 0, temperature=real_number("temperature", temperature),
+            top_k=whole_number("top_k", top_k, 2**31), top_p=real_number("top_p", top_p),
+            seed=self.seed if seed is None else seed_of(seed), num_stops=len(stops),
             stops=(ctypes.c_char_p * len(stops))(*stops), num_texts=whole_number("num", num, 10**6))
         pieces: dict[int, list[str]] = {}
         last: dict[int, tuple[int, float, bool]] = {}

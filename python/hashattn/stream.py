@@ -134,6 +134,8 @@ class Stream(ContextObject):
         """
         if self.batch is None:
             raise InvalidError("a Stream of one sequence cannot be reordered; make it with batch=")
+        if not hasattr(indices, "__len__"):
+            raise InvalidTypeError(f"indices is {indices!r}; a list of numbers of sequences is needed")
         count = self.batch
         chosen = [whole_number("indices", each, count - 1) for each in indices]
         if not chosen:

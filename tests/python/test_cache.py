@@ -1,5 +1,6 @@
 """Cache: attention of the last rows as of the whole sequence, groups, batches, padding, beams, dtypes, and what is refused.
 
+Planted and caught: a 0 that means the default; an option that is no number as a raw error; indices by the name in C.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -121,6 +122,12 @@ def test_bfloat16_arrays():
     (dict(mechanism="hashed", bits=1040), "bits is 1040; a multiple of 16 from 16 to 1024"),
     (dict(mechanism="hashed", budget=0), "budget is 0"),
     (dict(mechanism="top", tolerance=0.1), "top knows no error of its own"),
+    (dict(scale=0.0), "scale is 0, more than 0 is needed; None leaves it out"),
+    (dict(window=0), "window is 0, more than 0"),
+    (dict(mechanism="hashed", bits=0), "bits is 0, more than 0"),
+    (dict(mechanism="hashed", tolerance=0.0), "tolerance is 0, more than 0"),
+    (dict(mechanism="hashed", sharpness=0), "sharpness is 0, more than 0"),
+    (dict(mechanism="hashed", budget="0.1"), "budget is '0.1'; a number is needed"),
 ])
 def test_bad_options(given, message):
     with pytest.raises(ValueError, match=message):
@@ -143,8 +150,10 @@ def test_bad_arrays():
             cache.attend(Q[None].repeat(2, 0))
         with pytest.raises(ValueError, match="k has 2 sequences, the cache has 1"):
             cache.append(K[None].repeat(2, 0), V[None].repeat(2, 0))
-        with pytest.raises(ValueError, match="from is 1 at 0"):
+        with pytest.raises(ValueError, match="indices is 1, allowed are 0 to 0"):
             cache.reorder([1])
+        with pytest.raises(hashattn.InvalidTypeError, match="indices is 1; a list of numbers of sequences is needed"):
+            cache.reorder(1)
         with pytest.raises(TypeError, match="float64"):
             cache.attend(Q.astype(np.float64))
     with pytest.raises(ValueError, match="closed"):

@@ -1,7 +1,7 @@
 """Sketches of densities: scores against the kernel, the tool's bits, shards, windows, gradients, and every bad input.
 
 Planted and caught: rows of another order than C read as they lie; float64 read as float32; fit that keeps old rows; errors
-returned in place of densities.
+returned in place of densities; what a mask hides as rows.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -122,6 +122,8 @@ def test_bad_input_is_named():
         sketch.score(rows[0])
     with pytest.raises(TypeError, match="numbers are needed"):
         sketch.score([["a", "b", "c", "d"]])
+    with pytest.raises(TypeError, match="X is a masked array; what its mask hides would take part"):
+        hashattn.Density().fit(np.ma.masked_invalid([[1.0, np.nan]]))
     with pytest.raises(TypeError, match="X is no array|numbers are needed"):
         sketch.score([[1, 2], [3]])
     with pytest.raises(ValueError, match="row 0, column 0 is inf"):

@@ -94,6 +94,8 @@ def test_refusals(letters, needles, tmp_path):
                 (hashattn.InvalidError, "stop text 1 is empty", {"stop": ""}),
                 (TypeError, "prompt is a int", {"prompt": 3}),
                 (TypeError, "stream is 3", {"stream": 3}),
+                (hashattn.InvalidTypeError, "temperature is 'hot'; a number is needed", {"temperature": "hot"}),
+                (hashattn.InvalidTypeError, "top_p is None; a number is needed", {"top_p": None}),
                 (TypeError, "stop is b'x'", {"stop": [b"x"]})]:
             with pytest.raises(kind, match=part):
                 run.generate(**options)

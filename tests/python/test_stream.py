@@ -107,6 +107,8 @@ def test_a_batch_is_reordered_and_merged():
         assert same_bits(again, before[chosen])
         with pytest.raises(ValueError, match="indices is 5, allowed are 0 to 4"):
             stream.reorder([0, 5])
+        with pytest.raises(hashattn.InvalidTypeError, match="indices is 5; a list of numbers of sequences is needed"):
+            stream.reorder(5)
         with pytest.raises(ValueError, match="indices is empty"):
             stream.reorder([])
         assert same_bits(stream.read(q[chosen]), again)
