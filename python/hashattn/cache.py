@@ -21,6 +21,7 @@ from . import _library
 from .arrays import Layout, Numbers, check_output, real_number, seed_of, take, whole_number
 from .context import Context, ContextObject, ObjectHandle
 from .errors import InvalidError, InvalidTypeError
+from .options import path_of
 
 _MOST = 2**63 - 1
 _DTYPES = {"float32": _library.FLOAT32, "bfloat16": _library.BF16}
@@ -136,17 +137,18 @@ class Cache(ContextObject):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes rows and options to a file, which appears whole or not at all."""
+        encoded = path_of("path", path)
         with self._use() as handle:
-            handle.origin.check(_library.functions().cache_save(handle.pointer, os.fsencode(path)))
+            handle.origin.check(_library.functions().cache_save(handle.pointer, encoded))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, context: Context | None = None) -> "Cache":
         """A cache that was saved: a prompt that is read once. BadFileError: not a cache, or damaged, with the reason."""
-        made, library = cls.__new__(cls), _library.functions()
+        made, library, encoded = cls.__new__(cls), _library.functions(), path_of("path", path)
         ContextObject.__init__(made, context)
         pointer, options = ctypes.c_void_p(), _library.CacheOptions()
         with made._context._use() as handle:
-            handle.check(library.cache_load(handle.pointer, os.fsencode(path), byref(pointer)))
+            handle.check(library.cache_load(handle.pointer, encoded, byref(pointer)))
             assert pointer.value is not None
             made._handle = ObjectHandle(handle, pointer.value, library.cache_free)
             library.cache_get_options(pointer, byref(options))
@@ -182,7 +184,7 @@ class Cache(ContextObject):
         """Keeps the first rows: that many of each sequence, or one number for all; shorter sequences stay as they are."""
         with self._use() as handle:
             present = self._lengths(handle)
-            wanted = np.broadcast_to(np.asarray(lengths), present.shape) if np.ndim(lengths) < 2 else np.asarray(lengths)
+            wanted = np.full(present.shape, lengths) if np.ndim(lengths) == 0 else np.asarray(lengths)
             if wanted.dtype.kind not in "iu" or wanted.shape != present.shape or (wanted < 0).any():
                 raise InvalidError(f"lengths is {lengths!r}; a row number for each of {len(present)} sequences is needed")
             kept = (ctypes.c_size_t * len(present))(*(int(each) for each in np.minimum(wanted, present)))

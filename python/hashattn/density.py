@@ -192,7 +192,10 @@ class Density(ContextObject):
         """
         self._check_filled()
         at, among = _points("points", points, self._width), _points("rows", rows, self._width)
-        weights = None if of_density is None else np.ascontiguousarray(of_density, np.float32)
+        try:
+            weights = None if of_density is None else np.ascontiguousarray(of_density, np.float32)
+        except (TypeError, ValueError) as error:
+            raise InvalidTypeError(f"of_density is no array: {error}") from None
         if weights is not None and weights.shape != (len(at),):
             raise InvalidError(f"of_density has shape {weights.shape}; ({len(at)},) is needed")
         densities, dpoints, drows = np.empty(len(at), np.float32), np.empty_like(at), np.empty_like(among)

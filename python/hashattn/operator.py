@@ -218,6 +218,8 @@ class Attention(ContextObject):
         NaN or infinity.
         """
         sizes = self._sizes(head_dim, value_dim, max_len)
+        if not isinstance(params, Mapping):
+            raise InvalidTypeError(f"params is a {type(params).__name__}; arrays by name are needed, as from `params`")
         with self._use() as handle:
             shapes = dict(self._tensors(handle, sizes))
             if set(params) != set(shapes):

@@ -93,9 +93,18 @@ def text_of(name: str, value: Any) -> str:
         return str(int(value))
     if isinstance(value, numbers.Real):
         return repr(float(value))
-    if isinstance(value, str) and "\0" not in value:
+    if isinstance(value, str) and "\0" not in value and _is_utf8(value):
         return value
     raise InvalidTypeError(f"{name} is {value!r}; a bool, a number or a text is needed")
+
+
+def _is_utf8(text: str) -> bool:
+    """Without a lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def path_of(name: str, path: Any) -> bytes:
@@ -104,6 +113,8 @@ def path_of(name: str, path: Any) -> bytes:
         encoded = os.fsencode(path)
     except TypeError:
         raise InvalidTypeError(f"{name} is {path!r}; a path is needed") from None
+    except UnicodeEncodeError:
+        raise InvalidError(f"{name} is {path!r}, which no file can be called") from None
     if b"\0" in encoded:
         raise InvalidError(f"{name} holds a zero byte: {path!r}")
     return encoded
@@ -113,6 +124,8 @@ def paths_of(name: str, files: Any) -> list[bytes]:
     """A path or several."""
     if isinstance(files, (str, bytes, os.PathLike)):
         files = [files]
+    if not hasattr(files, "__iter__"):
+        raise InvalidTypeError(f"{name} is {files!r}; a path or several are needed")
     return [path_of(name, path) for path in files]
 
 

@@ -28,6 +28,8 @@ def listed(name: str, given: Any, of: str = "texts") -> Iterable[Any]:
     shape = getattr(given, "shape", None)
     if shape is not None and len(shape) != 1:
         raise InvalidTypeError(f"{name} has the shape {tuple(shape)}; a list of {of} or one column is needed, of shape (n,)")
+    if not hasattr(given, "__iter__") and not hasattr(given, "__getitem__"):
+        raise InvalidTypeError(f"{name} is {given!r}; a list of {of} is needed")
     elements: Iterable[Any] = given
     return elements
 

@@ -28,7 +28,7 @@ def _setup(context: Context, task: str, preset: str | None, mechanism: str | Non
            size: str | None = None) -> Iterator[ObjectHandle]:
     """A setup of this task: preset, model to start from, size, mechanism, options. Holds the context."""
     given = {"task": task, "preset": preset, "size": size, "mechanism": mechanism}
-    names = {name: text_of(name, value).encode() for name, value in given.items() if value is not None}
+    names = {name: text_of(name, value).encode() for name, value in given.items() if value is not None or name == "task"}
     texts = {name: text_of(name, value) for name, value in options.items()}
     library, made = _library.functions(), ctypes.c_void_p()
     with context._use() as origin:

@@ -1,7 +1,8 @@
 """Bad input: an exception with the numbers, of the kind that a Python user expects; nothing is written or crashes.
 
 Planted and caught: float64 taken as float32; a read-only output written; an overlap of output and input not noticed;
-offsets that end too early; a closed context opened again; seeds cut to 64 bits. SPDX-License-Identifier: Apache-2.0
+offsets that end too early; a closed context opened again; seeds cut to 64 bits; an error of Python's own in place of one
+that names the argument. SPDX-License-Identifier: Apache-2.0
 """
 
 import numpy as np
@@ -233,3 +234,22 @@ def test_bad_streams():
         ]:
             with pytest.raises(kind, match=message):
                 call()
+
+
+@pytest.mark.parametrize("message, call", [
+    ("path is 'a.ud800', which no file can be called", lambda: hashattn.Run("a\ud800")),
+    ("task is None; a bool, a number or a text", lambda: hashattn.train(None, "data", "run")),
+    ("texts is 5; a list of texts is needed", lambda: hashattn.train("text", "data", "run", texts=5, labels=[1])),
+    ("files is None; a path or several are needed", lambda: hashattn.Tokenizer.learn(None)),
+    ("path is None; a path is needed", lambda: hashattn.Cache.load(None)),
+    ("path is 3; a path is needed", lambda: hashattn.Cache(2, head_dim=8).save(3)),
+    (r"lengths is \[1, 2, 3\]; a row number for each of 1 sequences", lambda: hashattn.Cache(2, head_dim=8).truncate([1, 2, 3])),
+    ("num_hashes is 'a.ud800'; a bool, a number or a text", lambda: hashattn.attention(Q, Q, Q, num_hashes="a\ud800")),
+    ("params is a float; arrays by name", lambda: hashattn.Attention("rfa").set_params(1.5, 8)),
+    ("of_density is no array", lambda: hashattn.Density().fit(Q[0, 0]).gradient(Q[0, 0], Q[0, 0], of_density="x")),
+])
+def test_errors_name_the_argument(message, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hashattn.InvalidError, match=message):
+        call()
+    assert not list(tmp_path.iterdir())
