@@ -15,6 +15,8 @@
      bytes, unless they are named bytes. Only one thread at a time may use a context and its objects; two
      contexts are independent. A thread that calls the library needs 256 KiB of stack. A child of fork() can
      use the contexts of its parent, on one thread, if they have neither a device nor a communicator.
+   - A callback returns: no longjmp and no exception leaves it. It can read the objects of its call, but not
+     change them.
    - A program compiled with an older header runs with a newer library. Structs that grow begin with
      struct_size, and new fields come at their end. Fill an input struct with its `_default` function first;
      one that has none gets its own sizeof, and zeros in the fields that you do not set. The library reads the

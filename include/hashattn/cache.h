@@ -105,7 +105,7 @@ HASHATTN_API hashattn_status hashattn_cache_load(hashattn_context *context, cons
 /* The options that the cache was made with; bits, scale and sharpness are those in use. */
 HASHATTN_API void hashattn_cache_get_options(const hashattn_cache *cache, hashattn_cache_options *options);
 
-/* Rows of a sequence, and the number of sequences. */
+/* Rows of a sequence (0 past the last sequence), and the number of sequences. */
 HASHATTN_API size_t hashattn_cache_length(const hashattn_cache *cache, size_t sequence);
 HASHATTN_API size_t hashattn_cache_num_sequences(const hashattn_cache *cache);
 /* Keeps the first lengths[s] rows of every sequence s. INVALID: a sequence is shorter; nothing has changed

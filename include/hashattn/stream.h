@@ -79,7 +79,8 @@ HASHATTN_API hashattn_status hashattn_stream_merge(hashattn_stream *into, const 
    a thread of the library or on the calling thread, one call at a time, most of them while the previous chunk
    is being computed; so they must not use the context or its objects, except files of io.h that they read or
    write in parts. Rows from a fetch must therefore stay unchanged until the second fetch after it; two
-   alternating buffers suffice. Any status but OK ends the call, which returns it. */
+   alternating buffers suffice. Any status but OK ends the call, which returns it; the message has the row,
+   and the reason if a call of the library failed in the source. */
 typedef struct hashattn_stream_source {
     size_t struct_size;
     void *user;

@@ -1,6 +1,7 @@
 /* Streams of a source of chunks. One of the threads fetches the next chunk and then helps with the current
    one, because a further thread would compete for a processor.
    SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/floating.h"
@@ -32,10 +33,20 @@ static void fetch(void *argument)
     chunks->fetched = hand_over(chunks);
 }
 
-static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_source *source, int what,
-                               size_t *rows)
+/* The source may have said why: it reads files of the same context. */
+static hashattn_status fail_source(struct host *host, hashattn_status status, size_t row)
 {
-    FLOATING_DEFAULT;
+    char remark[80];
+    if (host->message[0] == '\0')
+        return host_fail(host, status, "the source failed at row %zu of the sequence", row);
+    snprintf(remark, sizeof remark, " (the source failed at row %zu of the sequence)", row);
+    host_suffix(host, remark);
+    return status;
+}
+
+static hashattn_status run_chunks(hashattn_stream *stream, const hashattn_stream_source *source, int what,
+                                  size_t *rows)
+{
     struct host *host = &stream->context->host;
     hashattn_stream_source own = {.fetch = NULL};
     TRY(version_take(host, &own, sizeof own, source, first_sizes.stream_source, "source"));
@@ -49,20 +60,37 @@ static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_so
             chunks.now.rows == 0 ? HASHATTN_OK : streaming_run(stream, &chunks.now, what);
         pool_end_aside(pool);
         TRY(computed);
-        FAIL_IF(chunks.fetched != HASHATTN_OK, host, chunks.fetched,
-                "the source failed at row %zu of the sequence", chunks.at_after);
+        if (chunks.fetched != HASHATTN_OK)
+            return fail_source(host, chunks.fetched, chunks.at_after);
         chunks.at_before = computing;
         computing = chunks.at_after;
         chunks.before = chunks.now;
         chunks.now = chunks.after;
         chunks.at_after += chunks.after.rows;
     } while (chunks.now.rows > 0);
-    if (chunks.before.rows > 0 && own.done != NULL)
-        FAIL_IF((chunks.fetched = own.done(own.user, chunks.at_before, &chunks.before)) != HASHATTN_OK, host,
-                chunks.fetched, "the source failed at row %zu of the sequence", chunks.at_before);
+    if (chunks.before.rows > 0 && own.done != NULL) {
+        hashattn_status status = own.done(own.user, chunks.at_before, &chunks.before);
+        if (status != HASHATTN_OK)
+            return fail_source(host, status, chunks.at_before);
+    }
     if (rows != NULL)
         *rows = *streaming_position(stream, what) - start;
     return HASHATTN_OK;
+}
+
+/* The message is empty meanwhile, so that it is known whether the source leaves one. */
+static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_source *source, int what,
+                               size_t *rows)
+{
+    FLOATING_DEFAULT;
+    struct host *host = &stream->context->host;
+    char before[sizeof host->message];
+    strcpy(before, host->message);
+    host->message[0] = '\0';
+    hashattn_status status = run_chunks(stream, source, what, rows);
+    if (status == HASHATTN_OK)
+        strcpy(host->message, before);
+    return status;
 }
 
 hashattn_status hashattn_stream_absorb_all(hashattn_stream *stream, const hashattn_stream_source *source,
