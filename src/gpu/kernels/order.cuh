@@ -28,25 +28,28 @@ yoso_sort(gpu_order order, const unsigned char *codes_block, const gpu_unit *uni
     __syncthreads();
     for (int i = begin + lane; i < end; i += WARP) atomicAdd(&count[warp * buckets + bucket_of(code[i], tau)], 1u);
     __syncthreads();
-    /* Exclusive sums, by code and then by warp. Warp 0 does it, a lane a run of codes. */
+    /* Exclusive sums, by code and then by warp. Warp 0 does it, 32 codes at a time, so that lanes use different banks. */
     if (warp == 0) {
-        uint32_t sum = 0;
-        int per = (buckets + WARP - 1) / WARP, from = lane * per, to = from + per < buckets ? from + per : buckets;
-        for (int b = from; b < to; b++)
-            for (int w = 0; w < warps; w++) sum += count[w * buckets + b];
-        uint32_t before = sum;
-        for (int step = 1; step < WARP; step *= 2) {
-            uint32_t other = __shfl_up_sync(FULL, before, (unsigned)step);
-            if (lane >= step) before += other;
-        }
-        before -= sum;
-        for (int b = from; b < to; b++) {
-            starts[b] = before;
-            for (int w = 0; w < warps; w++) {
-                uint32_t c = count[w * buckets + b];
-                count[w * buckets + b] = before;
-                before += c;
+        uint32_t before = 0;
+        for (int from = 0; from < buckets; from += WARP) {
+            int b = from + lane;
+            uint32_t own = 0;
+            for (int w = 0; w < warps; w++) own += b < buckets ? count[w * buckets + b] : 0;
+            uint32_t sum = own;
+            for (int step = 1; step < WARP; step *= 2) {
+                uint32_t other = __shfl_up_sync(FULL, sum, (unsigned)step);
+                if (lane >= step) sum += other;
             }
+            uint32_t at = before + sum - own;
+            if (b < buckets) {
+                starts[b] = at;
+                for (int w = 0; w < warps; w++) {
+                    uint32_t c = count[w * buckets + b];
+                    count[w * buckets + b] = at;
+                    at += c;
+                }
+            }
+            before += __shfl_sync(FULL, sum, WARP - 1);
         }
         if (lane == 31) starts[buckets] = (uint32_t)n;
     }

@@ -204,11 +204,16 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
                     bh[k] = SPLIT ? tf32_of(bv[k]) : to_tf32(bv[k]);
                     if (SPLIT) bl[k] = to_tf32(bv[k] - __uint_as_float(bh[k]));
                 }
-                if (SPLIT) {
-                    mma_tf32(sum[4 * j + i], wh, bl);
-                    mma_tf32(sum[4 * j + i], wl, bh);
+                if (!SPLIT) {
+                    mma_tf32(sum[4 * j + i], wh, bh);
+                    continue;
                 }
-                mma_tf32(sum[4 * j + i], wh, bh);
+                float part[4] = {}; /* tensor cores cut sums: those of many tiles are rounded ones */
+                mma_tf32(part, wh, bl);
+                mma_tf32(part, wl, bh);
+                mma_tf32(part, wh, bh);
+#pragma unroll
+                for (int k = 0; k < 4; k++) sum[4 * j + i][k] += part[k];
             }
         }
     }

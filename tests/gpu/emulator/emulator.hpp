@@ -7,7 +7,9 @@
    - ThreadSanitizer: data races. Fibers are announced as threads that only barriers, collectives and atomics order, so
      a missing __syncthreads() is reported in every run, although nothing runs in parallel;
    - a barrier that not all threads reach: "deadlock", with the threads and what they wait for;
-   - results that depend on the order of threads or blocks: CUEMU_ORDER=forward|reverse|SEED.
+   - results that depend on the order of threads or blocks: CUEMU_ORDER=forward|reverse|SEED;
+   - sums of tensor cores that need the rounding of float: these cut as a GPU does;
+   - with -fsanitize=alignment: a vector read from an address that is not a multiple of its size.
    What it cannot find: speed, and errors of the device compiler.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CUEMU_H
@@ -542,6 +544,26 @@ template <typename A, typename B> CUEMU_PLAIN static void cuemu_product_bytes(ch
     for (unsigned lane = 0; lane < 32; lane++)
         for (unsigned i = 0; i < 4; i++) ((cuemu_fragments *)lanes[lane])->d[i] = (uint32_t)d[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2];
 }
+/* x without what is below 24 bits of numbers less than 2^exponent. */
+CUEMU_PLAIN static double cuemu_cut(double x, int exponent)
+{
+    double unit = ldexp(1.0, exponent - 24);
+    return trunc(x / unit) * unit;
+}
+/* d + the four products, as tensor cores add: terms are aligned to the largest one and cut, not rounded, and so is the sum
+   (Fasi et al. 2021, Numerical behavior of NVIDIA tensor cores). GPUs since the A100 keep a bit or more below these 24. */
+CUEMU_PLAIN static double cuemu_add_cut(double d, const double *a, const double (*b)[8])
+{
+    double terms[5] = {d, a[0] * b[0][0], a[1] * b[1][0], a[2] * b[2][0], a[3] * b[3][0]}, largest = 0, sum = 0;
+    int exponent = 0;
+    for (double term : terms) largest = fmax(largest, fabs(term)), sum += term;
+    if (largest == 0 || !std::isfinite(sum)) return sum;
+    sum = 0;
+    frexp(largest, &exponent);
+    for (double term : terms) sum += cuemu_cut(term, exponent);
+    frexp(sum, &exponent);
+    return cuemu_cut(sum, exponent);
+}
 CUEMU_PLAIN static void cuemu_product_tf32(char (*lanes)[64])
 {
     double a[16][8], b[8][8], d[16][8];
@@ -553,8 +575,8 @@ CUEMU_PLAIN static void cuemu_product_tf32(char (*lanes)[64])
         for (unsigned i = 0; i < 4; i++) d[g + 8 * (i / 2)][2 * t + i % 2] = (double)__uint_as_float(f->d[i]);
     }
     for (int i = 0; i < 16; i++)
-        for (int k = 0; k < 8; k++)
-            for (int j = 0; j < 8; j++) d[i][j] += a[i][k] * b[k][j];
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < 8; k += 4) d[i][j] = cuemu_add_cut(d[i][j], &a[i][k], (const double(*)[8])&b[k][j]);
     for (unsigned lane = 0; lane < 32; lane++)
         for (unsigned i = 0; i < 4; i++) ((cuemu_fragments *)lanes[lane])->d[i] = __float_as_uint((float)d[lane / 4 + 8 * (i / 2)][2 * (lane % 4) + i % 2]);
 }
