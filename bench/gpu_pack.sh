@@ -12,7 +12,7 @@ build=$1 folder=$2
 mkdir -p "$folder/tests" "$folder/libs"
 cp -P "$build"/libhashattn.so* "$folder/"
 cp "$build/hashattn" "$folder/"
-for test in codes small forward gradients same_bits unbiased; do
+for test in small forward gradients codes same_bits late unbiased; do
     if [ -e "$build/tests/test_gpu_$test" ]; then cp "$build/tests/test_gpu_$test" "$folder/tests/"; fi
 done
 for file in "$folder"/libhashattn.so.*.* "$folder"/hashattn "$folder"/tests/*; do strip "$file"; done

@@ -76,6 +76,15 @@ assert [row["kind"] for row in rows] == ["machine", "test", "compute-sanitizer",
 assert rows[0]["device"] == "emulator" and rows[0]["commit"] and rows[1]["result"] == "passed", rows
 assert rows[2]["skipped"] and rows[3]["skipped"] and rows[4]["bench"]["backward_ms"] > 0 and rows[5]["gathered_gb"] > 0, rows
 P
+    holds gpu_script_keeps_what_tests_print grep -q "OK \] test_small" gpu.jsonl.log
+    # A test that fails, whose output is no text of JSON, leaves the rest.
+    printf '#!/bin/sh\nprintf "bad\\tnumbers\\n"; exit 3\n' >pack/tests/test_gpu_small
+    sh "$source_dir/bench/gpu.sh" "$PWD/pack" "$PWD/gpu.jsonl" 300 >/dev/null 2>&1
+    holds gpu_script_goes_on python3 - <<'P'
+import json
+rows = [json.loads(line) for line in open("gpu.jsonl")]
+assert rows[1]["result"] == "failed: bad numbers " and rows[4]["bench"]["backward_ms"] > 0, rows
+P
     "$tool" info --json >info.json
     (unset LD_LIBRARY_PATH; sh "$source_dir/bench/gpu.sh" "$PWD/pack" "$PWD/none.jsonl" 300 >/dev/null 2>words) && code=0 || code=$?
     holds gpu_script_without_a_driver sh -c '[ "$1" = 1 ] && grep -q "^no GPU: no NVIDIA driver" words' sh $code
