@@ -2,7 +2,8 @@
 replace_attention with a filter.
 
 Planted and caught: own losses not added; a loss that stays from one step to the next; what was learned drawn again by a
-second replacement, or not drawn where a checkpoint lacks it; the filter turned; a filter forgotten by loading.
+second replacement, or not drawn where a checkpoint lacks it; the filter turned; a filter forgotten by loading; own losses without a gradient under
+reentrant checkpointing.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -71,6 +72,18 @@ def test_the_loss_of_the_model(mechanism, form):
     assert torch.allclose(own, sum(parts) / 2)
     model.eval()
     assert torch.equal(model(tokens(), labels=LABELS).loss, plain.eval()(tokens(), labels=LABELS).loss)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+@pytest.mark.parametrize("mechanism", ["lha", "routing"])
+def test_gradient_checkpointing_changes_no_gradient(mechanism, reentrant):
+    model = hashattn.torch.replace_attention(made(), mechanism, seed=1, **OPTIONS[mechanism]).train()
+    saving = copy.deepcopy(model)
+    saving.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": reentrant})
+    for each in (model, saving):
+        each(tokens(), labels=LABELS).loss.backward()
+    for (name, one), other in zip(model.named_parameters(), saving.parameters()):
+        assert torch.equal(one.grad, other.grad) and (".own." not in name or one.grad.any()), name
 
 
 def test_own_loss_is_the_mean_over_heads_and_sequences():

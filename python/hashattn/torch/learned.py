@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ..errors import InvalidError
@@ -67,7 +68,10 @@ def attend(layer: Any, mechanism: str, q: Tensor, k: Tensor, v: Tensor, given: d
                                f"hashattn.torch.replace_attention(model, '{mechanism}')")
         return attention(q, k, v, mechanism=mechanism, **given, **options)
     out, loss = attention_with(own, bool(layer.training), q, k, v, **given)
-    own.loss = None if loss is None else loss / (q.shape[0] * q.shape[1])
+    if loss is not None:
+        with torch.enable_grad():  # as the loss has its gradient where reentrant checkpointing runs the forward without one
+            loss = loss / (q.shape[0] * q.shape[1])
+    own.loss = loss
     return out
 
 
