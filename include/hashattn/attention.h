@@ -1,7 +1,15 @@
 /* hashattn: attention by hashing. This header declares the operator, which is all that most programs need: a
    context, a mechanism with its options, and forward and backward on strided float32 arrays.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef HASHATTN_ATTENTION_H
+#define HASHATTN_ATTENTION_H
 
-   Rules for the whole library:
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hashattn/status.h"
+
+/* Rules for the whole library:
    - Every call that can fail returns a hashattn_status; hashattn_context_message then explains the failure,
      with the numbers. The context and its objects can be used further. Beside the errors that its comment
      names, a call can return INVALID for a wrong argument, NO_MEMORY, BAD_FILE if it reads files, and NO_DISK
@@ -31,14 +39,7 @@
      of the caller change no bit and end no call, and are as before when it returns.
    - Real numbers in text (options, messages, files) have a decimal point in every locale.
    - The same inputs, options and seed give the same bits for any number of threads, on one instruction set.
-   SPDX-License-Identifier: Apache-2.0 */
-#ifndef HASHATTN_ATTENTION_H
-#define HASHATTN_ATTENTION_H
-
-#include <stddef.h>
-#include <stdint.h>
-
-#include "hashattn/status.h"
+ */
 
 #ifdef __cplusplus
 extern "C" {

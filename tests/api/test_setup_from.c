@@ -3,8 +3,8 @@
    caught: the same value of a fixed option refused; the message with the value exchanged; a mechanism of the
    task's preset after the stored one; a size refused without its name; the tokenizer gone for the second
    training; the stored model leaked by a second call, or if its mechanism cannot be made; a size of the
-   vocabulary ignored if it was set before the stored model, or after it. SPDX-License-Identifier: Apache-2.0
- */
+   vocabulary ignored if it was set before the stored model, or after it.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
