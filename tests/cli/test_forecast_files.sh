@@ -4,7 +4,8 @@
 # Planted and caught: repairs told only in training; a file of another period accepted; the format of the dates found anew in
 # every file; the header of every series; quantiles that are not put in order; the lowest quantile as the forecast; the length
 # of a chunk of PNG with its type; rows of PNG that are filtered; a table that is described without its dates and columns;
-# a picture written over the table; rows counted that were not written.
+# a picture written over the table; rows counted that were not written; ticks of equal labels, a title wider than its picture,
+# a forecast of one row that is not seen.
 # Covers: png.c letters.c plot_png.c plot_axis.c forecast_picture.c series_read.c grid.c raw_rows.c dates.c calendar.c forecast_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 32 --steps 20 --eval-every 20 --threads 1"
@@ -196,6 +197,24 @@ expect unknown_column 2 "--column: no column 'sun' is forecast; there are: load,
 expect column_without_draw 2 "--column says what --draw draws" predict power power.csv --column load
 run train forecast --data power.csv --model last --out drawn --draw valid.svg --column load --threads 1
 holds column_of_train grep -q "<title>load: forecast" valid.svg
+python3 -c '
+import math
+print("when,", "temperature " * 9, "\u6e29\u5ea6" * 9, sep="")
+for t in range(60): print(2020 + t // 12, f"-{1 + t % 12:02},", 1234567890 + math.sin(t), sep="")' >far.csv
+run train forecast --data far.csv --model last --seq-len 6 --horizon 1 --out far --draw far.svg --threads 1
+holds ticks_differ_and_names_fit python3 -c '
+import re
+from xml.dom import minidom
+text = [t.firstChild.data for t in minidom.parse("far.svg").getElementsByTagName("text")]
+ticks = re.findall(r"tick y[^>]*>([^<]*)", open("far.svg").read())
+assert len(ticks) > 3 and len(set(ticks)) == len(ticks) and max(len(t) for t in text) < 70, text
+assert any(t.startswith("temperature tempe...: forecast of 1 row") for t in text), text'
+run predict far far.csv --draw far.png --quiet
+holds a_point_alone_is_a_dot python3 -c '
+import sys
+sys.argv = ["", "far.png"]
+exec(open("png.py").read())
+assert used[:len(used) * 9 // 10].count("c4500a") > 50  # above the legend'
 run predict sales sales.csv --draw nowhere/x.png --quiet
 holds picture_not_writable test "$code" = 4
 cp power.csv kept.csv

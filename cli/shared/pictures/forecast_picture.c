@@ -11,6 +11,8 @@
 #include "cli/shared/tool/run_open.h"
 #include "cli/shared/tool/tool.h"
 
+/* Letters of the names in the title, and of the one along the axis, that fit the picture. */
+enum { TITLE_LETTERS = 20, AXIS_LETTERS = 20, CUT_NAME = 128 };
 enum { MOST_POINTS = 800, HORIZONS_READ = 3, TRUTH_LOOK = 7, FORECAST_LOOK = 1, LOW_LOOK = 0, HIGH_LOOK = 2 };
 
 /* The column that is drawn; false, with the names that there are: there is none. */
@@ -50,6 +52,22 @@ static void add_points(struct plot *plot, const hashattn_forecast *f, size_t col
     }
 }
 
+/* Copies at most this many letters of a name; what is cut off becomes three points. */
+static const char *cut_name(const char *name, size_t letters, char cut[CUT_NAME])
+{
+    size_t size = 0, kept = 0, count = 0;
+    for (; name[size] != '\0' && size + 4 < CUT_NAME; size++) {
+        count += ((unsigned char)name[size] & 0xc0) != 0x80; /* a letter of UTF-8 begins */
+        if (count > letters)
+            break;
+        kept = count + 2 < letters ? size + 1 : kept;
+    }
+    if (name[size] == '\0')
+        kept = size;
+    snprintf(cut, CUT_NAME, "%.*s%s", (int)kept, name, name[kept] == '\0' ? "" : "...");
+    return cut;
+}
+
 static bool is_png(const char *path)
 {
     size_t size = strlen(path);
@@ -58,17 +76,19 @@ static bool is_png(const char *path)
 
 static void draw(struct forecast_picture *picture, const hashattn_forecast *forecast)
 {
-    char date[HASHATTN_DATE_TEXT];
+    char date[HASHATTN_DATE_TEXT], series[CUT_NAME], name[CUT_NAME];
     struct plot plot = {.kind = PLOT_LINES};
-    size_t column;
+    size_t column, letters = forecast->series == NULL ? TITLE_LETTERS : TITLE_LETTERS / 2;
     if (!find_column(picture, forecast, &column))
         return;
     hashattn_forecast_date(forecast, forecast->num_read, date);
-    snprintf(plot.title, sizeof plot.title, "%.40s%s%.60s: forecast of %zu row%s from %s on",
-             forecast->series == NULL ? "" : forecast->series, forecast->series == NULL ? "" : ", ",
-             forecast->columns[column], forecast->horizon, forecast->horizon == 1 ? "" : "s", date);
+    snprintf(plot.title, sizeof plot.title, "%s%s%s: forecast of %zu row%s from %s on",
+             forecast->series == NULL ? "" : cut_name(forecast->series, letters, series),
+             forecast->series == NULL ? "" : ", ", cut_name(forecast->columns[column], letters, name),
+             forecast->horizon, forecast->horizon == 1 ? "" : "s", date);
     plot.x = (struct plot_axis){"time after the last row that was read", "rows", PLOT_LINEAR};
-    plot.y = (struct plot_axis){forecast->columns[column], "units of the file", PLOT_LINEAR};
+    plot.y = (struct plot_axis){cut_name(forecast->columns[column], AXIS_LETTERS, name), "units of the file",
+                                PLOT_LINEAR};
     add_points(&plot, forecast, column);
     FILE *stream = open_memstream(&picture->bytes, &picture->size);
     picture->no_memory = stream == NULL;

@@ -154,21 +154,21 @@ static void write_axis_names(FILE *page, const struct plot *plot)
 static void write_axes(FILE *page, const struct plot *plot, const struct axis_range *x,
                        const struct axis_range *y)
 {
+    char text[TICK_TEXT];
     for (size_t i = 0; i < y->num_ticks; i++) {
-        double at = axis_place(y, y->ticks[i]), tick = y->ticks[i];
-        bool large = fabs(tick) >= 1e4 && fabs(tick) < 1e6; /* five digits would reach the name of the axis */
+        double at = axis_place(y, y->ticks[i]);
+        axis_tick(y, i, true, text);
         fprintf(page,
                 "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"tick y\" x=\"%d\" "
-                "y=\"%.1f\">%g%s</text>\n",
-                PLOT_LEFT, at, PLOT_RIGHT, PLOT_LEFT - 6, at + 4, large ? tick / 1000 : tick,
-                large ? "k" : "");
+                "y=\"%.1f\">%s</text>\n",
+                PLOT_LEFT, at, PLOT_RIGHT, PLOT_LEFT - 6, at + 4, text);
     }
     for (size_t i = 0; i < x->num_ticks; i++) {
         double at = axis_place(x, x->ticks[i]);
-        fprintf(
-            page,
-            "<path class=\"line\" d=\"M%.1f %dv5\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\">%.6g</text>\n",
-            at, PLOT_BOTTOM, at, PLOT_BOTTOM + 22, x->ticks[i]);
+        axis_tick(x, i, false, text);
+        fprintf(page,
+                "<path class=\"line\" d=\"M%.1f %dv5\"/><text class=\"tick\" x=\"%.1f\" y=\"%d\">%s</text>\n",
+                at, PLOT_BOTTOM, at, PLOT_BOTTOM + 22, text);
     }
     fprintf(page, "<path class=\"line\" d=\"M%d %dV%dH%d\"/>\n", PLOT_LEFT, PLOT_TOP, PLOT_BOTTOM,
             PLOT_RIGHT);

@@ -3,6 +3,7 @@
 #include "cli/shared/pictures/plot_axis.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static double scaled(enum plot_scale scale, double value)
 {
@@ -13,6 +14,18 @@ double axis_place(const struct axis_range *range, double value)
 {
     double low = scaled(range->scale, range->low), high = scaled(range->scale, range->high);
     return range->from + (scaled(range->scale, value) - low) / (high - low) * (range->to - range->from);
+}
+
+void axis_tick(const struct axis_range *range, size_t index, bool thousands, char text[TICK_TEXT])
+{
+    enum { FEWEST = 6, MOST = 15 };
+    double tick = range->ticks[index], largest = fmax(fabs(range->low), fabs(range->high));
+    double step = range->num_ticks > 1 ? fabs(range->ticks[1] - range->ticks[0]) : largest;
+    int digits =
+        range->scale == PLOT_LINEAR && step > 0 ? (int)ceil(log10(largest / step) + 1e-9) + 1 : FEWEST;
+    bool large = thousands && fabs(tick) >= 1e4 && fabs(tick) < 1e6; /* five digits would reach the name */
+    digits = digits < FEWEST ? FEWEST : digits > MOST ? MOST : digits;
+    snprintf(text, TICK_TEXT, "%.*g%s", digits, large ? tick / 1000 : tick, large ? "k" : "");
 }
 
 bool axis_shows(const struct plot *plot, const struct plot_point *point)

@@ -25,6 +25,9 @@ struct axis_range {
     size_t num_ticks;
 };
 
+enum { TICK_TEXT = 32 };
+/* A tick as text, with so many digits that neighbours differ, but at least 6; thousands: 10000 is 10k. */
+void axis_tick(const struct axis_range *range, size_t index, bool thousands, char text[TICK_TEXT]);
 double axis_place(const struct axis_range *range, double value);
 /* Whether a point can be drawn: it is no gap, and above 0 on logarithmic axes. */
 bool axis_shows(const struct plot *plot, const struct plot_point *point);

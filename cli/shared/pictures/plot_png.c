@@ -12,6 +12,7 @@
 #include "cli/shared/pictures/plot_axis.h"
 #include "cli/shared/pictures/png.h"
 
+enum { DOT = 6 }; /* its diameter */
 enum { DOTS = 2, TITLE_SPACE = 26, LEGEND_LINE = 18, LEGEND_WIDTH = 200, SHADES = 16, NUM_COLOURS = 16 };
 enum { TEXT = HTML_COLOURS, AXIS, GRID }; /* colours after those of series */
 
@@ -78,13 +79,13 @@ static void draw_axes(struct canvas *canvas, const struct plot *plot, const stru
     for (size_t i = 0; i < y->num_ticks; i++) {
         double at = TITLE_SPACE + axis_place(y, y->ticks[i]);
         line(canvas, GRID, 1, PLOT_LEFT, at, PLOT_RIGHT, at);
-        snprintf(text, sizeof text, "%.6g", y->ticks[i]);
+        axis_tick(y, i, false, text);
         write_text(canvas, text, PLOT_LEFT - 6, at + 4, 1, false);
     }
     for (size_t i = 0; i < x->num_ticks; i++) {
         double at = axis_place(x, x->ticks[i]);
         line(canvas, AXIS, 1, at, TITLE_SPACE + PLOT_BOTTOM, at, TITLE_SPACE + PLOT_BOTTOM + 5);
-        snprintf(text, sizeof text, "%.6g", x->ticks[i]);
+        axis_tick(x, i, false, text);
         write_text(canvas, text, at, TITLE_SPACE + PLOT_BOTTOM + 18, 0.5, false);
     }
     line(canvas, AXIS, 1, PLOT_LEFT, TITLE_SPACE + PLOT_TOP, PLOT_LEFT, TITLE_SPACE + PLOT_BOTTOM);
@@ -103,10 +104,12 @@ static void draw_series(struct canvas *canvas, const struct plot *plot, size_t i
     const struct plot_point *before = NULL;
     for (size_t k = 0; k < series->count; k++) {
         const struct plot_point *point = &series->points[k];
-        bool drawn = axis_shows(plot, point);
-        if (drawn && before != NULL)
-            line(canvas, colour, 2, axis_place(x, before->x), TITLE_SPACE + axis_place(y, before->y),
-                 axis_place(x, point->x), TITLE_SPACE + axis_place(y, point->y));
+        bool drawn = axis_shows(plot, point), next = k + 1 < series->count && axis_shows(plot, point + 1);
+        const struct plot_point *from = before != NULL ? before : point;
+        if (drawn && (before != NULL || !next)) /* a point alone is a dot */
+            line(canvas, colour, before != NULL ? 2 : DOT, axis_place(x, from->x),
+                 TITLE_SPACE + axis_place(y, from->y), axis_place(x, point->x),
+                 TITLE_SPACE + axis_place(y, point->y));
         before = drawn ? point : NULL;
     }
     double left = 20 + LEGEND_WIDTH * (double)(index % 2),
