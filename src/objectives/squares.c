@@ -42,7 +42,7 @@ static double weight_of(const struct objective_pass *pass, size_t i)
     return pass->targets->weights == NULL ? 1 : (double)pass->targets->weights[i];
 }
 
-/* Prediction minus target of float k of all examples, at one level. */
+/* Prediction minus target of float k of all examples, at one level as it is predicted. */
 static double off_by(const struct objective_pass *pass, size_t k, size_t level)
 {
     const struct squares *self = pass->self;
@@ -55,32 +55,47 @@ static double quantile_loss(double level, double off)
     return off > 0 ? (1 - level) * off : -level * off;
 }
 
-/* True if the target is between the lowest and the highest prediction. */
-static bool is_covered(const struct objective_pass *pass, size_t k)
+/* All of them, levels that cross put in order as in a forecast. */
+static void offs_in_order(const struct objective_pass *pass, size_t k, double offs[MOST_QUANTILES])
 {
     const struct squares *self = pass->self;
-    bool above = false, below = false;
     for (size_t q = 0; q < self->levels; q++) {
         double off = off_by(pass, k, q);
-        above = above || off >= 0;
-        below = below || off <= 0;
+        size_t at = q;
+        for (; at > 0 && offs[at - 1] > off; at--)
+            offs[at] = offs[at - 1];
+        offs[at] = off;
     }
-    return above && below;
 }
 
-/* Means over the floats of example i, by the number of the sum. */
+/* The loss of example i that is trained: of the levels as they are predicted. */
+static double loss_of(const struct objective_pass *pass, size_t i)
+{
+    const struct squares *self = pass->self;
+    double sum = 0;
+    for (size_t k = i * self->outputs; k < (i + 1) * self->outputs; k++)
+        for (size_t q = 0; q < self->levels; q++) {
+            double off = off_by(pass, k, q);
+            sum += self->quantiles.count > 0 ? quantile_loss(self->quantiles.levels[q], off) : off * off;
+        }
+    return sum / (double)squares_width(self);
+}
+
+/* Means over the floats of example i, by the number of the sum: errors of the forecast. */
 static void errors_of(const struct objective_pass *pass, size_t i, double errors[SUM_COVERED + 1])
 {
     const struct squares *self = pass->self;
     size_t outputs = self->outputs;
     double squares = 0, sizes = 0, losses = 0, covered = 0;
     for (size_t k = i * outputs; k < (i + 1) * outputs; k++) {
-        double off = off_by(pass, k, self->point);
+        double offs[MOST_QUANTILES] = {0};
+        offs_in_order(pass, k, offs);
+        double off = offs[self->point];
         squares += off * off;
         sizes += fabs(off);
         for (size_t q = 0; q < self->quantiles.count; q++)
-            losses += quantile_loss(self->quantiles.levels[q], off_by(pass, k, q));
-        covered += self->levels > 1 && is_covered(pass, k);
+            losses += quantile_loss(self->quantiles.levels[q], offs[q]);
+        covered += self->levels > 1 && offs[0] <= 0 && offs[self->levels - 1] >= 0;
     }
     errors[SUM_SQUARED] = squares / (double)outputs;
     errors[SUM_ABSOLUTE] = sizes / (double)outputs;
@@ -91,13 +106,10 @@ static void errors_of(const struct objective_pass *pass, size_t i, double errors
 
 double squares_loss(const struct objective_pass *pass)
 {
-    double sum = 0, errors[SUM_COVERED + 1];
-    for (size_t i = 0; i < pass->rows->num_sequences && pass->targets != NULL; i++) {
-        if (weight_of(pass, i) == 0)
-            continue;
-        errors_of(pass, i, errors);
-        sum += weight_of(pass, i) * errors[SUM_LOSS];
-    }
+    double sum = 0;
+    for (size_t i = 0; i < pass->rows->num_sequences && pass->targets != NULL; i++)
+        if (weight_of(pass, i) != 0)
+            sum += weight_of(pass, i) * loss_of(pass, i);
     return sum;
 }
 
