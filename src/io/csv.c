@@ -140,18 +140,27 @@ static hashattn_status skip_mark(struct host *host, struct csv *csv)
     return HASHATTN_OK;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 hashattn_status csv_delimit(struct host *host, struct csv *csv, char delimiter, char *found)
 {
     static const char known[] = ",;\t|";
-    size_t counts[sizeof known] = {0}, best = 0;
+    size_t counts[sizeof known] = {0}, best = 0, decimal = 0; /* commas between digits */
     bool quoted = false;
     TRY(refill(host, csv));
     for (const char *at = csv->at; at < csv->end && (*at != '\n' || quoted); at++) {
         const char *is = *at == '\0' ? NULL : strchr(known, *at);
         quoted = quoted != (*at == '"');
-        if (is != NULL && !quoted)
-            counts[is - known]++;
+        if (is == NULL || quoted)
+            continue;
+        counts[is - known]++;
+        decimal += *at == ',' && at > csv->at && is_digit(at[-1]) && at + 1 < csv->end && is_digit(at[1]);
     }
+    if (counts[1] + counts[2] > 0) /* a row whose decimal commas stand beside semicolons or tabs */
+        counts[0] -= decimal;
     for (size_t i = 1; i < sizeof known; i++)
         best = counts[i] > counts[best] ? i : best;
     *found = csv->delimiter = delimiter == 0 ? known[best] : delimiter;

@@ -38,7 +38,8 @@ struct csv csv_of(const char *bytes, size_t size); /* reads text in memory */
 void csv_close(struct host *host, struct csv *csv);
 
 /* The delimiter of the fields. Before the first record; 0: the character that the first line has most often
-   outside quotes, of comma, semicolon, tab and |; of several the first of these. *found is set. */
+   outside quotes, of comma, semicolon, tab and |; of several the first of these. Commas between digits do not
+   count beside semicolons and tabs. *found is set. */
 hashattn_status csv_delimit(struct host *host, struct csv *csv, char delimiter, char *found);
 
 /* Reads the next record: csv->fields[0 .. count), valid until the next call; count is 0 at the end of the

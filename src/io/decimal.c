@@ -8,19 +8,10 @@
 
 enum { NUMBER_TEXT = 64 };
 
-static struct piece without_spaces(struct piece text)
-{
-    while (text.size > 0 && text.bytes[0] == ' ')
-        text = (struct piece){text.bytes + 1, text.size - 1};
-    while (text.size > 0 && text.bytes[text.size - 1] == ' ')
-        text.size--;
-    return text;
-}
-
 bool decimal_read(struct piece text, double *value)
 {
     char copy[NUMBER_TEXT], *end;
-    text = without_spaces(text);
+    text = piece_trimmed(text);
     if (text.size == 0 || text.size >= sizeof copy)
         return false;
     memcpy(copy, text.bytes, text.size);
@@ -44,7 +35,7 @@ bool decimal_read_marked(struct piece text, enum decimal_mark mark, double *valu
     char copy[NUMBER_TEXT], point = mark == DECIMAL_COMMA ? ',' : '.', group = 0;
     size_t used = 0, whole = 0, since = 0; /* digits of the whole part, and since its last group began */
     bool fraction = false;
-    text = without_spaces(text);
+    text = piece_trimmed(text);
     for (size_t i = 0; i < text.size; i++) {
         char c = text.bytes[i];
         bool digit = c >= '0' && c <= '9',
@@ -76,7 +67,7 @@ bool decimal_is_missing(struct piece text)
     static const char *const words[] = {
         "",     "NA",  "NaN",  "nan",  "N/A",    "n/a",     "NULL",    "null",     "None",     "<NA>",
         "#N/A", "#NA", "-NaN", "-nan", "1.#IND", "1.#QNAN", "-1.#IND", "-1.#QNAN", "#N/A N/A", NULL};
-    text = without_spaces(text);
+    text = piece_trimmed(text);
     for (size_t i = 0; words[i] != NULL; i++)
         if (piece_is(text, words[i]))
             return true;

@@ -49,6 +49,15 @@ size_t lines_split(struct piece line, struct piece *fields, size_t capacity)
     return count;
 }
 
+struct piece piece_trimmed(struct piece piece)
+{
+    while (piece.size > 0 && piece.bytes[0] == ' ')
+        piece = (struct piece){piece.bytes + 1, piece.size - 1};
+    while (piece.size > 0 && piece.bytes[piece.size - 1] == ' ')
+        piece.size--;
+    return piece;
+}
+
 bool piece_is(struct piece piece, const char *word)
 {
     return strlen(word) == piece.size && memcmp(piece.bytes, word, piece.size) == 0;

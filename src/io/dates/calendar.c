@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "io/dates/civil.h"
 
 enum {
     LAST_YEAR = 9999,

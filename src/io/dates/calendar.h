@@ -7,11 +7,15 @@
 #ifndef IO_CALENDAR_H
 #define IO_CALENDAR_H
 
-#include "io/dates/dates.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/host.h"
+#include "io/dates/date_style.h"
 
 struct calendar {
     struct date_style style;
-    int64_t first;  /* the date of row 0, as in io/dates/dates.h */
+    int64_t first;  /* the date of row 0, in microseconds since 1970 */
     int64_t period; /* microseconds; 0: the period is in months */
     int64_t months;
     bool month_ends; /* every date is the last day of its month */

@@ -1,76 +1,16 @@
-/* A date is read field by field; days are counted in the proleptic Gregorian calendar.
+/* A date is read field by field.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/dates/dates.h"
 
-#include <stdio.h>
 #include <string.h>
 
-const char *const date_formats[] = {"year-first", "day-first", "month-first", "epoch", NULL};
 enum { MOST_EPOCH = 19, EPOCH_DIGITS = 9 };
+enum { FIRST_BARE = 1900, LAST_BARE = 2099 }; /* years of YYYYMM, and of dates with a time in digits alone */
 /* Seconds since 1970 of the first second of year 1 and of the last of year 9999. */
 #define FIRST_SECOND ((int64_t)-62135596800)
 #define LAST_SECOND  ((int64_t)253402300799)
-static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
-                                     "July",    "August",   "September", "October", "November", "December"};
 
-/* ---- days ---------------------------------------------------------------------------------------------- */
-
-/* The quotient, rounded down. */
-static int64_t floor_of(int64_t number, int64_t divisor)
-{
-    return number / divisor - (number % divisor < 0);
-}
-
-static bool is_leap(int64_t year)
-{
-    return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-}
-
-int64_t civil_days_in(int64_t year, int64_t month)
-{
-    static const int64_t days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    return days[month - 1] + (month == 2 && is_leap(year));
-}
-
-int64_t civil_days_before(int64_t year)
-{
-    int64_t y = year - 1;
-    return 365 * y + floor_of(y, 4) - floor_of(y, 100) + floor_of(y, 400);
-}
-
-int64_t civil_days(struct civil date)
-{
-    int64_t days = civil_days_before(date.year) - civil_days_before(1970) + date.day - 1;
-    for (int64_t month = 1; month < date.month; month++)
-        days += civil_days_in(date.year, month);
-    return days;
-}
-
-struct civil civil_of(int64_t days)
-{
-    int64_t all = days + civil_days_before(1970);
-    /* not after the year, and one or a few before it */
-    struct civil date = {floor_of(all, all < 0 ? 365 : 366) + 1, 1, 1};
-    while (civil_days_before(date.year + 1) <= all)
-        date.year++;
-    int64_t left = all - civil_days_before(date.year);
-    for (; left >= civil_days_in(date.year, date.month); date.month++)
-        left -= civil_days_in(date.year, date.month);
-    date.day = left + 1;
-    return date;
-}
-
-int64_t date_day(int64_t time)
-{
-    return floor_of(time, DATE_DAY);
-}
-
-int64_t date_weekday(int64_t day)
-{
-    return day + 3 - floor_of(day + 3, 7) * 7; /* 1970-01-01 was a Thursday */
-}
-
-/* ---- reading ------------------------------------------------------------------------------------------- */
+/* ---- one date ------------------------------------------------------------------------------------------ */
 
 static bool is_digit(struct piece text, size_t at)
 {
@@ -125,11 +65,11 @@ static bool take_month(struct piece text, size_t *at, struct date_style *style, 
         lower += c >= 'a' && size > 0;
     }
     for (int m = 0; m < 12; m++) {
-        size_t whole = strlen(months[m]);
+        size_t whole = strlen(date_months[m]);
         if (size != 3 && size != whole && (m != 8 || size != 4)) /* "Sept" */
             continue;
         word[0] = (char)(word[0] & ~32);
-        if (memcmp(word, months[m], size) != 0)
+        if (memcmp(word, date_months[m], size) != 0)
             continue;
         *month = m + 1;
         *at += size;
@@ -194,6 +134,12 @@ static bool take_named(struct piece text, size_t *at, enum date_format format, s
     return take_between(text, at, style, false) && take_year(text, at, style, &date->year);
 }
 
+/* Other years may be a number since 1970, or no date. */
+static bool is_bare_year(int64_t year)
+{
+    return year >= FIRST_BARE && year <= LAST_BARE;
+}
+
 static bool take_year_first(struct piece text, size_t *at, struct date_style *style, struct civil *date)
 {
     if (!take_number(text, at, 4, 4, &date->year))
@@ -201,9 +147,10 @@ static bool take_year_first(struct piece text, size_t *at, struct date_style *st
     style->fields = 1;
     if (*at == text.size)
         return true;
-    if (text.size >= 8 && is_digit(text, *at)) { /* YYYYMMDD */
-        style->fields = 3;
-        return take_number(text, at, 2, 2, &date->month) && take_number(text, at, 2, 2, &date->day);
+    if (is_digit(text, *at)) { /* YYYYMM, YYYYMMDD */
+        style->fields = text.size > 6 ? 3 : 2;
+        return take_number(text, at, 2, 2, &date->month) &&
+               (style->fields == 3 ? take_number(text, at, 2, 2, &date->day) : is_bare_year(date->year));
     }
     style->between = text.bytes[*at] == '/' ? '/' : '-';
     if (!take(text, at, style->between) || !take_part(text, at, style, &date->month))
@@ -287,23 +234,49 @@ static bool take_half(struct piece text, size_t *at, int64_t *hour)
     return good;
 }
 
+/* True if the time at `at` is behind YYYYMMDD and has no colons. */
+static bool is_clock(struct piece text, size_t at, const struct date_style *style)
+{
+    at += text.bytes[at] == 'T';
+    return style->between == 0 && style->letters == 0 && is_digit(text, at) && is_digit(text, at + 1) &&
+           (at + 2 == text.size || text.bytes[at + 2] != ':');
+}
+
+/* HH, HHMM or HHMMSS. */
+static bool take_clock(struct piece text, size_t *at, struct date_style *style, int64_t parts[3])
+{
+    for (; style->clock < 3 && is_digit(text, *at); style->clock++)
+        if (!take_number(text, at, 2, 2, &parts[style->clock]))
+            return false;
+    return true;
+}
+
+/* HH:MM or HH:MM:SS. */
+static bool take_hours(struct piece text, size_t *at, struct date_style *style, int64_t parts[3])
+{
+    if (!take_number(text, at, 1, 2, &parts[0]) || !take(text, at, ':') ||
+        !take_number(text, at, 2, 2, &parts[1]))
+        return false;
+    style->seconds = take(text, at, ':');
+    return !style->seconds || take_number(text, at, 2, 2, &parts[2]);
+}
+
 /* The time of a day in microseconds. */
 static bool take_time(struct piece text, size_t *at, struct date_style *style, int64_t *time)
 {
-    int64_t hour, minute, second = 0, micros = 0, offset = 0;
-    style->before = text.bytes[*at] == 'T' ? 'T' : ' ';
-    if (!take(text, at, style->before) || !take_number(text, at, 1, 2, &hour) || !take(text, at, ':') ||
-        !take_number(text, at, 2, 2, &minute))
+    int64_t parts[3] = {0, 0, 0}, micros = 0, offset = 0;
+    bool clock = is_clock(text, *at, style);
+    style->before = text.bytes[*at] == 'T' ? 'T' : clock ? '\0' : ' ';
+    if (style->before != 0 && !take(text, at, style->before))
         return false;
-    style->seconds = take(text, at, ':');
-    if (style->seconds && !take_number(text, at, 2, 2, &second))
+    if (clock ? !take_clock(text, at, style, parts) : !take_hours(text, at, style, parts))
         return false;
     if (style->seconds && take(text, at, '.') && !take_fraction(text, at, style, &micros))
         return false;
-    if (!take_half(text, at, &hour) || !take_zone(text, at, style, &offset))
+    if (!take_half(text, at, &parts[0]) || !take_zone(text, at, style, &offset))
         return false;
-    *time = (hour * 3600 + minute * 60 + second) * DATE_SECOND + micros - offset;
-    return hour < 24 && minute < 60 && second < 60;
+    *time = (parts[0] * 3600 + parts[1] * 60 + parts[2]) * DATE_SECOND + micros - offset;
+    return parts[0] < 24 && parts[1] < 60 && parts[2] < 60;
 }
 
 /* Years 1 to 9999. */
@@ -324,17 +297,22 @@ static bool read_epoch(struct piece text, struct date_style *style, int64_t *tim
     if (digits > MOST_EPOCH || (digits == MOST_EPOCH && text.bytes[begin] == '9') || /* beyond int64_t */
         !take_number(text, &at, 1, MOST_EPOCH, &number))
         return false;
-    style->unit = digits <= 11 ? DATE_SECOND : digits <= 14 ? DATE_SECOND / 1000 : digits <= 16 ? 1 : 0;
+    style->unit = digits <= 10 ? DATE_SECOND : digits <= 13 ? DATE_SECOND / 1000 : digits <= 16 ? 1 : 0;
     if (take(text, &at, '.') && !take_fraction(text, &at, style, &micros))
         return false;
     if (at != text.size || (style->unit != DATE_SECOND && micros != 0))
         return false;
     int64_t unit = style->unit;
-    if (unit == DATE_SECOND && number > LAST_SECOND)
-        return false;
     *time = unit == 0 ? number / 1000 : number * unit + micros;
     *time = negative ? -*time : *time;
     return is_in_range(*time);
+}
+
+int64_t date_of_unit(const struct date_style *style, int64_t unit, int64_t time)
+{
+    if (style->format != DATES_EPOCH || style->unit <= unit)
+        return time;
+    return unit == 0 ? time / style->unit / 1000 : time / (style->unit / unit);
 }
 
 bool date_read(struct piece text, enum date_format format, struct date_style *style, int64_t *time)
@@ -358,129 +336,10 @@ bool date_read(struct piece text, enum date_format format, struct date_style *st
         return false;
     if (at < text.size && (style->fields < 3 || !take_time(text, &at, style, &of_day)))
         return false;
+    if (style->clock > 0 && style->before == 0 && !is_bare_year(date.year))
+        return false;
     *time = civil_days(date) * DATE_DAY + of_day;
     return at == text.size && is_in_range(*time); /* a zone may lead out of the years */
-}
-
-struct date_style date_style_of_both(struct date_style first, struct date_style other)
-{
-    first.unit = first.unit < other.unit ? first.unit : other.unit;
-    first.fields = first.fields > other.fields ? first.fields : other.fields;
-    first.between = first.between == 0 ? other.between : first.between;
-    first.bare = first.bare || other.bare;
-    first.letters = first.letters > other.letters ? first.letters : other.letters;
-    first.capital = first.capital && other.capital;
-    first.comma = first.comma || other.comma;
-    first.short_year = first.short_year && other.short_year;
-    first.before = first.before == 0 ? other.before : first.before;
-    first.seconds = first.seconds || other.seconds;
-    first.digits = first.digits > other.digits ? first.digits : other.digits;
-    first.utc = first.utc || other.utc;
-    return first;
-}
-
-/* ---- writing ------------------------------------------------------------------------------------------- */
-
-/* Appends to a text of DATE_TEXT bytes. */
-static void put_number(char *text, size_t *used, int digits, int64_t number)
-{
-    *used += (size_t)snprintf(text + *used, DATE_TEXT - *used, "%0*lld", digits, (long long)number);
-}
-
-static void put(char *text, size_t *used, char c)
-{
-    if (c != 0 && *used + 1 < DATE_TEXT)
-        text[(*used)++] = c;
-    text[*used] = '\0';
-}
-
-/* The number or the name of a month. */
-static void put_month(struct date_style style, int64_t month, char *text, size_t *used)
-{
-    if (style.letters == 0) {
-        put_number(text, used, style.bare ? 1 : 2, month);
-        return;
-    }
-    for (int i = 0; i < style.letters && months[month - 1][i] != '\0'; i++) {
-        char c = months[month - 1][i];
-        put(text, used, style.capital && c >= 'a' ? (char)(c & ~32) : c);
-    }
-}
-
-static void put_year(struct date_style style, int64_t year, char *text, size_t *used)
-{
-    if (style.short_year && year >= 1969 && year <= 2068)
-        put_number(text, used, 2, year % 100);
-    else
-        put_number(text, used, 4, year);
-}
-
-static void put_date(struct date_style style, struct civil date, char *text, size_t *used)
-{
-    int two = style.bare ? 1 : 2;
-    if (style.format == DATES_DAY_FIRST) {
-        put_number(text, used, two, date.day);
-        put(text, used, style.between);
-        put_month(style, date.month, text, used);
-        put(text, used, style.between);
-        put_year(style, date.year, text, used);
-        return;
-    }
-    bool year_first = style.format == DATES_YEAR_FIRST;
-    if (year_first)
-        put_number(text, used, 4, date.year);
-    if (year_first && style.fields > 1)
-        put(text, used, style.between);
-    if (style.fields > 1)
-        put_month(style, date.month, text, used);
-    if (style.fields > 2) {
-        put(text, used, style.between);
-        put_number(text, used, two, date.day);
-        put(text, used, style.comma ? ',' : '\0');
-    }
-    if (!year_first) {
-        put(text, used, style.between);
-        put_year(style, date.year, text, used);
-    }
-}
-
-static void write_epoch(struct date_style style, int64_t time, char *text)
-{
-    size_t used = 0;
-    int64_t size = time < 0 ? -time : time;
-    put(text, &used, time < 0 ? '-' : '\0');
-    put_number(text, &used, 1, size / (style.unit == 0 ? 1 : style.unit));
-    if (style.unit == 0 && time != 0)
-        snprintf(text + used, DATE_TEXT - used, "000");
-    else if (style.unit == DATE_SECOND && style.digits > 0)
-        snprintf(text + used, DATE_TEXT - used, ".%06d", (int)(size % DATE_SECOND));
-}
-
-void date_write(struct date_style style, int64_t time, char text[DATE_TEXT])
-{
-    size_t used = 0;
-    int64_t day = date_day(time), left = time - day * DATE_DAY, seconds = left / DATE_SECOND;
-    text[0] = '\0';
-    if (style.format == DATES_EPOCH) {
-        write_epoch(style, time, text);
-        return;
-    }
-    put_date(style, civil_of(day), text, &used);
-    if (style.before == 0)
-        return;
-    put(text, &used, style.before);
-    put_number(text, &used, 2, seconds / 3600);
-    put(text, &used, ':');
-    put_number(text, &used, 2, seconds / 60 % 60);
-    if (style.seconds) {
-        put(text, &used, ':');
-        put_number(text, &used, 2, seconds % 60);
-    }
-    if (style.digits > 0) {
-        put(text, &used, '.');
-        put_number(text, &used, style.digits, left % DATE_SECOND / (style.digits == 3 ? 1000 : 1));
-    }
-    put(text, &used, style.utc ? 'Z' : '\0');
 }
 
 /* ---- which format -------------------------------------------------------------------------------------- */

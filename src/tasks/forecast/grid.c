@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "io/dates/civil.h"
+#include "io/dates/dates.h"
 
 /* Periods of all series together that may have no date, for each row that the file has: more are a date that
    was misread, or a period that is far too short. */
@@ -81,6 +83,11 @@ static hashattn_status read_dates(struct making *m)
         FAIL_IF(any_utc && any_local, m->host, HASHATTN_BAD_FILE,
                 "some dates have a time zone, others have none");
         calendar->style = i == 0 ? style : date_style_of_both(calendar->style, style);
+    }
+    for (size_t i = 0; i < m->raw->count && format == DATES_EPOCH; i++) {
+        struct date_style style;
+        date_read(raw_rows_date(m->raw, i), format, &style, &m->times[i]);
+        m->times[i] = date_of_unit(&style, calendar->style.unit, m->times[i]);
     }
     m->report->format = format;
     return HASHATTN_OK;
@@ -175,6 +182,27 @@ static hashattn_status check_period(const struct making *m, const struct calenda
     return HASHATTN_OK;
 }
 
+/* BAD_FILE if years of two digits make rows years apart, but as days of a month would make them days apart:
+   24/07/01 and 24/07/02 are July 2024 rather than July 24 of 2001 and 2002. */
+static hashattn_status check_years(const struct making *m, const struct calendar *found, size_t n)
+{
+    const struct date_style *style = &m->series->calendar.style;
+    struct piece text = raw_rows_date(m->raw, 0);
+    bool days = style->short_year && m->choice->format < 0 && (style->letters == 0 || style->fields == 2) &&
+                found->months > 0 && found->months % 12 == 0;
+    for (size_t i = 0; i < n && days; i++) {
+        int64_t day = civil_of(date_day(m->unique[i])).year % 100;
+        days = day >= 1 && day <= 31;
+    }
+    *m->bad = 0;
+    FAIL_IF(
+        days, m->host, HASHATTN_BAD_FILE,
+        "'%.*s' and all other dates end in a year or in a day; if it is the year, set `date_format` to %s, "
+        "otherwise write years in four digits",
+        text.size > 40 ? 40 : (int)text.size, text.bytes, date_formats[style->format]);
+    return HASHATTN_OK;
+}
+
 /* Begins the calendar no later than a raw row. */
 static hashattn_status begin_calendar(const struct making *m, size_t row)
 {
@@ -203,6 +231,7 @@ static hashattn_status find_calendar(const struct making *m)
             longest = p;
     size_t n = unique_dates(m, longest);
     found = calendar_find(m->unique, n);
+    TRY(check_years(m, &found, n));
     TRY(check_period(m, &found, n));
     if (freq[0] != '\0')
         TRY(calendar_of(m->host, freq, m->unique, n, &found));

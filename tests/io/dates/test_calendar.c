@@ -6,6 +6,7 @@
    year 1, whose months were read outside their table; a feature of a time beyond 64 bits.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/dates/calendar.h"
+#include "io/dates/dates.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,9 @@
    a day before 1970; day and month exchanged; an offset added instead of subtracted; 12 AM as noon;
    milliseconds taken for seconds; a fraction of two digits read as microseconds; a date beside a time that
    decides the style alone; an epoch of 8 digits; years before year 1 rounded towards it, whose months were
-   read outside their table; a zone that leads before year 1 or after year 9999; a weekday before 1970.
+   read outside their table; a zone that leads before year 1 or after year 9999; a weekday before 1970;
+   2016070113 taken for seconds; milliseconds of 1971 taken for seconds.
+   Covers: dates.c date_style.c civil.c
    SPDX-License-Identifier: Apache-2.0 */
 #define _DEFAULT_SOURCE
 #include "io/dates/dates.h"
@@ -79,6 +81,14 @@ static void formats_are_read_and_written(void **state)
         {"20160701", NULL, DATES_YEAR_FIRST, 0, 0},
         {"2016-07", NULL, DATES_YEAR_FIRST, 0, 0},
         {"2016", NULL, DATES_YEAR_FIRST, -182 * 86400, 0},
+        {"201607", NULL, DATES_YEAR_FIRST, 0, 0},
+        {"2016070113", NULL, DATES_YEAR_FIRST, 13 * 3600, 0},
+        {"201607011305", NULL, DATES_YEAR_FIRST, 47100, 0},
+        {"20160701130501", NULL, DATES_YEAR_FIRST, 47101, 0},
+        {"20160701T1305", NULL, DATES_YEAR_FIRST, 47100, 0},
+        {"20160701T150501+0200", "20160701T130501Z", DATES_YEAR_FIRST, 47101, 0},
+        {"20160701 13:05", NULL, DATES_YEAR_FIRST, 47100, 0},
+        {"20160701T13:05", NULL, DATES_YEAR_FIRST, 47100, 0},
         {"2016-07-01T13:05", NULL, DATES_YEAR_FIRST, 47100, 0},
         {"2016-07-01 3:05", "2016-07-01 03:05", DATES_YEAR_FIRST, 11100, 0},
         {"2016-07-01T00:00:01Z", NULL, DATES_YEAR_FIRST, 1, 0},
@@ -114,6 +124,9 @@ static void formats_are_read_and_written(void **state)
         {"1467331200000001", NULL, DATES_EPOCH, 0, 1},
         {"1467331200000001000", NULL, DATES_EPOCH, 0, 1},
         {"-1", NULL, DATES_EPOCH, -1467331201, 0},
+        {"31536000000", NULL, DATES_EPOCH, 31536000 - 1467331200, 0},       /* 1971 in milliseconds, */
+        {"31536000000000", NULL, DATES_EPOCH, 31536000 - 1467331200, 0},    /* microseconds */
+        {"31536000000000000", NULL, DATES_EPOCH, 31536000 - 1467331200, 0}, /* and nanoseconds */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct date_style style;
@@ -181,6 +194,9 @@ static void other_texts_are_no_dates(void **state)
                                         "1467331200500.5",
                                         "0001-01-01 00:59+01:00",
                                         "9999-12-31 23:00-01:00",
+                                        "2016-07-01 1305",
+                                        "20160701 1305",
+                                        "Jul012016T13",
                                         "July 1"};
     struct date_style style;
     int64_t time;
@@ -192,6 +208,10 @@ static void other_texts_are_no_dates(void **state)
     assert_true(date_read(piece_of("0001-01-01 01:00+01:00"), DATES_YEAR_FIRST, &style, &time));
     assert_true(date_read(piece_of("9999-12-31 22:59-01:00"), DATES_YEAR_FIRST, &style, &time));
     assert_false(date_read(piece_of("7.1.2016"), DATES_MONTH_FIRST, &style, &time));
+    static const char *const digits[] = {"2016071",   "201613",      "210007",
+                                         "201607010", "20160701000", "2100070100"};
+    for (size_t i = 0; i < sizeof digits / sizeof *digits; i++)
+        assert_false(date_read(piece_of(digits[i]), DATES_YEAR_FIRST, &style, &time));
 }
 
 /* Whether these formats, and no others, read all texts. */
@@ -221,6 +241,11 @@ static void the_format_that_reads_all_is_found(void **state)
     check_choice(TEXTS("13/2/2016", "1/13/2016"), "");
     check_choice(TEXTS("1467331200", "1467331201"), "e");
     check_choice(TEXTS("20160701", "20160702"), "y");
+    check_choice(TEXTS("2016070100", "2016070101"), "ye");
+    check_choice(TEXTS("2016070123", "2016070124"), "e"); /* no hour 24 */
+    check_choice(TEXTS("1712010100", "1712010101"), "e"); /* no year 1712 */
+    check_choice(TEXTS("201607010000", "201607010015"), "ye");
+    check_choice(TEXTS("201612", "201701"), "y");
     check_choice(TEXTS("1949", "1950"), "y");
     check_choice(TEXTS("12", "13"), "");
     check_choice(TEXTS("Jan 2020", "Dec 2020"), "m");
@@ -228,6 +253,19 @@ static void the_format_that_reads_all_is_found(void **state)
     check_choice(TEXTS("Feb 1, 2019", "Feb 2, 2019"), "m");
     check_choice(TEXTS("1/2/16", "13/2/16"), "d");
     check_choice(TEXTS("1/2/16"), "dm");
+}
+
+/* The numbers of a file since 1970 are of its smallest unit. */
+static void epochs_have_one_unit(void **state)
+{
+    (void)state;
+    struct date_style style;
+    int64_t time;
+    assert_true(date_read(piece_of("-86400000"), DATES_EPOCH, &style, &time));
+    assert_int_equal(date_of_unit(&style, DATE_SECOND, time), -1000 * DATE_DAY);
+    assert_int_equal(date_of_unit(&style, DATE_SECOND / 1000, time), -DATE_DAY);
+    assert_int_equal(date_of_unit(&style, 1, time), -DATE_DAY / 1000);
+    assert_int_equal(date_of_unit(&style, 0, 1000 * time), -DATE_DAY / 1000);
 }
 
 /* The first date of a file may lack what the others have. */
@@ -257,6 +295,7 @@ int main(void)
         cmocka_unit_test(formats_are_read_and_written),
         cmocka_unit_test(other_texts_are_no_dates),
         cmocka_unit_test(the_format_that_reads_all_is_found),
+        cmocka_unit_test(epochs_have_one_unit),
         cmocka_unit_test(styles_are_put_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

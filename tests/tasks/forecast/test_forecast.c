@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "io/dates/calendar.h"
+#include "io/dates/civil.h"
 #include "support/folder.h"
 #include "support/task_case.h"
 

@@ -235,7 +235,7 @@ static void marks_and_delimiters_are_found(void **state)
         folder, "date;a;b\n2016-01-01;1;1.5\n2016-01-02;2;1,5\n",
         "line 3, row 2: column 'b' is '1,5': the file has decimal points and decimal commas; set decimal");
     check_refused(folder, "date,a,b\n2016-01-01,1,\"1,5\"\n2016-01-02,2,1\n",
-                  "column 'b' is '1,5', a finite number is needed; set decimal to comma, or to point");
+                  "column 'b' is '1,5', a finite number is needed; set decimal to comma");
 }
 
 static void dates_are_found(void **state)
