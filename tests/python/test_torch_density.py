@@ -1,6 +1,7 @@
 """Densities of tensors: gradcheck of the exact kernel, estimates and gradients against it, the bits of a sketch, a loss.
 
-Planted and caught: gradient lower; the scale of the map with a gradient of its own; the mean over points instead of rows.
+Planted and caught: gradient lower; the scale of the map with a gradient of its own; the mean over points instead of rows; an
+error that names arguments of another function.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -92,6 +93,10 @@ def test_bad_arguments_are_named():
     points, rows = pair()
     for given in ((points[0], rows), (points, rows[:, :3]), (points, rows[:0])):
         with pytest.raises(ValueError, match=r"\(n, d\) and \(m, d\)"):
+            hashattn.torch.density(*given)
+    for given, name in (((points.double(), rows), "points has dtype torch.float64"), ((points, rows.tolist()), "rows is a list"),
+                        ((points.half(), rows), "points, rows have dtypes torch.float16, torch.float32")):
+        with pytest.raises(hashattn.InvalidTypeError, match=name):
             hashattn.torch.density(*given)
     with pytest.raises(ValueError, match="no map 'log'"):
         hashattn.torch.density(points, rows, map="log")

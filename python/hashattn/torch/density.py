@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InvalidError
+from .calls import check_tensors
 from .functions import Seed, attention
 
 
@@ -35,6 +36,7 @@ def density(points: Tensor, rows: Tensor, *, num_hashes: int = 32, hash_bits: in
     seed and map "none", the estimate is the score of `hashattn.Density`. A point uses at most 256 rows of a bucket for its
     gradient. InvalidError: another shape or map, no rows, NaN or infinity.
     """
+    check_tensors((torch.float16,), points=points, rows=rows)
     if points.ndim != 2 or rows.ndim != 2 or points.shape[1] != rows.shape[1] or rows.shape[0] == 0:
         raise InvalidError(f"points and rows have shapes {tuple(points.shape)} and {tuple(rows.shape)}; (n, d) and "
                            "(m, d) with m >= 1 are needed")
