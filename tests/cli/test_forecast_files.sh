@@ -200,7 +200,7 @@ holds column_of_train grep -q "<title>load: forecast" valid.svg
 python3 -c '
 import math
 print("when,", "temperature " * 9, "\u6e29\u5ea6" * 9, sep="")
-for t in range(60): print(2020 + t // 12, f"-{1 + t % 12:02},", 1234567890 + math.sin(t), sep="")' >far.csv
+for t in range(60): print(2020 + t // 12, f"-{1 + t % 12:02},", 1234567890 + 100 * math.sin(t), sep="")' >far.csv
 run train forecast --data far.csv --model last --seq-len 6 --horizon 1 --out far --draw far.svg --threads 1
 holds ticks_differ_and_names_fit python3 -c '
 import re
