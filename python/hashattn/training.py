@@ -175,7 +175,7 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     written: ContextManager[None] = nullcontext()
     if texts is not None and labels is not None:
         columns = {name: str(options.get(name, usual)) for name, usual in (("text_column", "text"), ("label_column", "label"))}
-        written = file_of_texts(*map(os.fsdecode, paths), texts, labels, **columns)
+        written = file_of_texts(os.fsdecode(paths[0]), os.fsdecode(paths[1]), texts, labels, **columns)
     begin = None if start is None else path_of("start", start)
     frozen = text_of("freeze", freeze if isinstance(freeze, str) else ",".join(freeze)).encode()
     watch = Watch(progress, "step")
