@@ -3,7 +3,7 @@
    Bugs planted and caught: the note sent with every event, or never; a resumed run that starts from the
    stored values again; a run killed in its first save that starts from the seed alone; frozen parameters
    decayed; freeze not read from config.json; epochs settled after the batches were reserved; the resumed run
-   settled again; control characters of a path in the note.
+   settled again; control characters of a path in the note; a path that is refused unnamed.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -85,6 +85,22 @@ static void the_start_is_reported_and_logged(void **state)
     json_free(start);
     free(log);
     pair_free(&pair);
+}
+
+/* JSON holds UTF-8 only. */
+static void paths_that_cannot_be_recorded_are_named(void **state)
+{
+    (void)state;
+    struct small_run small;
+    small_run_init(&small, "none", 8, 2);
+    strcpy(small.config.from, "/a/\377(");
+    check_status(&small.host, run_config_check(&small.host, &small.config), HASHATTN_INVALID,
+                 "/a/?(: this path is not UTF-8, so config.json cannot record it as from; rename it");
+    small.config.from[0] = '\0';
+    strcpy(small.config.data, "/a/b\377d\n/data");
+    check_status(&small.host, run_config_check(&small.host, &small.config), HASHATTN_INVALID,
+                 "/a/b?d?/data: this path is not UTF-8, so config.json cannot record it as data; rename it");
+    small_run_free(&small);
 }
 
 static void the_note_is_clean(void **state)
@@ -212,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_start_is_reported_and_logged),
         cmocka_unit_test(the_note_is_clean),
+        cmocka_unit_test(paths_that_cannot_be_recorded_are_named),
         cmocka_unit_test(it_resumes_bit_for_bit_without_the_stored_run),
         cmocka_unit_test(a_first_save_that_was_killed_starts_again),
         cmocka_unit_test(frozen_parameters_keep_their_bits),
