@@ -7,7 +7,7 @@
 #ifndef MODELS_MODEL_IO_H
 #define MODELS_MODEL_IO_H
 
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 #include "models/name_map.h"
 #include "nn/params.h"
 

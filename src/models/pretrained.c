@@ -11,7 +11,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "io/json.h"
-#include "io/tensor_floats.h"
+#include "io/weights/tensor_floats.h"
 
 enum { THEIR_NAME = PARAM_NAME + 32 };
 

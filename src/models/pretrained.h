@@ -6,7 +6,7 @@
 #define MODELS_PRETRAINED_H
 
 #include "base/pool.h"
-#include "io/weight_files.h"
+#include "io/weights/weight_files.h"
 #include "models/pretrained_config.h"
 #include "nn/params.h"
 

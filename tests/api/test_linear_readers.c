@@ -16,7 +16,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "io/json.h"
-#include "io/weight_files.h"
+#include "io/weights/weight_files.h"
 #include "models/model_io.h"
 #include "models/pretrained_config.h"
 #include "support/doubling.h"

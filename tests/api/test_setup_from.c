@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 #include "support/tiny_run.h"
 
 static void check_value(hashattn_context *context, hashattn_setup *setup, const char *name, const char *want)

@@ -1,7 +1,7 @@
 /* Any bytes as a safetensors file: in an accepted file every byte of the data belongs to one tensor, and
    every tensor is found by its name.
    SPDX-License-Identifier: Apache-2.0 */
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 #include "base/memory.h"
 #include "fuzz/fuzz.h"

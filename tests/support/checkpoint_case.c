@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 const char *const checkpoint_types[] = {"yoso", "bert", "roberta", NULL};
 const char *const checkpoint_kin[] = {"distilbert", "electra", "camembert", NULL};

@@ -20,6 +20,16 @@ int tool_fail_status(const hashattn_context *context, hashattn_status status)
     return hashattn_status_exit_code(status);
 }
 
+void tool_words(FILE *stream, const char *format, ...)
+{
+    (void)stream, (void)format;
+}
+
+void tool_line(FILE *stream, const char *format, ...)
+{
+    (void)stream, (void)format;
+}
+
 int tool_finish(void)
 {
     return EXIT_GOOD;

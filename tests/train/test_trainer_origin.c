@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "io/json.h"
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 #include "support/check.h"
 #include "support/trainer_case.h"
 

@@ -10,7 +10,7 @@
 #include "api/versions/versions.h"
 #include "base/memory.h"
 #include "base/random.h"
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 void own_params_drop(hashattn_attention *attention)
 {

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "io/json.h"
-#include "io/tensor_floats.h"
+#include "io/weights/tensor_floats.h"
 #include "train/start/origin.h"
 
 void origin_report_free(struct origin_report *report)

@@ -14,7 +14,7 @@
 #include "api/operator/operator_plan.h"
 #include "api/operator/own_params.h"
 #include "base/random.h"
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 #include "support/api_context.h"
 #include "support/check.h"
 #include "support/folder.h"

@@ -12,7 +12,7 @@
 
 #include "base/random.h"
 #include "io/json.h"
-#include "io/tensor_floats.h"
+#include "io/weights/tensor_floats.h"
 #include "support/checkpoint_case.h"
 #include "support/trainer_case.h"
 #include "train/start/origin.h"

@@ -1,6 +1,6 @@
 /* One file or the files of an index.
    SPDX-License-Identifier: Apache-2.0 */
-#include "io/weight_files.h"
+#include "io/weights/weight_files.h"
 
 #include <stdbool.h>
 #include <stdio.h>

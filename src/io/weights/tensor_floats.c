@@ -1,6 +1,6 @@
 /* Elements of 16 and 32 bits as floats.
    SPDX-License-Identifier: Apache-2.0 */
-#include "io/tensor_floats.h"
+#include "io/weights/tensor_floats.h"
 
 #include <assert.h>
 #include <stdint.h>

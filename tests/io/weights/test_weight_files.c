@@ -3,7 +3,7 @@
    tensor accepted; tensors beyond the index accepted; a path in the index followed; the archive taken for
    missing weights; mapped files kept after a failure.
    SPDX-License-Identifier: Apache-2.0 */
-#include "io/weight_files.h"
+#include "io/weights/weight_files.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
    __metadata__ of null refused; another name of a tensor not found, or found
    in place of a tensor of that name.
    SPDX-License-Identifier: Apache-2.0 */
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 #include <jansson.h>
 #include <stdio.h>

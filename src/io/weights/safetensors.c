@@ -1,7 +1,7 @@
 /* Checking, reading and writing safetensors files. Checking costs one pass over the header and one sort of
    its entries; it does not touch the data. Values of types other than F32 are returned as bytes.
    SPDX-License-Identifier: Apache-2.0 */
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #ifndef IO_WEIGHT_FILES_H
 #define IO_WEIGHT_FILES_H
 
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 enum { WEIGHT_FILES_MOST = 1024 };
 

@@ -3,7 +3,7 @@
 #ifndef IO_TENSOR_FLOATS_H
 #define IO_TENSOR_FLOATS_H
 
-#include "io/safetensors.h"
+#include "io/weights/safetensors.h"
 
 /* True for F32, F16 and BF16. */
 bool tensor_has_floats(const struct tensor *tensor);

@@ -1,7 +1,7 @@
 /* F16 and BF16 against their definition, for every bit pattern of 16 bits. Bugs planted and caught: subnormal
    halves as 0; the exponent's bias of float; infinity as 65536; the sign of -0 lost; bfloat16 read as half.
    SPDX-License-Identifier: Apache-2.0 */
-#include "io/tensor_floats.h"
+#include "io/weights/tensor_floats.h"
 
 #include <math.h>
 #include <string.h>
