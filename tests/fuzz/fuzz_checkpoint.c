@@ -44,7 +44,6 @@ static void check(const struct model *model, const uint8_t *data, size_t size)
     }
     FUZZ_CHECK(state.step >= 0 && state.evaluated >= -1 && state.evaluated <= state.step);
     FUZZ_CHECK(state.best_step >= -1 && state.best_step <= state.step);
-    FUZZ_CHECK(state.patience_from >= -1 && state.patience_from <= state.step);
     FUZZ_CHECK(memchr(state.kernels, '\0', sizeof state.kernels) != NULL);
     FUZZ_CHECK(memchr(state.product, '\0', sizeof state.product) != NULL);
     for (size_t i = 0; i < model_num_sums(model); i++)
