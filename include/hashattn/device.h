@@ -1,16 +1,17 @@
 /* Attention on an NVIDIA GPU: its memory, its stream, and the devices of this machine. A context with the
    option `device` computes hashattn_attention_forward and _backward there (yoso; other mechanisms are
    REFUSED). On such a context
-   - hashattn_array.data, saved and scratch are addresses in the memory of the device; offsets, key_mask and
-     sample_ids stay memory of the host, and are read before a call returns. hashattn_attention_sizes gives
-   bytes of the device. A NULL block is allocated there for the call, which then waits for the device.
+   - hashattn_array.data, saved and scratch are addresses in the memory of the device;
+     hashattn_array.data is aligned to its elements (INVALID otherwise). offsets, key_mask and sample_ids
+     stay memory of the host, and are read before a call returns. hashattn_attention_sizes gives bytes of
+     the device. A NULL block is allocated there for the call, which then waits for the device.
    - calls start work on the context's stream, in order, and return. What the device finds wrong is told by
      hashattn_context_wait: NaN and infinity in the inputs, a block `saved` of another call, results beyond
      float32.
    - head_dim is 16 to 128, value_dim up to 128, num_hashes up to 256, hash_bits up to 12, planes orthogonal
-     or gaussian, map l2, max_partners 0. Codes are those of the projection int16-dp of the processor, bit for
-   bit. Outputs and gradients have the same bits in every run, whatever else is in the batch or on the device.
-   They differ from the processor's by rounding (docs/guide/10-on-a-gpu.md).
+     or gaussian, map l2, max_partners 0. Codes are those of the projection int16-dp of the processor,
+     bit for bit. Outputs and gradients have the same bits in every run, whatever else is in the batch or
+     on the device. They differ from the processor's by rounding (docs/guide/10-on-a-gpu.md).
    - streams, models and training compute on the processor, and their arrays are the host's.
    No CUDA is linked: the driver's library is loaded when a device is asked for.
    SPDX-License-Identifier: Apache-2.0 */

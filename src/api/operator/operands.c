@@ -51,7 +51,8 @@ hashattn_status operand_check(struct host *host, const struct attention_call *ca
     if (total == 0)
         return HASHATTN_OK;
     FAIL_IF(given.data == NULL, host, HASHATTN_INVALID, "%s.data is NULL", array->name);
-    size_t bytes = element_bytes(shape->dtype); /* a GPU that reads elsewhere fails, for the whole process */
+    /* A misaligned read breaks the GPU context of the whole process. */
+    size_t bytes = element_bytes(shape->dtype);
     FAIL_IF(shape->device != NULL && (uintptr_t)given.data % bytes != 0, host, HASHATTN_INVALID,
             "%s.data is not aligned to %zu bytes, the size of an element", array->name, bytes);
     size_t sequences = packed_rows ? 1 : shape->num_sequences;
