@@ -84,7 +84,7 @@ void kv_cache_free(struct kv_cache *cache);
 
 /* Appends `rows` rows to every sequence; mask (num_sequences, rows), 1: the row is appended, 0: it does not
    exist; NULL: all are. INVALID: NaN, infinity, or numbers above the limits, with the place. NO_MEMORY. An
-   error leaves the cache as it was. Allocates pages only. */
+   error leaves the cache as it was. Allocates nothing but pages and their lists. */
 hashattn_status kv_cache_append(struct kv_cache *cache, size_t rows, struct kv_rows key, struct kv_rows value,
                                 const uint8_t *mask);
 /* Appends rows to one sequence. Errors as of kv_cache_append. */

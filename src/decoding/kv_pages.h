@@ -38,8 +38,9 @@ hashattn_status kv_pages_new(struct host *host, size_t num_sequences, size_t pag
                              struct kv_pages *pages);
 void kv_pages_free(struct kv_pages *pages);
 
-/* Gives a sequence room for `more` rows, in pages of its own; its length stays. NO_MEMORY: its rows and pages
-   are as before. Allocates nothing if its last page has the room. */
+/* Gives a sequence room for `more` rows, in pages of its own; its length stays. NO_MEMORY: its rows are as
+   before; a shared last page may have become its own. Allocates nothing if its last page has the room and
+   is not shared. */
 hashattn_status kv_pages_reserve(struct kv_pages *pages, size_t sequence, size_t more);
 /* Keeps the first `length` rows of a sequence, at most its length, and releases pages beyond them. */
 void kv_pages_truncate(struct kv_pages *pages, size_t sequence, size_t length);
