@@ -400,7 +400,8 @@ hashattn_status train_resume(struct host *host, const struct train_setup *setup,
     TRY_DONE(broadcast_state(t));
     if (t->extended_from > 0) {
         config.extended_at = t->state.step;
-        note_extension(t);
+        if (is_writer(t))
+            note_extension(t);
     }
     if (t->extended_from > 0 || setup->data != NULL)
         TRY_DONE(by_writer(t, keep_config));
