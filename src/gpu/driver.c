@@ -1,5 +1,6 @@
 /* The driver of NVIDIA GPUs, found at run time. Errors of the driver become a status and a sentence here.
    Threads of a process share the primary context, which is made current for the length of each call.
+   Memory: a context pins up to 16 MiB of host memory for uploads, 16 pieces of 1 MiB, each at its first use.
    SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/driver.h"
 
@@ -70,7 +71,7 @@ enum {
     OLDEST_DRIVER = 12000, /* CUDA 12.0, whose drivers load images of every 12.x */
     OLDEST_MAJOR = 8,      /* compute capability: tensor cores with tf32 and 8-bit integers */
     KERNELS = KERNEL_COUNT_OF_ALL,
-    UPLOADS = 16, /* writes under way */
+    UPLOADS = 16, /* pieces under way */
     UPLOAD_BYTES = 1 << 20
 };
 
@@ -376,7 +377,7 @@ hashattn_status device_set_stream(struct host *host, struct device *device, void
     return HASHATTN_OK;
 }
 
-/* At most UPLOAD_BYTES. Returns the driver's error. Waits for the copy that read this memory UPLOADS writes
+/* At most UPLOAD_BYTES. Returns the driver's error. Waits for the copy that read this memory UPLOADS pieces
    ago. Pageable memory would not do: the driver may wait for the stream, or read `from` after it has
    returned. */
 static int write_piece(struct device *device, uint64_t to, const void *from, size_t bytes)
