@@ -1,8 +1,9 @@
 /* Everything that can fail on the way to a device, each a status and a sentence: no driver, one that is too
    old, no GPU, an old GPU, a library without kernels, a number past the last device, names that are none, no
-   memory, a stream of another device, rows at odd addresses, a kernel that fails, NaN, results beyond
-   float32, a block `saved` of another call, mechanisms and options that a device does not compute. After
-   each the device's memory is free. The faults are those of the emulator (FAKE_CUDA).
+   memory, no pinned memory, a stream of another device, rows at odd addresses, a kernel that fails, NaN,
+   results beyond float32, a block `saved` of another call, mechanisms and options that a device does not
+   compute. After each the device's memory is free. The faults are those of the emulator (FAKE_CUDA).
+   Planted and caught: a failure of pinned memory that ends the copy but not the call.
    Covers: driver.c yoso_gpu.c devices.c device_batch.c device_blocks.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
@@ -235,6 +236,25 @@ static void test_memory(void **state)
     call_close(&c);
 }
 
+static void test_pinned(void **state)
+{
+    (void)state;
+    struct call c = call_open(options); /* has not written UPLOADS pieces yet */
+    float number = 2, found = 0;
+    setenv("FAKE_CUDA", "pinned=0", 1);
+    assert_int_equal(hashattn_device_write(c.context, c.array[0].data, &number, sizeof number),
+                     HASHATTN_NO_MEMORY);
+    assert_string_equal(hashattn_context_message(c.context),
+                        "writing to the GPU: the NVIDIA driver says: out of memory (error 2)");
+    assert_int_equal(forward(&c), HASHATTN_NO_MEMORY);
+    unsetenv("FAKE_CUDA");
+    assert_int_equal(forward(&c), HASHATTN_OK);
+    assert_int_equal(hashattn_device_write(c.context, c.array[0].data, &number, sizeof number), HASHATTN_OK);
+    assert_int_equal(hashattn_device_read(c.context, &found, c.array[0].data, sizeof found), HASHATTN_OK);
+    assert_true(found == number);
+    call_close(&c);
+}
+
 static void test_misaligned(void **state)
 {
     (void)state;
@@ -331,9 +351,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_opening),    cmocka_unit_test(test_devices),
         cmocka_unit_test(test_numbers),    cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_memory),     cmocka_unit_test(test_kernel_fails),
-        cmocka_unit_test(test_misaligned), cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_memory),     cmocka_unit_test(test_pinned),
+        cmocka_unit_test(test_misaligned), cmocka_unit_test(test_kernel_fails),
+        cmocka_unit_test(test_stream),     cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
