@@ -208,7 +208,7 @@ template <int D, bool SPLIT> GPU_FN void pair_gradient(const gpu_pairs &p, const
                     mma_tf32(sum[4 * j + i], wh, bh);
                     continue;
                 }
-                float part[4] = {}; /* tensor cores cut sums: those of many tiles are rounded ones */
+                float part[4] = {}; /* Tensor cores truncate sums, so the sum over tiles is added here, rounded. */
                 mma_tf32(part, wh, bl);
                 mma_tf32(part, wl, bh);
                 mma_tf32(part, wh, bh);
