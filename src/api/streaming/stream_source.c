@@ -33,7 +33,7 @@ static void fetch(void *argument)
     chunks->fetched = hand_over(chunks);
 }
 
-/* The source may have said why: it reads files of the same context. */
+/* A source that reads files of this context may have left the reason as the message. */
 static hashattn_status fail_source(struct host *host, hashattn_status status, size_t row)
 {
     char remark[80];
@@ -78,7 +78,7 @@ static hashattn_status run_chunks(hashattn_stream *stream, const hashattn_stream
     return HASHATTN_OK;
 }
 
-/* The message is empty meanwhile, so that it is known whether the source leaves one. */
+/* Empties the message first, to see whether the source leaves one. */
 static hashattn_status run_all(hashattn_stream *stream, const hashattn_stream_source *source, int what,
                                size_t *rows)
 {
