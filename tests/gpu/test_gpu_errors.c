@@ -3,7 +3,7 @@
    memory, no pinned memory, a stream of another device, rows at odd addresses, a kernel that fails, NaN,
    results beyond float32, a block `saved` of another call, mechanisms and options that a device does not
    compute. After each the device's memory is free. The faults are those of the emulator (FAKE_CUDA).
-   Planted and caught: a failure of pinned memory that ends the copy but not the call.
+   Planted and caught: a write that hides that pinned memory failed; a forward that goes on after it.
    Covers: driver.c yoso_gpu.c devices.c device_batch.c device_blocks.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
