@@ -30,6 +30,21 @@ enum decimal_mark decimal_mark_of(struct piece text)
     return DECIMAL_AUTO;
 }
 
+bool decimal_is_group(struct piece text)
+{
+    static const char digits[] = "0123456789";
+    char copy[NUMBER_TEXT];
+    text = piece_trimmed(text);
+    if (text.size == 0 || text.size >= sizeof copy)
+        return false;
+    memcpy(copy, text.bytes, text.size);
+    copy[text.size] = '\0';
+    const char *at = copy + (copy[0] == '-' || copy[0] == '+');
+    size_t whole = strspn(at, digits);
+    return whole >= 1 && whole <= 3 && at[0] != '0' && (at[whole] == '.' || at[whole] == ',') &&
+           strspn(at + whole + 1, digits) == 3 && at[whole + 4] == '\0';
+}
+
 bool decimal_read_marked(struct piece text, enum decimal_mark mark, double *value)
 {
     char copy[NUMBER_TEXT], point = mark == DECIMAL_COMMA ? ',' : '.', group = 0;

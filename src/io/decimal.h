@@ -14,6 +14,9 @@ bool decimal_read(struct piece text, double *value);
 enum decimal_mark { DECIMAL_AUTO, DECIMAL_POINT, DECIMAL_COMMA };
 /* The mark that a text shows: the last of its points and commas. DECIMAL_AUTO: it has neither. */
 enum decimal_mark decimal_mark_of(struct piece text);
+/* True for a sign or none, one to three digits of which the first is not 0, a point or comma, and three
+   digits: the mark of 1.234 may be before a fraction or between thousands. */
+bool decimal_is_group(struct piece text);
 /* decimal_read of a number with this mark, point or comma. The other one, and spaces, may divide the whole
    part into groups of three digits, as in 1.234.567,8. */
 bool decimal_read_marked(struct piece text, enum decimal_mark mark, double *value);

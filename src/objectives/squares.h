@@ -10,8 +10,8 @@
 
 /* Their sums and metrics: "mse", the mean squared error, and "mae", the mean absolute error, with quantiles
    those of the level nearest to 0.5; "loss"; and with several quantiles "coverage", the share of targets
-   between the lowest and the highest. Levels that cross are put in order, as in a forecast; the loss that is
-   trained has them as they are. */
+   between the lowest and the highest. Levels that cross are put in order, as in a forecast; the training loss
+   takes them in the order predicted. */
 extern const char *const squares_sums[]; /* "loss", "absolute", "count", "squared", "covered" */
 extern const struct metric squares_metrics[];
 

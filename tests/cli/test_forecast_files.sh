@@ -314,7 +314,7 @@ python3 -c 'print("ts,x"); [print(f"{1514764800 + 600 * t},{t}") for t in range(
 run train forecast --data stamps.csv --out stamps $last
 holds stamps_are_dates grep -qF "72 rows, every 10min" err
 python3 -c 'print("date,x"); [print(f"2020-01-{1 + t:02},\"1,{t:03}\"") for t in range(31)]' >thousands.csv
-expect thousands_are_told 3 "set --decimal to comma, or to point if commas are between thousands" train forecast --data thousands.csv --out no --model last --seq-len 5 --horizon 1
+expect thousands_are_told 3 "set --decimal to the mark before fractions, point or comma" train forecast --data thousands.csv --out no --model last --seq-len 5 --horizon 1
 run train forecast --data thousands.csv --decimal point --out thousands --model last --seq-len 5 --horizon 1
 run predict thousands thousands.csv --quiet
 holds thousands_are_read sh -c 'grep -qx "2020-02-01,1030" out'

@@ -105,6 +105,9 @@ whole predict_through_a_link out soft.json buckets predict buckets none.jsonl --
 whole predict_by_another_path out same/config.json ./buckets predict ./buckets none.jsonl --out same/config.json
 whole best_model_to_come out empty/model.safetensors empty predict empty none.jsonl --out empty/model.safetensors
 whole embed_over_weights out bert/model.safetensors bert embed bert none.jsonl --out bert/model.safetensors
+for file in model.safetensors.index.json sentence_bert_config.json config_sentence_transformers.json added_tokens.json vocab.bpe; do
+    whole embed_over_$file out bert/$file bert embed bert none.jsonl --out bert/$file
+done
 whole encode_over_a_tokenizer out tokens/tokenizer.json tokens tokenizer encode tokens none.txt --out tokens/tokenizer.json
 rm -r before
 refused encode_over_a_file out tokens/tokenizer.json tokenizer encode tokens/tokenizer.json none.txt --out tokens/tokenizer.json

@@ -1,6 +1,6 @@
 /* Decimal numbers in text: values, and texts that are none.
    Bugs planted and caught: spaces at the end not skipped; hexadecimal numbers, an unfinished exponent or an
-   infinite value accepted; a text of 64 characters.
+   infinite value accepted; a text of 64 characters; 0.123, 1234.567 or 1.234.567 taken for a group.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/decimal.h"
 
@@ -49,11 +49,27 @@ static void other_texts_are_refused(void **state)
     }
 }
 
+static void groups_of_thousands_are_found(void **state)
+{
+    (void)state;
+    static const char *const groups[] = {"1.234", "12,345", "-123.456", "+1,000", " 1.234 "};
+    static const char *const others[] = {"",       "1",         "0.123",   "1234.567", "1.23",
+                                         "1.2345", "1.234.567", "1.234,5", "1 234",    ".123",
+                                         "1.",     "-",         "1.234e2", "1.234 5"};
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (!decimal_is_group((struct piece){groups[i], strlen(groups[i])}))
+            fail_msg("'%s'", groups[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (decimal_is_group((struct piece){others[i], strlen(others[i])}))
+            fail_msg("'%s'", others[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_read),
         cmocka_unit_test(other_texts_are_refused),
+        cmocka_unit_test(groups_of_thousands_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,8 +86,11 @@ static bool is_one_of(const char *word, const char *const *words)
 
 static bool ends_in(const char *path, const char *const *endings)
 {
-    const char *dot = strrchr(path, '.');
-    return dot != NULL && is_one_of(dot, endings);
+    size_t size = strlen(path);
+    for (; *endings != NULL; endings++)
+        if (size >= strlen(*endings) && strcmp(path + size - strlen(*endings), *endings) == 0)
+            return true;
+    return false;
 }
 
 /* True if the file is or would be in the folder, or in a folder of that. */
@@ -120,13 +123,21 @@ static bool is_document(const char *path, const struct stat *folder)
 /* True if the file has its place in the folder, and a name that a run, a checkpoint or a tokenizer has. */
 static bool is_of_model(const char *path, const struct stat *folder)
 {
-    static const char *const endings[] = {".safetensors", ".next", NULL};
-    static const char *const names[] = {"config.json",    "trainer.json",
-                                        "log.jsonl",      "lock",
-                                        "tokenizer.json", "tokenizer_config.json",
-                                        "vocab.txt",      "vocab.json",
-                                        "merges.txt",     "special_tokens_map.json",
-                                        "modules.json",   NULL};
+    static const char *const endings[] = {".safetensors", ".next", "config.json", ".index.json", NULL};
+    static const char *const names[] = {"trainer.json",
+                                        "log.jsonl",
+                                        "lock",
+                                        "tokenizer.json",
+                                        "vocab.txt",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "encoder.json",
+                                        "added_tokens.json",
+                                        "special_tokens_map.json",
+                                        "vocab.bpe",
+                                        "modules.json",
+                                        "config_sentence_transformers.json",
+                                        NULL};
     struct parted parted = part(path);
     bool is = parted.copy != NULL && (ends_in(parted.name, endings) || is_one_of(parted.name, names)) &&
               is_below(path, folder);

@@ -38,7 +38,7 @@ int64_t civil_days(struct civil date)
 struct civil civil_of(int64_t days)
 {
     int64_t all = days + civil_days_before(1970);
-    /* not after the year, and one or a few before it */
+    /* a first guess: the year, or a few years before it */
     struct civil date = {floor_of(all, all < 0 ? 365 : 366) + 1, 1, 1};
     while (civil_days_before(date.year + 1) <= all)
         date.year++;

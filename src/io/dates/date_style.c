@@ -29,6 +29,21 @@ struct date_style date_style_of_both(struct date_style first, struct date_style 
     return first;
 }
 
+struct date_style date_style_of_period(struct date_style style, int64_t period)
+{
+    bool epoch = style.format == DATES_EPOCH, fraction = period % DATE_SECOND != 0;
+    if (period % DATE_DAY != 0 && style.before == 0 && style.clock == 0 && !epoch) {
+        style.fields = 3;
+        style.before = ' ';
+    }
+    if (period % (3600 * DATE_SECOND) != 0 && style.clock == 1)
+        style.clock = 2;
+    style.seconds = style.seconds || period % (60 * DATE_SECOND) != 0;
+    if (fraction && style.digits < 6)
+        style.digits = period % 1000 == 0 && !epoch ? 3 : 6;
+    return style;
+}
+
 /* Appends to a text of DATE_TEXT bytes. */
 static void put_number(char *text, size_t *used, int digits, int64_t number)
 {

@@ -32,6 +32,8 @@ extern const char *const date_months[]; /* (12) their English names */
 
 /* What the first text of a file and another one are both written in: the parts that either has. */
 struct date_style date_style_of_both(struct date_style first, struct date_style other);
+/* The style with the parts that tell dates apart which are this many microseconds apart. */
+struct date_style date_style_of_period(struct date_style style, int64_t period);
 void date_write(struct date_style style, int64_t time, char text[DATE_TEXT]);
 
 #endif

@@ -24,8 +24,8 @@
 /* Reads a date of this format. Returns false if the text is none. */
 bool date_read(struct piece text, enum date_format format, struct date_style *style, int64_t *time);
 
-/* The time of a date that was read with this style, where others of the file are numbers of the smaller
-   `unit` since 1970: all of them are then. */
+/* Corrects a time that was read with this style, if the smallest `unit` of the file's numbers is smaller: all
+   of them have that unit. */
 int64_t date_of_unit(const struct date_style *style, int64_t unit, int64_t time);
 
 /* The formats that read every text so far; starts with date_choice_begin. */

@@ -71,12 +71,13 @@ static hashattn_status read_dates(struct making *m)
 {
     struct calendar *calendar = &m->series->calendar;
     enum date_format format = DATES_YEAR_FIRST;
-    bool any_utc = false, any_local = false;
+    bool any_utc = false, any_local = false, units = false; /* numbers of several units */
     TRY(choose_format(m, &format));
     for (size_t i = 0; i < m->raw->count; i++) {
         struct date_style style;
         if (!date_read(raw_rows_date(m->raw, i), format, &style, &m->times[i]))
             return fail_date(m, i);
+        units = units || (i > 0 && style.unit != calendar->style.unit);
         any_utc = any_utc || style.utc;
         any_local = any_local || !style.utc;
         *m->bad = i;
@@ -84,7 +85,7 @@ static hashattn_status read_dates(struct making *m)
                 "some dates have a time zone, others have none");
         calendar->style = i == 0 ? style : date_style_of_both(calendar->style, style);
     }
-    for (size_t i = 0; i < m->raw->count && format == DATES_EPOCH; i++) {
+    for (size_t i = 0; i < m->raw->count && format == DATES_EPOCH && units; i++) {
         struct date_style style;
         date_read(raw_rows_date(m->raw, i), format, &style, &m->times[i]);
         m->times[i] = date_of_unit(&style, calendar->style.unit, m->times[i]);
@@ -183,13 +184,15 @@ static hashattn_status check_period(const struct making *m, const struct calenda
 }
 
 /* BAD_FILE if years of two digits make rows years apart, but as days of a month would make them days apart:
-   24/07/01 and 24/07/02 are July 2024 rather than July 24 of 2001 and 2002. */
+   24/07/01 and 24/07/02 are July 2024 rather than July 24 of 2001 and 2002. Numbers with the month first have
+   a day above 12, which is no month. */
 static hashattn_status check_years(const struct making *m, const struct calendar *found, size_t n)
 {
     const struct date_style *style = &m->series->calendar.style;
     struct piece text = raw_rows_date(m->raw, 0);
-    bool days = style->short_year && m->choice->format < 0 && (style->letters == 0 || style->fields == 2) &&
-                found->months > 0 && found->months % 12 == 0;
+    bool told = m->choice->format >= 0 || strcmp(m->choice->freq, "auto") != 0,
+         either = style->letters == 0 ? style->format == DATES_DAY_FIRST : style->fields == 2,
+         days = style->short_year && !told && either && found->months > 0 && found->months % 12 == 0;
     for (size_t i = 0; i < n && days; i++) {
         int64_t day = civil_of(date_day(m->unique[i])).year % 100;
         days = day >= 1 && day <= 31;
@@ -235,7 +238,7 @@ static hashattn_status find_calendar(const struct making *m)
     TRY(check_period(m, &found, n));
     if (freq[0] != '\0')
         TRY(calendar_of(m->host, freq, m->unique, n, &found));
-    found.style = calendar->style;
+    found.style = date_style_of_period(calendar->style, found.months > 0 ? DATE_DAY : found.period);
     *calendar = found;
     *m->bad = SIZE_MAX;
     FAIL_IF(found.period == 0 && found.months == 0, m->host, HASHATTN_BAD_FILE,

@@ -161,17 +161,28 @@ static const char *const dated[] = {"date", "datetime", "date_time", "timestamp"
 static const char *const maybe[] = {"time",   "day", "month", "year",  "quarter",
                                     "period", "ts",  "dt",    "epoch", NULL};
 
-/* True if this is one of the names, in any case of letters. */
-static bool is_among(struct piece name, const char *const *names)
+/* True if this is the name, in any case of letters. */
+static bool is_called(struct piece text, const char *name)
 {
-    for (; *names != NULL; names++) {
-        size_t i = 0;
-        while (i < name.size && (*names)[i] != '\0' && tolower((unsigned char)name.bytes[i]) == (*names)[i])
-            i++;
-        if (i == name.size && (*names)[i] == '\0')
-            return true;
-    }
-    return false;
+    size_t i = 0;
+    while (i < text.size && name[i] != '\0' && tolower((unsigned char)text.bytes[i]) == name[i])
+        i++;
+    return i == text.size && name[i] == '\0';
+}
+
+static bool is_among(struct piece text, const char *const *names)
+{
+    while (*names != NULL && !is_called(text, *names))
+        names++;
+    return *names != NULL;
+}
+
+static bool is_read(const struct series_columns *c, size_t field)
+{
+    size_t i = 0;
+    while (i < c->series->columns && c->fields[i] != field)
+        i++;
+    return i < c->series->columns;
 }
 
 static bool shows_date(const struct series_columns *c, size_t field)
@@ -191,24 +202,21 @@ static uint32_t find_dated(const struct series_columns *c, const char *const *na
 {
     for (; *names != NULL; names++)
         for (uint32_t f = 0; f < c->width; f++)
-            if (f != c->by && is_among(c->header[f], (const char *const[]){*names, NULL}) && shows_date(c, f))
+            if (f != c->by && is_called(c->header[f], *names) && shows_date(c, f))
                 return f;
     return NO_COLUMN;
 }
 
-/* No column has dates that can be read. BAD_FILE if one is called like them, because it would be forecast: if
-   nothing but dates can have its name, or if its first cell is no number either. */
+/* No column has dates that can be read. BAD_FILE if one is called like them: if nothing but dates can have
+   its name, or if it would be forecast and its first cell is no number either. */
 static hashattn_status check_undated(const struct series_columns *c)
 {
     char place[80], cell[SHOWN_SIZE], name[SHOWN_SIZE];
     double number;
-    FAIL_IF(c->choice->format >= 0 && c->row->count > 0, c->host, HASHATTN_BAD_FILE,
-            "no column begins with a date that is written %s (`date_format`); set `date_column`",
-            date_formats[c->choice->format]);
     for (size_t f = 0; f < c->width && f < c->row->count; f++) {
         struct piece text = c->row->fields[f];
         bool sure = is_among(c->header[f], dated),
-             other = !decimal_read(text, &number) && !decimal_is_missing(text);
+             other = is_read(c, f) && !decimal_read(text, &number) && !decimal_is_missing(text);
         if (f == c->by || (!sure && !(other && is_among(c->header[f], maybe))))
             continue;
         host_fail(
@@ -243,6 +251,9 @@ static hashattn_status find_dates(struct series_columns *c)
     for (uint32_t f = 0; f < c->width && c->date == NO_COLUMN; f++)
         if (f != c->by && shows_date(c, f) && !decimal_read(c->row->fields[f], &number))
             c->date = f;
+    FAIL_IF(c->date == NO_COLUMN && c->choice->format >= 0 && c->row->count > 0, c->host, HASHATTN_BAD_FILE,
+            "no column of dates was found for `date_format` %s; set `date_column`",
+            date_formats[c->choice->format]);
     return HASHATTN_OK;
 }
 
@@ -308,7 +319,8 @@ static hashattn_status check_header(const struct series_columns *c)
                    (commas && decimal_read_marked(c->header[i], DECIMAL_COMMA, &number));
         marks |= decimal_mark_of(c->header[i]) != DECIMAL_AUTO;
     }
-    bool row = c->date == NO_COLUMN ? numbers && marks : date_choice_add(&dates, c->header[c->date]);
+    bool row =
+        c->date == NO_COLUMN ? numbers && marks : date_choice_add(&dates, piece_trimmed(c->header[c->date]));
     FAIL_IF(row, c->host, HASHATTN_BAD_FILE, "'%s' is no name of a column; %s",
             piece_shown(c->header[c->date == NO_COLUMN ? 0 : c->date], shown),
             series_choice_recorded(c->choice) ? "the first line must have the names, as in the run's file"
@@ -380,12 +392,13 @@ hashattn_status series_columns_choose(struct series_columns *c, const struct csv
 {
     c->row = row;
     hashattn_status status = choose(c);
+    if (status == HASHATTN_OK && c->date == NO_COLUMN && strcmp(c->choice->date, "none") != 0)
+        TRY(check_undated(c));
+    if (status == HASHATTN_OK)
+        status = record_dates(c);
     if (status == HASHATTN_BAD_FILE)
         host_prefix(c->host, "line 1");
-    TRY(status);
-    if (c->date == NO_COLUMN && strcmp(c->choice->date, "none") != 0)
-        TRY(check_undated(c));
-    return record_dates(c);
+    return status;
 }
 
 void series_columns_free(struct series_columns *c)

@@ -34,11 +34,11 @@ static const char *number_advice(const struct series_numbers *n, struct piece ce
          comma = !told && decimal_read_marked(cell, DECIMAL_COMMA, &number),
          point = !told && decimal_read_marked(cell, DECIMAL_POINT, &number);
     if (series_choice_recorded(n->choice))
-        return missing ? "; the run reads files without missing values: fill it in"
-               : comma ? "; the run reads decimal points here"
-                       : "";
+        return missing           ? "; the run reads files without missing values: fill it in"
+               : comma && !point ? "; the run reads decimal points here"
+                                 : "";
     return missing          ? "; set `missing` to interpolate or last"
-           : comma && point ? "; set `decimal` to comma, or to point if commas are between thousands"
+           : comma && point ? "; set `decimal` to the mark before fractions, point or comma"
            : comma          ? "; set `decimal` to comma"
            : point          ? "; set `decimal` to point"
            : first          ? "; set `columns` to read only some, or `series_column` if it names series"
@@ -50,18 +50,13 @@ static void note_marks(struct series_numbers *n, struct piece cell, size_t colum
 {
     struct number_column *of = &n->columns[column];
     cell = piece_trimmed(cell);
-    size_t at = cell.size > 0 && (cell.bytes[0] == '-' || cell.bytes[0] == '+'), whole = 0, fraction = 0;
-    size_t begin = at;
-    for (; at < cell.size && isdigit((unsigned char)cell.bytes[at]); at++)
-        whole++;
-    bool marked = at < cell.size && (cell.bytes[at] == '.' || cell.bytes[at] == ',');
-    for (at += marked; at < cell.size && isdigit((unsigned char)cell.bytes[at]); at++)
-        fraction++;
-    of->small = of->small || (!marked && at == cell.size && whole <= 3);
-    of->large = of->large || (!marked && at == cell.size && whole > 3);
-    bool group =
-        marked && at == cell.size && fraction == 3 && whole >= 1 && whole <= 3 && cell.bytes[begin] != '0';
-    n->decimals = n->decimals || (marked && !group);
+    size_t sign = cell.size > 0 && (cell.bytes[0] == '-' || cell.bytes[0] == '+'), digits = sign;
+    while (digits < cell.size && isdigit((unsigned char)cell.bytes[digits]))
+        digits++;
+    bool whole = digits == cell.size, group = decimal_is_group(cell);
+    of->small = of->small || (whole && digits - sign <= 3);
+    of->large = of->large || (whole && digits - sign > 3);
+    n->decimals = n->decimals || (!group && decimal_mark_of(cell) != DECIMAL_AUTO);
     if (!group || of->grouped)
         return;
     of->grouped = true;
@@ -99,18 +94,13 @@ hashattn_status series_numbers_read(struct series_numbers *n, struct piece cell,
 
 hashattn_status series_numbers_check(const struct series_numbers *n, size_t *bad)
 {
-    for (size_t c = 0; c < n->num_columns && !n->decimals; c++) {
+    for (size_t c = 0; c < n->num_columns && !n->decimals && !series_choice_recorded(n->choice); c++) {
         const struct number_column *of = &n->columns[c];
-        if (!of->grouped || !of->small || of->large)
-            continue;
         *bad = of->row;
-        return host_fail(
-            n->host, HASHATTN_BAD_FILE,
-            "column '%.60s' is '%s' and has numbers without a mark: it may be between thousands%s",
-            n->names[c], of->shown,
-            series_choice_recorded(n->choice)
-                ? "; the run reads it before a fraction: write thousands without a mark"
-                : "; set `decimal` to the mark before fractions, point or comma");
+        FAIL_IF(of->grouped && of->small && !of->large, n->host, HASHATTN_BAD_FILE,
+                "column '%.60s' is '%s' and has numbers without a mark: it may be between thousands; set "
+                "`decimal` to the mark before fractions, point or comma",
+                n->names[c], of->shown);
     }
     return HASHATTN_OK;
 }

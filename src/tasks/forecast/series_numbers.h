@@ -29,8 +29,9 @@ hashattn_status series_numbers_begin(struct series_numbers *numbers, const struc
    BAD_FILE: it is no finite number, or the file has decimal points and decimal commas. */
 hashattn_status series_numbers_read(struct series_numbers *numbers, struct piece cell, size_t column,
                                     size_t row, double *value);
-/* After all rows. BAD_FILE if marks are between thousands rather than before fractions: a column has numbers
-   like 1.234 and like 987, and no number of the files has another mark. *bad is set to the raw row then. */
+/* After all rows. BAD_FILE if marks may be between thousands: a column has numbers like 1.234 and like 987,
+   and no number of the files has another mark. *bad is set to the raw row then. A run's files are read as it
+   was trained. */
 hashattn_status series_numbers_check(const struct series_numbers *numbers, size_t *bad);
 void series_numbers_free(struct series_numbers *numbers);
 

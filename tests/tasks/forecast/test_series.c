@@ -300,11 +300,11 @@ static void repairs_are_told(void **state)
                                         .freq = "s",
                                         .expected = "",
                                         .missing = MISSING_LAST};
-    check_status(
-        &folder->host, read_text(folder, "date,x\n2016-01-01,1\n2016-02-02,1\n", &stray, &series),
-        HASHATTN_BAD_FILE,
-        "line 3, row 2: 2764799 dates are missing before 2016-02-02, 2764799 up to here, allowed are "
-        "2000 (1000 for each of 2 rows): is it a date, and freq right?");
+    check_status(&folder->host, read_text(folder, "date,x\n2016-01-01,1\n2016-02-02,1\n", &stray, &series),
+                 HASHATTN_BAD_FILE,
+                 "line 3, row 2: 2764799 dates are missing before 2016-02-02 00:00:00, 2764799 up to here, "
+                 "allowed are "
+                 "2000 (1000 for each of 2 rows): is it a date, and freq right?");
 }
 
 /* The rows that are filled in are limited for the file, not for each gap or series: memory grows with the

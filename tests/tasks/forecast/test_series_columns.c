@@ -1,7 +1,8 @@
 /* The columns of strangers' tables: which one has the dates, and what is refused rather than forecast.
    Bugs planted and caught: dates that cannot be read become a column of numbers; a format that was told does
    not find its dates; spaces around a date; YY/MM/DD read as years of one day; a first row with decimal
-   commas taken for names; numbers since 1970 in several units.
+   commas taken for names; numbers since 1970 in several units; 12/31/01 taken for YY/MM/DD; a column that is
+   not read refused; rows of an hour that are written alike.
    Covers: series_columns.c grid.c
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/dates/dates.h"
@@ -21,9 +22,8 @@ static void check(struct folder *folder, const char *text, struct series_choice 
     folder_put_text(folder, "t.csv", text);
     snprintf(path, sizeof path, "%s/t.csv", folder->path);
     choice.by = choice.target = choice.expected = "";
-    choice.freq = "auto";
+    choice.freq = choice.freq == NULL ? "auto" : choice.freq;
     choice.date = choice.date == NULL ? "" : choice.date;
-    choice.format = choice.format == 0 ? -1 : choice.format;
     check_status(&folder->host, series_read(&folder->host, &file, 1, FILE_FOUND, &choice, &series), status,
                  status == HASHATTN_OK ? NULL : part);
     if (status == HASHATTN_OK && strstr(series.found, part) == NULL)
@@ -34,7 +34,7 @@ static void check(struct folder *folder, const char *text, struct series_choice 
 #define READ(text, part, ...) check(folder, text, (struct series_choice){__VA_ARGS__}, HASHATTN_OK, part)
 #define REFUSED(text, part, ...)                                                                             \
     check(folder, text, (struct series_choice){__VA_ARGS__}, HASHATTN_BAD_FILE, part)
-#define NO_CHOICE .date = NULL
+#define NO_CHOICE .format = -1
 
 static void dates_are_no_numbers(void **state)
 {
@@ -42,10 +42,15 @@ static void dates_are_no_numbers(void **state)
     static const char serial[] = "Date,x\n45292,1\n45293,2\n";
     REFUSED(serial, "line 2, row 1: column 'Date' is '45292', which is not read as a date like", NO_CHOICE);
     REFUSED(serial, "to none if rows have no dates, or date_format to epoch", NO_CHOICE);
-    READ(serial, "numbered, 1 to 2, 2 columns", .date = "none");
+    READ(serial, "numbered, 1 to 2, 2 columns", .date = "none", .format = -1);
     READ(serial, "45292 to 45293, 1 column, dates epoch", .format = DATES_EPOCH);
-    REFUSED(serial, "no column begins with a date that is written day-first (date_format); set date_column",
+    REFUSED(serial, "line 1: no column of dates was found for date_format day-first; set date_column",
             .format = DATES_DAY_FIRST);
+    REFUSED("when,x\n20160701,1\n20160702,2\n",
+            "line 1: no column of dates was found for date_format year-first", .format = DATES_YEAR_FIRST);
+    READ("quarter,x\n2024Q1,1\n2024Q2,2\n", "numbered, 1 to 2, 1 column", .format = -1, .columns = "x");
+    REFUSED("date,x\n2024Q1,1\n2024Q2,2\n", "column 'date' is '2024Q1', which is not", .format = -1,
+            .columns = "x");
     REFUSED("x,quarter\n1,2024Q1\n2,2024Q2\n", "row 1: column 'quarter' is '2024Q1', which is not",
             NO_CHOICE);
     REFUSED("date,x\n,1\n2024-01-01,2\n", "column 'date' is '', which is not", NO_CHOICE);
@@ -74,9 +79,21 @@ static void years_of_two_digits_may_be_days(void **state)
     REFUSED(days, "line 2, row 1: '24/07/01' and all other dates end in a year or in a day", NO_CHOICE);
     READ(days, "every Y, 24/07/01 to 24/07/03, 1 column, dates day-first", .format = DATES_DAY_FIRST);
     REFUSED("date,x\nJan 01,1\nJan 02,2\n", "set date_format to month-first", NO_CHOICE);
+    READ("date,x\n12/31/01,1\n12/31/02,2\n12/31/03,3\n", "every Y, 12/31/01 to 12/31/03", NO_CHOICE);
+    READ(days, "every Y, 24/07/01 to 24/07/03", .format = -1, .freq = "Y");
     READ("date,x\n24/07/98,1\n24/07/99,2\n24/07/00,3\n", "every Y", NO_CHOICE); /* no days */
     READ("date,x\n30/07/01,1\n31/07/01,2\n01/08/01,3\n", "every D", NO_CHOICE);
     READ("date,x\nJan 19,1\nFeb 19,2\n", "every M", NO_CHOICE);
+}
+
+static void dates_show_their_period(void **state)
+{
+    struct folder *folder = *state;
+    READ("date,x\n2016073100,1\n2016073101,2\n", "every 15min, 201607310000 to 201607310100", .format = -1,
+         .freq = "15min", .missing = MISSING_LAST);
+    READ("date,x\n2016-07-30,1\n2016-07-31,2\n", "every 6h, 2016-07-30 00:00 to 2016-07-31 00:00",
+         .format = -1, .freq = "6h", .missing = MISSING_LAST);
+    READ("date,x\n2016-07-30,1\n2016-07-31,2\n", "every D, 2016-07-30 to 2016-07-31", NO_CHOICE);
 }
 
 static void first_rows_with_commas_are_no_names(void **state)
@@ -84,9 +101,11 @@ static void first_rows_with_commas_are_no_names(void **state)
     struct folder *folder = *state;
     static const char rows[] = "1,5;2,5\n1,7;2,7\n1,9;2\n";
     REFUSED(rows, "line 1: '1,5' is no name of a column", NO_CHOICE);
-    READ(rows, "3 rows, numbered, 1 to 3, 2 columns, decimal commas", .no_header = true);
+    READ(rows, "3 rows, numbered, 1 to 3, 2 columns, decimal commas", .no_header = true, .format = -1);
     READ("2024-01-01;1,5\n2024-01-02;2,5\n", "every D, 2024-01-01 to 2024-01-02, 1 column, decimal commas",
-         .no_header = true);
+         .no_header = true, .format = -1);
+    REFUSED("date , 2024-01-01\n1,2024-01-02\n2,2024-01-03\n", "' 2024-01-01' is no name of a column",
+            NO_CHOICE);
     READ("2019,2020\n1,2\n3,4\n", "2 rows, numbered", NO_CHOICE);
 }
 
@@ -96,6 +115,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(dates_are_no_numbers, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(times_in_digits_are_read, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(years_of_two_digits_may_be_days, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(dates_show_their_period, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(first_rows_with_commas_are_no_names, folder_enter, folder_leave),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -54,6 +54,7 @@ static void marks_between_thousands_are_asked_for(void **state)
         {{"1.234", "987", "0.125"}, 1.234, NULL}, /* no thousand begins with 0 */
         {{"1.234", "987", "12345"}, 1.234, NULL}, /* thousands without a mark */
         {{"1.234,5", "1.000,0", "987"}, 1234.5, NULL},
+        {{"1,234", "987", "1 234,5"}, 1.234, NULL}, /* spaces between thousands */
         {{"987", "1200"}, 987, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -85,7 +86,7 @@ static void advice_reads_the_cell(void **state)
     static const char *const cells[][2] = {
         {"1,234.5", "'1,234.5', a finite number is needed; set decimal to point"},
         {"1.234.567", "'1.234.567', a finite number is needed; set decimal to comma"},
-        {"1 234", "set decimal to comma, or to point if commas are between thousands"},
+        {"1 234", "a finite number is needed; set decimal to the mark before fractions, point or comma"},
         {"$5", "set columns to read only some, or series_column if it names series"},
         {"", "set missing to interpolate or last"},
     };
