@@ -15,6 +15,7 @@ from typing import Any, Iterable
 
 import numpy as np
 
+from .context import forks
 from .errors import InvalidError, InvalidTypeError, named
 from .options import mechanisms, tasks
 from .run import Run
@@ -60,17 +61,17 @@ class _Stored:
         self.files = files
         self._run: Run | None = None
         self._folder = ""
-        self._lock = threading.Lock()
+        self._locks: dict[int, threading.Lock] = {}  # by `forks`: one that was copied may be held for ever
 
     def run(self) -> Run:
-        with self._lock:
+        with self._locks.setdefault(forks(), threading.Lock()):
             if self._run is None or not all(os.path.exists(os.path.join(self._folder, name)) for name in self.files):
-                self._folder = tempfile.mkdtemp(prefix="hashattn-")
-                weakref.finalize(self, _remove, self._folder, os.getpid())
+                folder = tempfile.mkdtemp(prefix="hashattn-")
+                weakref.finalize(self, _remove, folder, os.getpid())
                 for name, content in self.files.items():
-                    with open(os.path.join(self._folder, name), "wb") as file:
+                    with open(os.path.join(folder, name), "wb") as file:
                         file.write(content)
-                self._run = Run(self._folder)
+                self._run, self._folder = Run(folder), folder
             return self._run
 
     def __getstate__(self) -> dict[str, Any]:

@@ -161,8 +161,9 @@ def train(task: str, data: Any, run: Any, *, mechanism: str | None = None, prese
     options: of the task, the mechanism, the model and training, such as steps=1000, heads=4, seed=1, num_hashes=64;
         `tasks()[task].options` and `mechanisms()[name].options` list them.
     progress: True = a tqdm bar if tqdm is installed, and notes on stderr, such as what will stop `Pretrained.save` from
-        exporting the run; False = nothing; or a function of `Progress`, called after each step, batch of an evaluation and evaluation. It returns True for a clean stop: `train` then returns the run,
-        before the first evaluation with its last parameters and a UserWarning.
+        exporting the run; False = nothing; or a function of `Progress`, called after each step, each batch of an evaluation
+        and each evaluation. If it returns True, training stops and `train` returns the run; before the first evaluation
+        that has the last parameters, and a UserWarning says so.
 
     Ctrl-C, or an exception of the function, saves the run and is raised after that; Ctrl-C as KeyboardInterrupt.
     `resume` continues bit for bit. InvalidError: an option. BadFileError (an OSError): the data.

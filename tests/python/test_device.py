@@ -4,8 +4,8 @@ the driver.
 The device memory of the emulator is that of the process, so arrays of NumPy stand for those of a GPU: the capsules that NumPy
 makes are changed to say so, in either form of DLPack, and those that come back are changed again, and read by NumPy. Runs with
 BUILD=FOLDER, if the build is not build/.
-Planted and caught: memory that is not given back, of a capsule that nobody takes too; an array without its byte offset; padding not
-cleared, in `out` too; inputs taken on no stream; arrays of the processor on a context of a device.
+Planted and caught: memory that is not given back, of a capsule that nobody takes too; an array without its byte offset;
+padding not cleared, in `out` too; inputs taken on no stream; arrays of the processor on a context of a device.
 """
 
 import ctypes

@@ -1,7 +1,8 @@
 """Exported runs in the transformers library: equal hidden states, logits and classes, and the tokenizer.
 
-Planted and caught: unused rows after the positions; a tokenizer without its mask; the labels in another order; a number
-in units of its deviation; the second text of a pair without its segment; token types that are not returned. SPDX-License-Identifier: Apache-2.0
+Planted and caught: unused rows after the positions; a tokenizer without its mask; the labels in another order; a number in
+units of its deviation; the second text of a pair without its segment; token types that are not returned.
+SPDX-License-Identifier: Apache-2.0
 """
 
 import json

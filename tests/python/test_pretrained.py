@@ -1,7 +1,7 @@
 """Pretrained: the vectors, guesses and files of the tool, hidden states of packed sequences.
 
-Planted and caught: a prompt or `normalize` dropped; offsets that count documents, or do not begin at 0; guesses of all masks in one list; segments or
-options dropped; a table, or the letters of one text, as texts. SPDX-License-Identifier: Apache-2.0
+Planted and caught: a prompt or `normalize` dropped; offsets that count documents, or do not begin at 0; guesses of all masks
+in one list; segments or options dropped; a table, or the letters of one text, as texts. SPDX-License-Identifier: Apache-2.0
 """
 
 import json

@@ -2,8 +2,9 @@
 directory is needed, a package inside an archive, errors that name arguments.
 
 Planted and caught: an error with the name of the temporary file; the line of a text as its index, and that of a set of few
-texts as that of all; the bytes of that file in the message; an object that prints as an address. Bugs it looks for: HASHATTN_THREADS read after
-OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its memory. SPDX-License-Identifier: Apache-2.0
+texts as that of all; the bytes of that file in the message; an object that prints as an address. Bugs it looks for:
+HASHATTN_THREADS read after OMP_NUM_THREADS; a mask of int64 read as bytes; an object copied without its memory.
+SPDX-License-Identifier: Apache-2.0
 """
 
 import copy

@@ -5,8 +5,9 @@ a note that every report repeats; the id of the document before; the name of a t
 with each prediction; the columns of a table as texts, or as classes; labels of a Series by their index; the number of a class
 in place of it; a file of the texts before one that is refused, or after a call that fails; NaN as a class of texts, numbers
 beside texts as texts; a label that is missing, named by a line of a file; a label that JSON does not have; a relative path before
-the name of a text; an error of the user's generator as one of the disk; a file of another process removed; a part of a file left; the files of a fitted classifier removed by a fork, by a cleaner
-or by a second thread, or with a warning.
+the name of a text; an error of the user's generator as one of the disk; a file of another process removed; a part of a file
+left; the files of a fitted classifier removed by a fork, by a cleaner or by a second thread, or with a warning; a fork that
+waits for a thread of the other process.
 """
 
 import concurrent.futures
@@ -15,6 +16,8 @@ import os
 import pickle
 import resource
 import shutil
+import signal
+import threading
 import warnings
 from pathlib import Path
 
@@ -22,6 +25,7 @@ import numpy as np
 import pytest
 
 import hashattn
+from hashattn import estimator
 
 TINY = dict(layers=1, dim=16, heads=2, ffn=16, batch=8, max_len=32, learning_rate=0.02, tokens="bytes", steps=60,
             eval_every=20)
@@ -153,6 +157,34 @@ def test_the_files_of_a_text_classifier():
         del model
         gc.collect()
     assert not given and not os.path.exists(path)
+
+
+def test_a_fork_does_not_wait_for_the_threads_of_the_other_process(monkeypatch):
+    """One of them is loading the files of a text classifier."""
+    model = hashattn.TextClassifier(seed=1, **{**TINY, "steps": 2}).fit(TEXTS, [7, -3] * 40)
+    loading, end = threading.Event(), threading.Event()
+
+    def load(path):
+        loading.set()
+        assert end.wait(60)
+        return hashattn.Run(path)
+
+    monkeypatch.setattr(estimator, "Run", load)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        loaded = pool.submit(model._run)
+        try:
+            assert loading.wait(60)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)  # ends a child that waits
+                estimator.Run = hashattn.Run
+                found = len(model.predict(TEXTS[:4]))
+                shutil.rmtree(model._run().path)
+                os._exit(0 if found == 4 else 1)
+            assert os.waitpid(child, 0)[1] == 0
+        finally:
+            end.set()
+        assert os.path.exists(loaded.result().path)
 
 
 class Sparse:

@@ -3,9 +3,11 @@ and caches. Logits are those of the library's own attention; no row sees a later
 
 Planted and caught: places of a cache that are still empty taken as keys; padding left out of the keys only, and of the
 queries of cross attention too; causality taken from the layer where the mask has it, or lost in a dense mask; a slice of a
-mask that is not the whole; a warning left out; a layer counted as taking an implementation because its model checks names;
-a seed drawn in evaluation; one query at the first key, or at a place of a static cache that is empty; a query of cross
-attention at the first place, or with others that compete with it left out. SPDX-License-Identifier: Apache-2.0
+mask that is not the whole; a warning left out; a layer counted as taking an implementation because its model checks names; a
+seed drawn in evaluation; one query at the first key, or at a place of a static cache that is empty; a query of cross
+attention at the first place, or with others that compete with it left out; several at the first place where a cache does not
+tell, its cache among unnamed arguments, or not the whole one, overlooked; a first part refused.
+SPDX-License-Identifier: Apache-2.0
 """
 
 import copy
@@ -265,6 +267,21 @@ def test_cross_attention_over_a_cache_has_its_place(kind, suffix, mechanism, opt
     assert near(translated(model, cache_implementation="static"), expected)
 
 
+def test_cross_attention_that_keeps_its_part_of_a_cache():
+    sizes = dict(SEQ2SEQ, pad_token_id=0, num_mel_bins=8, max_source_positions=300, max_target_positions=64)
+    model = hashattn.torch.replace_attention(made("Whisper", sizes), "local", block_size=2,
+                                             filter=lambda name, _: "encoder_attn" in name)
+    ids, encoded = tokens(1, 8), transformers.modeling_outputs.BaseModelOutput(torch.randn(1, 20, 32))
+    with torch.no_grad():
+        expected = model(decoder_input_ids=ids, encoder_outputs=encoded, use_cache=False).last_hidden_state
+        found, held = [], {}
+        for part in (slice(0, 4), slice(4, 7), slice(7, 8)):
+            out = model(decoder_input_ids=ids[:, part], encoder_outputs=encoded, use_cache=True, **held)
+            found.append(out.last_hidden_state)
+            held = holding(getattr(out, "cache", None) or out.past_key_values)
+        assert near(torch.cat(found, 1), expected)
+
+
 @pytest.mark.parametrize("mechanism", ["lsh", "nystrom", "random", "bigbird"])
 def test_cross_attention_that_needs_all_queries(mechanism):
     model = crossing("Bart", "ForConditionalGeneration", mechanism)
@@ -274,19 +291,71 @@ def test_cross_attention_that_needs_all_queries(mechanism):
     assert translated(model, use_cache=False).shape[0] == 12
 
 
-def test_cross_attention_with_a_cache_that_tells_no_place():
-    """Mllama's cache holds the keys of its images beside those of its text."""
+def with_images():
+    """Its cache holds the keys of its images beside those of its text."""
     sizes = dict(vocab_size=60, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
                  intermediate_size=48, cross_attention_layers=[1], max_position_embeddings=64, pad_token_id=0,
                  rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
     torch.manual_seed(0)
     model = transformers.MllamaForCausalLM(transformers.models.mllama.MllamaTextConfig(**sizes)).eval()
     hashattn.torch.replace_attention(model, "local", block_size=2, filter=lambda name, _: "cross_attn" in name)
-    ids, images = tokens(1, 5), torch.randn(1, 9, 32, generator=torch.Generator().manual_seed(1))
+    return model, torch.randn(1, 9, 32, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_cross_attention_with_a_cache_that_tells_no_place(rows):
+    model, images = with_images()
+    ids = tokens(1, 4 + rows)
     with torch.no_grad():
-        held = model(ids[:, :4], cross_attention_states=images, use_cache=True)[-1]
-        with pytest.raises(ValueError, match="local: cross attention of 1 queries .* does not know their place, which counts"):
-            model(ids[:, 4:], **holding(held), use_cache=True)
+        held = model(ids[:, :4], cross_attention_states=images, use_cache=True)
+        assert near(held.logits, model(ids[:, :4], cross_attention_states=images, use_cache=False).logits)
+        with pytest.raises(ValueError, match=f"local: cross attention of {rows} queries in MllamaTextCrossAttention with a "
+                                             "cache does not know their place, which counts; use use_cache=False"):
+            model(ids[:, 4:], **holding(held[-1]), use_cache=True)
+
+
+def test_several_queries_of_cross_attention_in_a_compiled_graph():
+    """They are taken as the first ones: a graph does not tell whether there is a cache, and training has none."""
+    model, images = with_images()
+    layer, rows = model.model.layers[1].cross_attn, torch.randn(1, 4, 32)
+    compiled = torch.compile(layer, backend="eager", fullgraph=True)
+    assert near(compiled(rows, cross_attention_states=images)[0], layer(rows, cross_attention_states=images)[0])
+
+
+class Crossing(torch.nn.Module):
+    """Cross attention of a decoder, whose cache comes without a parameter of its own, or to another method."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer_idx, self.is_causal = 0, False
+
+    def forward(self, rows, others, **more):
+        return self.attend(rows, others)
+
+    def attend(self, rows, others):
+        function = transformers.AttentionInterface()["hashattn-local"]
+        return function(self, rows[:, None], others[:, None], others[:, None], None)[0]
+
+
+class Alone(Crossing):
+    def forward(self, rows, others):
+        return self.attend(rows, others)
+
+
+def test_cross_attention_whose_cache_comes_in_some_other_way():
+    rows, others = torch.randn(1, 130, 8), torch.randn(1, 300, 8)
+    layer, text = Crossing(), transformers.DynamicCache()
+    text.update(torch.zeros(1, 1, 130, 8), torch.zeros(1, 1, 130, 8), 0)
+    cache = transformers.EncoderDecoderCache(text, transformers.DynamicCache())
+    expected = layer(rows, others)
+    assert torch.equal(layer(rows, others, past_key_values=cache), expected)
+    for last in (1, 2):  # in the second block
+        assert near(layer(rows[:, -last:], others, past_key_values=cache), expected[:, -last:])
+    for length in (1, 130):
+        with pytest.raises(ValueError, match=f"cross attention of {length} queries in Crossing with a cache does not know"):
+            layer.attend(rows[:, :length], others)
+    assert torch.equal(layer.attend(rows, rows), layer(rows, rows))
+    assert torch.equal(Alone().attend(rows, others), expected)
 
 
 BIG = {"BigBirdPegasus": {**SEQ2SEQ, "block_size": 4, "num_random_blocks": 1}, "PegasusX": SEQ2SEQ,

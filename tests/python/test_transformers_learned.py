@@ -2,9 +2,8 @@
 replace_attention with a filter.
 
 Planted and caught: own losses not added; a loss that stays from one step to the next; what was learned drawn again by a
-second replacement, or not drawn where a checkpoint lacks it; the filter turned; a filter forgotten by loading; own losses without a gradient under
-reentrant checkpointing.
-SPDX-License-Identifier: Apache-2.0
+second replacement, or not drawn where a checkpoint lacks it; the filter turned; a filter forgotten by loading; own losses
+without a gradient under reentrant checkpointing. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy

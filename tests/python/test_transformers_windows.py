@@ -1,8 +1,8 @@
 """hashattn.torch in models of the transformers library whose masks are more than causal: sliding windows, packed
 sequences, chunks; models in float16 and float64. Results are those of the library's own attention.
 
-Planted and caught: a window one key too long or too short; keys in front of a window
-kept; the first packed sequence joined with the second; a bool mask for a model that adds masks. SPDX-License-Identifier: Apache-2.0
+Planted and caught: a window one key too long or too short; keys in front of a window kept; the first packed sequence joined
+with the second; a bool mask for a model that adds masks. SPDX-License-Identifier: Apache-2.0
 """
 
 import copy

@@ -1,10 +1,12 @@
 """What the library's interfaces for attention and masks are not told, seen from the call.
 
 Whether a layer attends to its own rows or to those of an encoder: `forward` of the layer was given other states as well,
-with as many rows as the keys. How many rows a decoder has read: its cache was given to `forward`. Whether the code of a model computes with additive masks: the model has no sdpa. Arguments
-are those of the frames that called, because the library passes neither, a call may come from any class of any model, made
-before hashattn was imported or copied since, and no hook reaches them all. Nothing else in the package reads frames. A
-compiled graph has no frames; there the parameters of `forward` decide.
+with as many rows as the keys. How many rows a decoder has read: `forward` was given its cache. Whether the code of a model
+computes with additive masks: the model has no sdpa.
+
+All this is in the arguments of the frames that called. The library passes none of it on, and hooks do not reach every
+caller: any class of any model may call, also one made before hashattn was imported, or copied since. Nothing else in the
+package reads frames. A compiled graph has no frames; there the parameters of `forward` decide.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -40,29 +42,62 @@ def attends_to_itself(module: Any, keys: int) -> bool:
     return arguments is not None and not _has_others(arguments, keys)
 
 
-def rows_so_far(module: Any, queries: int) -> int | None:
+def rows_so_far(module: Any, queries: int, keys: int) -> int | None:
     """How many rows of its sequence a decoder has with these queries, the last ones, in a layer that reads others' keys.
 
-    None: there may be a cache that does not tell, as in a compiled graph.
+    None: there may be a cache, and how many rows it has is not known, as in a compiled graph.
     """
+    kind = type(module)
     if torch.compiler.is_compiling():
-        return None if _takes_caches(type(module)) else queries
-    arguments = _arguments_of(module) or {}
-    cache = next((arguments[name] for name in _CACHES if arguments.get(name) is not None), None)
+        return None if _takes_caches(kind) else queries
+    frame = _forward_of(module)
+    if frame is None:
+        alone = queries == keys and _never_gets_others(kind)
+        return queries if alone or not (_takes_caches(kind) or _takes_more(kind)) else None
+    cache = _cache_in(frame)
     if cache is None:
         return queries
+    cache = _whole(cache, frame)
     own = getattr(cache, "self_attention_cache", None)  # which the decoder's own attention has already written to
-    return None if own is None else int(own.get_seq_length(getattr(module, "layer_idx", None) or 0))
+    if own is not None:
+        return int(own.get_seq_length(getattr(module, "layer_idx", None) or 0))
+    # A cache of both kinds of layers: the library counts the rows of a sequence in the first one, which has nothing else yet.
+    return queries if hasattr(cache, "get_seq_length") and int(cache.get_seq_length()) == queries else None
+
+
+def _whole(cache: Any, frame: Any) -> Any:
+    """The cache of the decoder, of which a layer may have kept the part for its encoder's rows only, as Whisper's."""
+    held = (_cache_in(each) for each in _callers(frame))
+    return next((each for each in held if getattr(each, "cross_attention_cache", None) is cache), cache)
+
+
+def _cache_in(frame: Any) -> Any:
+    """The cache among the arguments of a frame, also among those without a parameter of their own; None if there is none."""
+    code = frame.f_code
+    named = code.co_argcount + code.co_kwonlyargcount
+    given = {name: frame.f_locals.get(name) for name in code.co_varnames[:named]}
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        rest = frame.f_locals.get(code.co_varnames[named + bool(code.co_flags & inspect.CO_VARARGS)])
+        given = {**rest, **given} if isinstance(rest, dict) else given
+    return next((given[name] for name in _CACHES if given.get(name) is not None), None)
+
+
+def _forward_of(module: Any) -> Any:
+    """The frame of the module's `forward`; None if it is not among the callers."""
+    for frame in _callers(sys._getframe(1)):
+        code = frame.f_code
+        if code.co_name == "forward" and code.co_argcount and frame.f_locals.get(code.co_varnames[0]) is module:
+            return frame
+    return None
 
 
 def _arguments_of(module: Any) -> dict[str, Any] | None:
     """What `forward` of the module was called with; None if it is not among the callers."""
-    for frame in _callers(sys._getframe(1)):
-        code = frame.f_code
-        if code.co_name == "forward" and code.co_argcount and frame.f_locals.get(code.co_varnames[0]) is module:
-            names = code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]
-            return {name: frame.f_locals.get(name) for name in names}
-    return None
+    frame = _forward_of(module)
+    if frame is None:
+        return None
+    code = frame.f_code
+    return {name: frame.f_locals.get(name) for name in code.co_varnames[1:code.co_argcount + code.co_kwonlyargcount]}
 
 
 def adds_masks() -> bool:
@@ -86,9 +121,18 @@ def _has_others(arguments: dict[str, Any], keys: int) -> bool:
 
 @torch.compiler.assume_constant_result  # type: ignore[misc,untyped-decorator,unused-ignore]
 def _never_gets_others(kind: type[Any]) -> bool:
-    return not set(_OTHERS) & set(inspect.signature(kind.forward).parameters)
+    return not set(_OTHERS) & set(_parameters(kind))
 
 
 @torch.compiler.assume_constant_result  # type: ignore[misc,untyped-decorator,unused-ignore]
 def _takes_caches(kind: type[Any]) -> bool:
-    return bool(set(_CACHES) & set(inspect.signature(kind.forward).parameters))
+    return bool(set(_CACHES) & set(_parameters(kind)))
+
+
+def _takes_more(kind: type[Any]) -> bool:
+    """Arguments without a parameter of their own."""
+    return any(each.kind is each.VAR_KEYWORD for each in _parameters(kind).values())
+
+
+def _parameters(kind: type[Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(kind.forward).parameters if hasattr(kind, "forward") else {}

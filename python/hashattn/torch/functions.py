@@ -35,9 +35,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, 
     """Attention of queries `q` over keys `k` and values `v`, with gradients, in the dtype of the inputs.
 
     Arguments, shapes and errors are those of `hashattn.attention`, with tensors on the CPU, or for yoso on CUDA: float32,
-    bfloat16 or float16; under autocast its dtype goes in and out. float16 is computed in float32 from a copy. Nothing else is copied if the
-    last axis is contiguous, that is, has stride 1; the other axes may have any strides, and heads and batch may be
-    expanded. Other tensors are copied once.
+    bfloat16 or float16; under autocast its dtype goes in and out. float16 is computed in float32 from a copy.
+    Nothing else is copied if the last axis is contiguous, that is, has stride 1; the other axes may have any strides, and
+    heads and batch may be expanded. Other tensors are copied once.
     k, v: may have fewer heads than q, whose number they divide: each serves q's heads in turn, as with `enable_gqa` of
         scaled_dot_product_attention, which is taken and needs not be given.
     scale: of the scores; None = 1 / sqrt(d). It is as if q were scale * sqrt(d) times as large, so it changes nothing in

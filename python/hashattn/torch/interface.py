@@ -139,13 +139,14 @@ def _attend(layer: _Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tens
 def _earlier_queries(layer: _Layer, queries: int, keys: int) -> int:
     """Of cross attention with a cache: how many queries came before these, whose places count and whose values do not.
 
-    InvalidError: their values count, or their number is not known.
+    InvalidError: their values count, or their number is not known. A compiled graph does not tell whether there is a cache:
+    there one query is refused, and several, which are most often a whole sequence, are taken as the first ones.
     """
     if not has_places(layer.mechanism, layer.options):
         return 0
-    rows = rows_so_far(layer.module, queries)
+    rows = rows_so_far(layer.module, queries, keys)
     name = f"{layer.mechanism}: cross attention of {queries} queries in {type(layer.module).__name__} with a cache"
-    if rows is None and queries == 1 < keys:
+    if rows is None and keys > 1 and (queries == 1 or not torch.compiler.is_compiling()):
         raise InvalidError(f"{name} does not know their place, which counts; use use_cache=False")
     if rows is not None and rows > queries and queries_compete(layer.mechanism):
         raise InvalidError(f"{name} needs all {rows}, because the keys of a query depend on the other queries; use "

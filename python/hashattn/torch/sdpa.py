@@ -19,7 +19,7 @@ from ..options import OptionValue, text_of
 LOWEST = -1e4  # added to a score, this or less takes the key out
 # Where the group of a query depends on the other queries; without those the others would have other keys.
 _QUERIES_COMPETE = ("lha", "lsh", "routing", "reformer", "probsparse")
-# Likewise in cross attention, or on how many there are.
+# In cross attention these too, whose groups depend on the other queries or on their number.
 _COMPETE_OVER_OTHERS = ("smyrf", "nystrom", "clustered", "random", "bigbird")
 # Where a query has no place: the last one is the same without the others.
 _WITHOUT_PLACES = ("softmax", "yoso", "yoso-e", "linear", "performer", "rfa", "race", "lss")
