@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "kernels/product.h"
 #include "measure/layer_cost.h"
 #include "measure/peak.h"
 #include "measure/step_cost.h"
@@ -195,14 +196,15 @@ static void peaks_are_operations_over_time(void **state)
         size_t floats = (size_t)32 << 20, wrong = 0;
         check_near(peak.memory_gbytes_per_s, 12.0 * (double)floats / (threads == 1 ? 0.25 : 0.75) * 1e-9,
                    1e-12, "memory");
-        assert_int_equal(keeping.count, 2);
+        assert_int_equal(keeping.count, 3); /* memory, products, hashing */
         assert_int_equal(keeping.blocks[0].bytes, 3 * floats * sizeof(float));
+        assert_int_equal(keeping.blocks[1].bytes, (size_t)threads * PRODUCT_PEAK_FLOATS * sizeof(float));
         const float *arrays = keeping.blocks[0].block;
         for (size_t i = 0; i < floats; i++)
             wrong += arrays[i] != 1 || arrays[floats + i] != 1 || arrays[2 * floats + i] != 2;
         assert_int_equal(wrong, 0);
         /* The block of hashing begins with the rows and ends with the codes of the threads. */
-        const char *block = keeping.blocks[1].block, *end = block + keeping.blocks[1].bytes;
+        const char *block = keeping.blocks[2].block, *end = block + keeping.blocks[2].bytes;
         check_same_bits(block, x, ROWS * DIM * sizeof *x, "rows to hash");
         for (int i = 1; i <= threads; i++)
             check_same_bits(end - (size_t)i * bytes, codes, bytes, "codes");
