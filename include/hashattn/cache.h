@@ -23,10 +23,10 @@ typedef struct hashattn_cache_options {
        h / (num_heads / kv_heads). */
     size_t num_heads, kv_heads;
     size_t head_dim; /* d, of keys and values, 1 to 256 */
-    /* Type of the stored rows. In a BF16 cache, keys, values, queries and the weights of the values are
-       rounded to bfloat16; sums are float32. */
+    /* Type of the stored rows. In a BF16 cache, keys and values are rounded to bfloat16; softmax rounds
+       queries and the weights of the values, too. Sums are float32. */
     hashattn_element element;
-    double scale; /* of the scores, at most 1000; 0: 1 / sqrt(head_dim) */
+    double scale; /* of the scores, 1e-30 to 1000; 0: 1 / sqrt(head_dim) */
     /* 0: a query sees all rows up to its own. Otherwise the query at position p sees the rows from
        (p / window_step + 1) * window_step - window on: with window_step 1 the last `window` rows, its own
        among them; with window 3 s and window_step s what causal `local` of block_size s sees. */

@@ -21,7 +21,7 @@ from . import _library
 from .arrays import Layout, Numbers, check_output, real_number, seed_of, take, whole_number
 from .context import Context, ContextObject, ObjectHandle
 from .errors import InvalidError, InvalidTypeError
-from .options import path_of
+from .options import path_of, text_of
 
 _MOST = 2**63 - 1
 _DTYPES = {"float32": _library.FLOAT32, "bfloat16": _library.BF16}
@@ -62,7 +62,7 @@ class Cache(ContextObject):
             raise InvalidError(f"dtype is {dtype!r}, allowed are {' and '.join(_DTYPES)}")
         if not isinstance(mechanism, str):
             raise InvalidTypeError(f"mechanism is {mechanism!r}; a name is needed")
-        self.mechanism = mechanism
+        self.mechanism = text_of("mechanism", mechanism)
         given = _library.CacheOptions()
         library = _library.functions()
         library.cache_options_default_sized(byref(given), ctypes.sizeof(given))
@@ -110,10 +110,21 @@ class Cache(ContextObject):
                 mask: int | None) -> None:
         library = _library.functions()
         with self._use() as handle:
-            if batch != library.cache_num_sequences(handle.pointer) and not self._lengths(handle).any() and batch > 0:
-                handle.origin.check(library.cache_reorder(handle.pointer, (ctypes.c_size_t * batch)(), batch))
-            self._check_batch(handle, "k", batch)
-            handle.origin.check(library.cache_append(handle.pointer, rows, element, byref(key), byref(value), mask))
+            present = library.cache_num_sequences(handle.pointer)
+            other = 0 < batch != present and not self._lengths(handle).any()
+            if other:
+                self._make_empty(handle, batch)
+            try:
+                self._check_batch(handle, "k", batch)
+                handle.origin.check(library.cache_append(handle.pointer, rows, element, byref(key), byref(value), mask))
+            except BaseException:
+                if other:
+                    self._make_empty(handle, present)
+                raise
+
+    def _make_empty(self, handle: ObjectHandle, sequences: int) -> None:
+        """An empty cache gets this many sequences."""
+        handle.origin.check(_library.functions().cache_reorder(handle.pointer, (ctypes.c_size_t * sequences)(), sequences))
 
     def attend(self, q: npt.ArrayLike, *, out: Numbers | None = None) -> Numbers:
         """Attention of the last rows of every sequence: row r of `rows` is at position length - rows + r.

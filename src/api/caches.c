@@ -52,8 +52,9 @@ static hashattn_status check_sizes(struct host *host, const hashattn_cache_optio
             "head_dim is %zu, allowed are 1 to %d", given->head_dim, KV_WIDEST);
     FAIL_IF(given->element != HASHATTN_FLOAT32 && given->element != HASHATTN_BF16, host, HASHATTN_INVALID,
             "element is %d, allowed are HASHATTN_FLOAT32 and HASHATTN_BF16", (int)given->element);
-    FAIL_IF(!(given->scale >= 0 && given->scale <= 1000), host, HASHATTN_INVALID,
-            "scale is %g, allowed are 0 to 1000", given->scale);
+    FAIL_IF(given->scale != 0 && !(given->scale >= KV_LEAST_SCALE && given->scale <= KV_LARGEST_SCALE), host,
+            HASHATTN_INVALID, "scale is %g, allowed are %g to %g, and 0 for the default", given->scale,
+            KV_LEAST_SCALE, KV_LARGEST_SCALE);
     FAIL_IF(given->window_step == 0 || (given->window > 0 && given->window < given->window_step), host,
             HASHATTN_INVALID, "window_step is %zu, allowed are 1 to window, which is %zu", given->window_step,
             given->window);

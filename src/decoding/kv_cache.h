@@ -19,12 +19,15 @@
 enum { KV_WIDEST = 256 }; /* largest head_dim */
 
 enum { KV_MOST_HEADS = 1 << 20 };
-/* The largest number of rows that an option may name. */
+/* The largest number of rows that an option other than a window may name. */
 #define KV_MOST_ROWS (SIZE_MAX / 64)
 
 /* The largest sizes of numbers: products of keys and queries, and sums of values, stay finite. */
 #define KV_LARGEST_KEY   1e15f
 #define KV_LARGEST_VALUE 1e30f
+/* Of scores. */
+#define KV_LEAST_SCALE   1e-30
+#define KV_LARGEST_SCALE 1e3
 
 struct kv_options {
     size_t num_sequences, num_heads, kv_heads, head_dim;

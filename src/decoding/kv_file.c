@@ -140,18 +140,18 @@ static bool is_in(double x, double least, double most)
 
 static hashattn_status check_header(struct host *host, const struct header *h)
 {
+    const double least_scale = (double)(float)KV_LEAST_SCALE; /* as it is stored */
     FAIL_IF(h->num_sequences < 1 || h->num_heads < 1 || h->num_heads > KV_MOST_HEADS || h->kv_heads < 1 ||
                 h->num_heads % h->kv_heads != 0 || h->head_dim < 1 || h->head_dim > KV_WIDEST,
             host, HASHATTN_BAD_FILE,
             "a damaged cache: its header has %" PRIu64 " sequences, %" PRIu64 " heads, %" PRIu64
             " key-value heads of width %" PRIu64,
             h->num_sequences, h->num_heads, h->kv_heads, h->head_dim);
-    FAIL_IF(h->window_step < 1 || (h->window > 0 && h->window < h->window_step) || h->window > KV_MOST_ROWS ||
-                h->window_step > KV_MOST_ROWS || h->bits < 16 || h->bits > KV_MOST_BITS ||
-                h->bits % 16 != 0 || h->first_rows > KV_MOST_ROWS || h->last_rows > KV_MOST_ROWS ||
-                !is_in(h->budget, 1e-300, 1e12) || !is_in(h->tolerance, 0, 1) ||
-                !is_in((double)h->scale, 1e-30, 1000) || !is_in((double)h->sharpness, 0.01, 2) ||
-                h->dtype > DTYPE_BFLOAT16 || h->reserved != 0,
+    FAIL_IF(h->window_step < 1 || (h->window > 0 && h->window < h->window_step) || h->bits < 16 ||
+                h->bits > KV_MOST_BITS || h->bits % 16 != 0 || h->first_rows > KV_MOST_ROWS ||
+                h->last_rows > KV_MOST_ROWS || !(h->budget > 0) || !is_in(h->budget, 0, 1e12) ||
+                !is_in(h->tolerance, 0, 1) || !is_in((double)h->scale, least_scale, KV_LARGEST_SCALE) ||
+                !is_in((double)h->sharpness, 0.01, 2) || h->dtype > DTYPE_BFLOAT16 || h->reserved != 0,
             host, HASHATTN_BAD_FILE, "a damaged cache: an option of its header is out of range");
     return HASHATTN_OK;
 }

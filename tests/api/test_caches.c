@@ -1,13 +1,17 @@
 /* Public caches: what is refused, with the place; an error changes nothing; types and strides of arrays;
    failing allocations. Bugs tried and caught: out over the query; its type or its layout not checked; more
-   rows kept than there are; rows counted by an append that fails; a cache that leaks when it cannot be made.
+   rows kept than there are; rows counted by an append that fails; a cache that leaks when it cannot be made;
+   options that can be saved and not be read.
    Covers: caches.c.
    SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/api_context.h"
+#include "support/folder.h"
 
 enum { HEADS = 4, KV = 2, D = 8, ROWS = 20 };
 
@@ -33,7 +37,7 @@ static void options_are_checked(void **state)
     (void)state;
     hashattn_context *context = context_with(1, NULL);
     hashattn_cache *cache;
-    hashattn_cache_options bad[11];
+    hashattn_cache_options bad[12];
     static const char *const messages[] = {"num_sequences is 0",
                                            "num_heads is 0",
                                            "kv_heads is 3, which does not divide num_heads 4",
@@ -44,8 +48,9 @@ static void options_are_checked(void **state)
                                            "scale is -1",
                                            "window_step is 9, allowed are 1 to window, which is 8",
                                            "a cache has no mechanism \"sotfmax\"; there are: softmax hashed",
-                                           "struct_size is 8"};
-    for (size_t i = 0; i < 11; i++)
+                                           "struct_size is 8",
+                                           "scale is 1e-31, allowed are 1e-30 to 1000, and 0"};
+    for (size_t i = 0; i < 12; i++)
         bad[i] = options_of();
     bad[0].num_sequences = 0;
     bad[1].num_heads = 0;
@@ -59,10 +64,37 @@ static void options_are_checked(void **state)
     bad[8].window_step = 9;
     bad[9].mechanism = "sotfmax";
     bad[10].struct_size = 8;
-    for (size_t i = 0; i < 11; i++) {
+    bad[11].scale = 1e-31;
+    for (size_t i = 0; i < 12; i++) {
         check_call(context, hashattn_cache_new(context, &bad[i], &cache), HASHATTN_INVALID, messages[i]);
         assert_null(cache);
     }
+    hashattn_context_free(context);
+}
+
+/* What can be saved can be read: the ends of the ranges. */
+static void extreme_options_come_back(void **state)
+{
+    char path[100];
+    snprintf(path, sizeof path, "%s/cache", ((const struct folder *)*state)->path);
+    hashattn_context *context = context_with(1, NULL);
+    hashattn_cache_options options = options_of(), again = {.struct_size = sizeof again};
+    options.mechanism = "hashed";
+    options.window = options.window_step = SIZE_MAX;
+    options.first_rows = options.last_rows = SIZE_MAX / 64;
+    options.scale = 1e-30;
+    options.budget = DBL_MIN;
+    options.tolerance = DBL_MIN;
+    options.sharpness = 0.05;
+    hashattn_cache *cache = cache_of(context, options), *loaded;
+    check_ok(context, hashattn_cache_save(cache, path));
+    check_ok(context, hashattn_cache_load(context, path, &loaded));
+    hashattn_cache_get_options(loaded, &again);
+    assert_true(again.window == SIZE_MAX && again.window_step == SIZE_MAX);
+    assert_true(again.budget == DBL_MIN && again.tolerance == DBL_MIN);
+    assert_true(again.scale == (double)1e-30f);
+    hashattn_cache_free(loaded);
+    hashattn_cache_free(cache);
     hashattn_context_free(context);
 }
 
@@ -193,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_are_checked),
+        cmocka_unit_test_setup_teardown(extreme_options_come_back, folder_enter, folder_leave),
         cmocka_unit_test(calls_are_checked),
         cmocka_unit_test(it_equals_the_operator),
         cmocka_unit_test(failing_allocations),

@@ -1,6 +1,7 @@
 """Cache: attention of the last rows as of the whole sequence, groups, batches, padding, beams, dtypes, and what is refused.
 
-Planted and caught: a 0 that means the default; an option that is no number as a raw error; indices by the name in C.
+Planted and caught: a 0 that means the default; an option that is no number as a raw error; indices by the name in C;
+sequences that a refused append leaves; a name cut at its zero character.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -132,6 +133,18 @@ def test_bfloat16_arrays():
 def test_bad_options(given, message):
     with pytest.raises(ValueError, match=message):
         cache_of(**given)
+
+
+def test_names_end_where_they_end():
+    with pytest.raises(hashattn.InvalidTypeError, match="mechanism is"):
+        cache_of(mechanism="softmax\0x")
+
+
+def test_a_refused_append_leaves_an_empty_cache_as_it_was():
+    with cache_of() as cache:
+        with pytest.raises(ValueError, match="key holds NaN"):
+            cache.append(np.full((3, 2, 1, 16), np.nan, np.float32), np.zeros((3, 2, 1, 16), np.float32))
+        assert cache.lengths == [0]
 
 
 def test_bad_arrays():
