@@ -113,6 +113,24 @@ class Generated(NamedTuple):
     stopped: bool  #: a stop text ended it
 
 
+def _prompt_bytes(prompt: str) -> bytes:
+    """A prompt as UTF-8; bytes that an argument of a program could not decode are those bytes again."""
+    try:
+        return prompt.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidError(f"prompt holds {prompt[error.start]!r} at {error.start}, which is no character") from None
+
+
+def _stop_texts(stop: Any) -> list[bytes]:
+    if isinstance(stop, (bytes, bytearray)) or not isinstance(stop, Iterable):
+        raise InvalidTypeError(f"stop is {stop!r}; a text or several are needed")
+    texts = [stop] if isinstance(stop, str) else list(stop)
+    for one in texts:
+        if not isinstance(one, str):
+            raise InvalidTypeError(f"stop is {one!r}; a text is needed")
+    return [text_of("stop", one).encode() for one in texts]
+
+
 class Run(ContextObject):
     """A trained run, read from its directory.
 
@@ -294,10 +312,10 @@ class Run(ContextObject):
             raise InvalidTypeError(f"stream is {stream!r}; a function or None is needed")
         if not isinstance(prompt, (str, bytes)):
             raise InvalidTypeError(f"prompt is a {type(prompt).__name__}; a str or bytes is needed")
-        given = prompt.encode("utf-8", "surrogateescape") if isinstance(prompt, str) else prompt
+        given = _prompt_bytes(prompt) if isinstance(prompt, str) else prompt
         if max_tokens is not None and whole_number("max_tokens", max_tokens, 2**31) == 0:
             raise InvalidError("max_tokens is 0, at least 1 is needed")
-        stops = [text_of("stop", one).encode() for one in ([stop] if isinstance(stop, str) else stop)]
+        stops = _stop_texts(stop)
         options = _library.GenerateOptions(
             max_tokens=max_tokens or 0, temperature=real_number("temperature", temperature),
             top_k=whole_number("top_k", top_k, 2**31), top_p=real_number("top_p", top_p),

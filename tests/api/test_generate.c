@@ -2,7 +2,7 @@
    allocations.
    Planted and caught: tokens of the prompt counted as those of a text; a callback that cannot stop; stop
    texts ignored; learned positions that end in the middle; another seed with the same text; a text that is
-   not ended by a NUL; the first call left out.
+   not ended by a NUL; the first call left out; a default number of tokens that nobody asked for in a message.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -136,7 +136,8 @@ static void learned_positions_end(void **state)
                "a prompt of 5 tokens and 13 more need 17 positions, the model has learned 16");
     options.max_tokens = 0;
     check_call(context, hashattn_model_generate(model, "abcdefgabcdefgabc", 17, &options, see, &seen),
-               HASHATTN_INVALID, "the model has learned 16");
+               HASHATTN_INVALID,
+               "a prompt of 17 tokens and 1 more need 17 positions, the model has learned 16");
     hashattn_model_free(model);
     hashattn_context_free(context);
 }

@@ -1,7 +1,8 @@
 """Run.generate: the texts of the tool, streaming, stops, Ctrl-C and errors; the former name of make_data.
 
 Planted and caught: top_k lost; stop texts lost; the pieces of texts mixed; the seed of the run ignored; an exception of the
-function swallowed; Ctrl-C that raises another error; texts that are not returned when the function ends them.
+function swallowed; Ctrl-C that raises another error; texts that are not returned when the function ends them; the numbers of
+bytes as stop texts; half a surrogate pair as a raw error.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -96,7 +97,11 @@ def test_refusals(letters, needles, tmp_path):
                 (TypeError, "stream is 3", {"stream": 3}),
                 (hashattn.InvalidTypeError, "temperature is 'hot'; a number is needed", {"temperature": "hot"}),
                 (hashattn.InvalidTypeError, "top_p is None; a number is needed", {"top_p": None}),
-                (TypeError, "stop is b'x'", {"stop": [b"x"]})]:
+                (TypeError, "stop is b'x'", {"stop": [b"x"]}),
+                (hashattn.InvalidTypeError, "stop is b'xy'; a text or several", {"stop": b"xy"}),
+                (hashattn.InvalidTypeError, "stop is None; a text or several", {"stop": None}),
+                (hashattn.InvalidTypeError, "stop is 5; a text is needed", {"stop": ["x", 5]}),
+                (hashattn.InvalidError, r"prompt holds '\\ud800' at 1", {"prompt": "a\ud800"})]:
             with pytest.raises(kind, match=part):
                 run.generate(**options)
     finder = hashattn.train("needle", needles, tmp_path / "run", progress=False, steps=2, eval_every=2, layers=1, dim=8,

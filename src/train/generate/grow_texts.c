@@ -70,8 +70,7 @@ static hashattn_status fit_context(struct host *host, struct work *work)
     bool learned = config->positions == POSITIONS_LEARNED;
     work->max_tokens = work->options->max_tokens;
     if (work->max_tokens == 0)
-        work->max_tokens =
-            learned && prompt <= most ? size_min(GROWN_TOKENS, most - prompt + 1) : GROWN_TOKENS;
+        work->max_tokens = learned ? size_min(GROWN_TOKENS, most - size_min(prompt, most) + 1) : GROWN_TOKENS;
     size_t context = size_sum(prompt, work->max_tokens - 1);
     FAIL_IF(learned && context > most, host, HASHATTN_INVALID,
             "a prompt of %zu tokens and %zu more need %zu positions, the model has learned %zu", prompt,
