@@ -40,7 +40,8 @@ typedef struct hashattn_pretrained_info {
 HASHATTN_API void hashattn_pretrained_describe(const hashattn_pretrained *pretrained,
                                                hashattn_pretrained_info *info);
 
-/* Packed sequences of ids: sequence s is rows offsets[s] .. offsets[s + 1). Nothing is padded. */
+/* Packed sequences of ids: sequence s is rows offsets[s] .. offsets[s + 1). Nothing is padded: a padding id
+   counts as any other, also in the positions of RoBERTa's kind. */
 typedef struct hashattn_sequences {
     size_t struct_size;
     size_t num_sequences;

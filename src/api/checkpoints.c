@@ -348,6 +348,8 @@ static hashattn_status save(struct hashattn_pretrained *pretrained, const char *
     hashattn_status status = save_tokenizer(pretrained, directory);
     if (status == HASHATTN_OK) /* config.json is the last file */
         status = run ? save_run(pretrained, directory, encoder_only) : save_checkpoint(pretrained, directory);
+    if (status == HASHATTN_BAD_FILE)
+        host_prefix(host, pretrained->origin.directory);
     if (status != HASHATTN_OK)
         file_remove_directory(host, directory, files);
     return status;

@@ -472,6 +472,9 @@ static hashattn_status put_config(struct host *host, struct json *json, enum pre
     TRY(json_put_real(host, json, dropout_key(type), model->dropout));
     TRY(json_put_string(host, json, activation_key(type), "gelu"));
     TRY(json_put_string(host, json, "dtype", "float32"));
+    /* The output's table is written once, as that of the words. */
+    if (has_masked_output(model) && json_at(json, "tie_word_embeddings") != NULL)
+        TRY(json_put_bool(host, json, "tie_word_embeddings", true));
     if (type != PRETRAINED_YOSO)
         return HASHATTN_OK;
     if (model->conv_window > 0)

@@ -2,7 +2,7 @@
    mechanism, saving, arguments that are wrong, and failing allocations. Bugs planted and caught: weights not
    prepared again after an option; the precision of the context ignored; places that fall accepted; the model
    changed by a refused option; the tokenizer not saved; the roles of its tokens exchanged; config.json not
-   written last.
+   written last; an output that the saved file does not tie; a number that is not finite without the path.
    SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
 #include <math.h>
@@ -197,6 +197,19 @@ static void a_killed_save_leaves_no_checkpoint(void **state)
     hashattn_context_free(context);
 }
 
+static void remove_saved(const struct folder *folder)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    char name[160];
+    for (size_t i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "saved/%s", files[i]);
+        folder_remove(folder, name);
+    }
+    snprintf(name, sizeof name, "%s/saved", folder->path);
+    assert_int_equal(remove(name), 0);
+}
+
 /* The tokenizer's files are written in the form that the other library reads without code of ours. */
 static void the_tokenizer_is_saved(void **state)
 {
@@ -204,7 +217,7 @@ static void the_tokenizer_is_saved(void **state)
     struct checkpoint_case c;
     hashattn_pretrained *p;
     hashattn_tokenizer *tokenizer;
-    char path[100], name[160];
+    char path[100];
     checkpoint_case_read("bert", &c);
     hashattn_context *context = context_with(1, NULL);
     snprintf(path, sizeof path, "%s/saved", folder->path);
@@ -225,13 +238,51 @@ static void the_tokenizer_is_saved(void **state)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         assert_non_null(strstr(text, parts[i]));
     free(text);
-    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
-                                        "tokenizer_config.json"};
-    for (size_t i = 0; i < 4; i++) {
-        snprintf(name, sizeof name, "saved/%s", files[i]);
-        folder_remove(folder, name);
-    }
-    assert_int_equal(remove(path), 0);
+    remove_saved(folder);
+    hashattn_context_free(context);
+}
+
+/* A file with the output's table twice may say that they are not tied; the saved one has it once. */
+static void a_saved_output_is_tied(void **state)
+{
+    struct folder *folder = *state;
+    hashattn_pretrained *p;
+    char path[100];
+    size_t size;
+    hashattn_context *context = context_with(1, NULL);
+    checkpoint_copy(folder, "bert");
+    checkpoint_edit(folder, "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false");
+    snprintf(path, sizeof path, "%s/saved", folder->path);
+    check_ok(context, hashattn_pretrained_load(context, folder->path, NULL, &p));
+    check_ok(context, hashattn_pretrained_save(p, path));
+    hashattn_pretrained_free(p);
+    char *text = folder_get(folder, "saved/config.json", &size);
+    assert_non_null(strstr(text, "\"tie_word_embeddings\": true"));
+    free(text);
+    remove_saved(folder);
+    hashattn_context_free(context);
+}
+
+static void a_number_that_is_not_finite_is_told_with_the_path(void **state)
+{
+    struct folder *folder = *state;
+    hashattn_pretrained *p;
+    char path[100], wanted[200];
+    size_t size;
+    hashattn_context *context = context_with(1, NULL);
+    checkpoint_copy(folder, "bert");
+    char *bytes = folder_get(folder, "model.safetensors", &size);
+    uint64_t header;
+    memcpy(&header, bytes, sizeof header);
+    memset(bytes + sizeof header + header, 0xff, 4);
+    folder_put(folder, "model.safetensors", bytes, size);
+    free(bytes);
+    snprintf(path, sizeof path, "%s/saved", folder->path);
+    snprintf(wanted, sizeof wanted, "%s: the tensor of '", folder->path);
+    check_ok(context, hashattn_pretrained_load(context, folder->path, NULL, &p));
+    check_call(context, hashattn_pretrained_save(p, path), HASHATTN_BAD_FILE, wanted);
+    assert_int_not_equal(remove(path), 0); /* nothing is left */
+    hashattn_pretrained_free(p);
     hashattn_context_free(context);
 }
 
@@ -268,6 +319,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_file_cannot_describe_is_not_saved, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_killed_save_leaves_no_checkpoint, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(the_tokenizer_is_saved, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_saved_output_is_tied, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(a_number_that_is_not_finite_is_told_with_the_path, folder_enter,
+                                        folder_leave),
         cmocka_unit_test(every_failing_allocation_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,8 +101,11 @@ def test_buffers_and_tied_tables(tmp_path, name, prefix, copy):
     tensors[prefix + "embeddings.position_ids"] = torch.arange(20)[None]
     tensors[copy + ".weight"] = tensors[prefix + "embeddings.word_embeddings.weight"].clone()
     save_file(tensors, path, {"format": "pt"})
+    config = json.loads((tmp_path / "m" / "config.json").read_text())
+    (tmp_path / "m" / "config.json").write_text(json.dumps(config | {"tie_word_embeddings": False}))  # the table is there
     ours = check(tmp_path / "m", model, logits=True)
     ours.save(tmp_path / "again")
+    check(tmp_path / "again", type(model).from_pretrained(tmp_path / "again").eval(), logits=True)
     again = load_file(tmp_path / "again" / "model.safetensors")
     assert set(again) == set(tensors) - {prefix + "embeddings.position_ids", copy + ".weight"}
     tensors[copy + ".weight"] += 1

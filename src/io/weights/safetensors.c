@@ -142,12 +142,16 @@ static hashattn_status index_names(struct host *host, struct safetensors *file)
 static hashattn_status find_header(struct host *host, const char *bytes, size_t there, size_t size,
                                    const char **header, size_t *length)
 {
+    static const char pointer[] = "version https://git-lfs";
     *header = NULL;
     *length = 0;
     FAIL_IF(size_min(there, size) < LENGTH_BYTES, host, HASHATTN_BAD_FILE,
             "not a safetensors file: %zu bytes, the length alone needs %d", size, (int)LENGTH_BYTES);
     uint64_t stated;
     memcpy(&stated, bytes, sizeof stated);
+    FAIL_IF(size_min(there, size) >= sizeof pointer - 1 && memcmp(bytes, pointer, sizeof pointer - 1) == 0,
+            host, HASHATTN_BAD_FILE,
+            "a pointer of Git LFS to the file, not the file itself, which `git lfs pull` fetches");
     FAIL_IF(stated > SAFETENSORS_MAX_HEADER, host, HASHATTN_BAD_FILE,
             "the header has %llu bytes, at most %d are allowed", (unsigned long long)stated,
             (int)SAFETENSORS_MAX_HEADER);

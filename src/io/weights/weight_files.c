@@ -112,36 +112,37 @@ static hashattn_status check_index(struct host *host, const struct json *map,
 }
 
 static hashattn_status open_shards(struct host *host, const char *directory, const struct json *map,
-                                   struct weight_files *weights)
+                                   const struct shard_names *shards, struct weight_files *weights)
 {
     char path[FILE_PATH];
-    struct shard_names shards = {.count = 0};
     void *block;
-    hashattn_status status;
-    TRY_DONE(list_shards(host, map, &shards));
-    TRY_DONE(memory_new_zeroed(host, shards.count, sizeof *weights->files, "the list of files", &block));
+    TRY(memory_new_zeroed(host, shards->count, sizeof *weights->files, "the list of files", &block));
     weights->files = block;
-    for (; weights->num_files < shards.count; weights->num_files++) {
-        TRY_DONE(file_join(host, directory, shards.names[weights->num_files], path, sizeof path));
-        TRY_DONE(safetensors_map(host, path, &weights->files[weights->num_files]));
+    for (; weights->num_files < shards->count; weights->num_files++) {
+        TRY(file_join(host, directory, shards->names[weights->num_files], path, sizeof path));
+        TRY(safetensors_map(host, path, &weights->files[weights->num_files]));
     }
-    status = check_index(host, map, &shards, weights);
+    hashattn_status status = check_index(host, map, shards, weights);
     if (status != HASHATTN_OK)
         host_prefix(host, directory);
-done:
-    index_table_free(host, &shards.table);
     return status;
 }
 
 static hashattn_status open_index(struct host *host, const char *directory, const char *path,
                                   struct weight_files *weights)
 {
+    struct shard_names shards = {.count = 0};
     struct json *root;
     const struct json *map;
     TRY(json_read_file(host, path, &root));
     hashattn_status status = json_get_object(host, root, "weight_map", &map);
     if (status == HASHATTN_OK)
-        status = open_shards(host, directory, map, weights);
+        status = list_shards(host, map, &shards);
+    if (status != HASHATTN_OK)
+        host_prefix(host, path);
+    else
+        status = open_shards(host, directory, map, &shards, weights);
+    index_table_free(host, &shards.table);
     json_free(root);
     return status;
 }
@@ -194,8 +195,6 @@ hashattn_status weight_files_open(struct host *host, const char *directory, stru
     if (!file_exists(path))
         return fail_without_files(host, directory);
     hashattn_status status = open_index(host, directory, path, weights);
-    if (status != HASHATTN_OK && weights->num_files == 0)
-        host_prefix(host, path);
     if (status != HASHATTN_OK)
         weight_files_close(host, weights);
     return status;

@@ -4,7 +4,7 @@
    by copy; a duplicate name accepted; the header leaked when a tensor is bad; metadata of numbers accepted;
    metadata that is not UTF-8 written; the data read with the header; a file cut after its header accepted;
    __metadata__ of null refused; another name of a tensor not found, or found
-   in place of a tensor of that name.
+   in place of a tensor of that name; the text of a Git LFS pointer as a length.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/weights/safetensors.h"
 
@@ -173,6 +173,9 @@ static void lengths_that_lie_are_refused(void **state)
     for (size_t size = 0; size < 8; size++)
         check_status(&host, safetensors_parse(&host, bytes, size, &file), HASHATTN_BAD_FILE,
                      "not a safetensors file");
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n";
+    check_status(&host, safetensors_parse(&host, pointer, strlen(pointer), &file), HASHATTN_BAD_FILE,
+                 "a pointer of Git LFS to the file, not the file itself, which `git lfs pull` fetches");
     static const struct {
         uint64_t length;
         const char *part;

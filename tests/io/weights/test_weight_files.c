@@ -1,7 +1,7 @@
 /* One file or several with an index: every tensor is found, and a directory whose files and index disagree is
    refused with the names. Bugs planted and caught: the first file only searched; an index whose file lacks a
    tensor accepted; tensors beyond the index accepted; a path in the index followed; the archive taken for
-   missing weights; mapped files kept after a failure.
+   missing weights; mapped files kept after a failure; the path of an index before that of its file.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/weights/weight_files.h"
 
@@ -103,6 +103,8 @@ static void indices_that_lie_are_refused(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         folder_put_text(folder, index_name, cases[i].index);
         check_refused(folder, cases[i].part);
+        const char *message = folder->host.message, *path = strstr(message, folder->path);
+        assert_true(path == message && strstr(path + 1, folder->path) == NULL); /* told once */
     }
 }
 
