@@ -6,11 +6,10 @@ Source: include/hashattn/pretrained.h. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import tempfile
 from ctypes import byref
-from typing import Any, NamedTuple, Sequence, Union
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from .context import Context, ContextObject, ObjectHandle
 from .errors import BadFileError, InvalidError, InvalidTypeError, named
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher
-from .texts import check_characters, listed
+from .texts import listed, write_texts
 
 Floats = npt.NDArray[np.float32]
 
@@ -93,7 +92,7 @@ class Pretrained(ContextObject):
         with self._use() as handle:
             handle.origin.check(_library.functions().pretrained_rows(
                 handle.pointer, byref(packed.struct), number, rows.ctypes.data))
-        return np.split(rows, packed.offsets[1:-1].astype(np.intp)) if len(sequences) else []
+        return np.split(rows, packed.offsets[1:-1].astype(np.intp)) if packed.struct.num_sequences else []
 
     def embed(self, texts: Sequence[str], *, pooling: str = "stored", normalize: bool = False,
               prompt_name: str | None = None, prompt: str | None = None, special_tokens: bool = True,
@@ -104,10 +103,11 @@ class Pretrained(ContextObject):
         """
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "texts.jsonl")
-            with open(path, "w", encoding="utf-8", errors="surrogatepass") as lines:
-                for index, text in enumerate(listed("texts", texts)):
-                    check_characters(f"texts[{index}]", text)
-                    lines.write(json.dumps({"text": text_of("a text", text)}, ensure_ascii=False) + "\n")
+            given = list(listed("texts", texts))
+            for index, text in enumerate(given):
+                if not isinstance(text, str):
+                    raise InvalidTypeError(f"texts[{index}] is a {type(text).__name__}; a str is needed")
+            write_texts(path, given)
             with named(path, "texts"):
                 return self.embed_files([path], pooling=pooling, normalize=normalize, prompt_name=prompt_name, prompt=prompt,
                                         special_tokens=special_tokens, truncate=truncate, seed=seed, progress=progress)
@@ -201,8 +201,8 @@ class _Packed:
     """Sequences of ids one after another, for the C API."""
 
     def __init__(self, sequences: Sequence[Any], segments: Sequence[Any] | None) -> None:
-        ids = [_numbers(f"sequences[{i}]", given, 2**32 - 1) for i, given in enumerate(sequences)]
-        kinds = None if segments is None else [_numbers(f"segments[{i}]", s, 255) for i, s in enumerate(segments)]
+        ids = _all_numbers("sequences", sequences, 2**32 - 1)
+        kinds = None if segments is None else _all_numbers("segments", segments, 255)
         if kinds is not None and [len(k) for k in kinds] != [len(i) for i in ids]:
             raise InvalidError(f"segments have lengths {[len(k) for k in kinds]}, sequences {[len(i) for i in ids]}")
         self.offsets = np.concatenate(([0], np.cumsum([len(i) for i in ids]))).astype(np.uint64)
@@ -213,8 +213,16 @@ class _Packed:
                                          segments=None if self.kinds is None else self.kinds.ctypes.data)
 
 
-def _numbers(name: str, given: Union[Sequence[int], npt.NDArray[Any]], most: int) -> npt.NDArray[np.int64]:
-    array = np.asarray(given, None if len(given) else np.int64)
+def _all_numbers(name: str, given: Any, most: int) -> list[npt.NDArray[np.int64]]:
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise InvalidTypeError(f"{name} is {given!r}; a list is needed, with a list of whole numbers for each sequence")
+    return [_numbers(f"{name}[{i}]", each, most) for i, each in enumerate(given)]
+
+
+def _numbers(name: str, given: Any, most: int) -> npt.NDArray[np.int64]:
+    array = np.asarray(given)
+    if array.shape == (0,):
+        return np.empty(0, np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise InvalidTypeError(f"{name} has dtype {array.dtype} and shape {array.shape}; whole numbers (n,) are needed")
     if array.size and (array.min() < 0 or array.max() > most):

@@ -1,7 +1,8 @@
 """Pretrained: the vectors, guesses and files of the tool, hidden states of packed sequences.
 
 Planted and caught: a prompt or `normalize` dropped; offsets that count documents, or do not begin at 0; guesses of all masks
-in one list; segments or options dropped; a table, or the letters of one text, as texts. SPDX-License-Identifier: Apache-2.0
+in one list; segments or options dropped; a table, or the letters of one text, as texts; ids without a list as a raw error;
+two halves of a character refused. SPDX-License-Identifier: Apache-2.0
 """
 
 import json
@@ -91,6 +92,8 @@ def test_hidden_states_of_packed_sequences(bert):
     with_segments = bert.hidden_states([pair.ids], [pair.segments])[0]
     assert not np.allclose(with_segments, bert.hidden_states([pair.ids])[0], atol=1e-4)
     assert bert.hidden_states([]) == []
+    assert same_bits(bert.hidden_states(iter([[1, 2]]))[0], bert.hidden_states(np.array([[1, 2]]))[0])
+    assert same_bits(bert.embed(["a \ud83d\ude42"]), bert.embed(["a \U0001f642"]))  # half and half, as some JSON has it
 
 
 def test_guesses_are_those_of_the_tool(bert):
@@ -125,6 +128,13 @@ def test_bad_input_is_named(bert, tmp_path):
         bert.hidden_states([[1, 2]], [[0]])
     with pytest.raises(ValueError, match="-3"):
         bert.hidden_states([[-3]])
+    for sequences, message in (([1, 2], r"sequences\[0\] has dtype int64 and shape \(\)"), (None, "sequences is None; a list"),
+                               ("12", "sequences is '12'; a list")):
+        with pytest.raises(hashattn.InvalidTypeError, match=message):
+            bert.hidden_states(sequences)
+    for texts, message in ((["a", None], r"texts\[1\] is a NoneType; a str"), ([("a", "b")], r"texts\[0\] is a tuple; a str")):
+        with pytest.raises(hashattn.InvalidTypeError, match=message):
+            bert.embed(texts)
     for texts, message in ((["a dog", "the " * 10000], r"^texts\[1\]: "),
                            (["a dog", "a\0"], r"^texts\[1\]: character 2 of 2 is U\+0000"), ("a dog", "texts is one str"),
                            (np.array([["a dog"]]), r"texts has the shape \(1, 1\)")):
