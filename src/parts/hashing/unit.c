@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "parts/rows/bounded.h"
 
 size_t unit_padded(size_t width)
 {
@@ -35,4 +36,13 @@ void unit_take(const struct kernels *kernels, float *unit, size_t ld, float *nor
         else if (isinf(norm[i]))
             take_long(unit + i * ld, norm + i, x + i * ld_x, dim);
     }
+}
+
+void unit_give(const struct kernels *kernels, float *dx, size_t ld_dx, const float *du, const float *unit,
+               size_t ld, const float *norm, size_t n, size_t dim)
+{
+    kernels->hash.unit_backward(dx, ld_dx, du, unit, ld, norm, n, dim, NULL, NULL);
+    for (size_t i = 0; i < n; i++)
+        if (norm[i] < 1)
+            bounded_row(dx + i * ld_dx, dim);
 }

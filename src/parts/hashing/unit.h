@@ -17,4 +17,9 @@ size_t unit_padded(size_t width);
 void unit_take(const struct kernels *kernels, float *unit, size_t ld, float *norm, const float *x,
                size_t ld_x, size_t n, size_t dim);
 
+/* Backward of unit_take: adds the gradients of x to dx. Division by a short length may leave the range of
+   float32; the gradient is then +-DOUBLE_MOST (parts/rows/bounded.h). */
+void unit_give(const struct kernels *kernels, float *dx, size_t ld_dx, const float *du, const float *unit,
+               size_t ld, const float *norm, size_t n, size_t dim);
+
 #endif

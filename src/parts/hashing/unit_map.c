@@ -6,6 +6,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "parts/rows/bounded.h"
+
 enum { LANES = 8 };
 
 static double square_of(const float *row, size_t dim)
@@ -56,6 +58,9 @@ void unit_map_take(float *unit, size_t ld, float *norm, const float *x, size_t l
 void unit_map_backward(const struct kernels *kernels, float *dx, size_t ld_dx, const float *du, size_t ld,
                        const float *norm, size_t n, size_t dim)
 {
-    for (size_t i = 0; i < n; i++)
-        kernels->rows.axpy(dx + i * ld_dx, 1 / norm[i], du + i * ld, dim);
+    for (size_t i = 0; i < n; i++) {
+        kernels->rows.axpy(dx + i * ld_dx, fminf(1 / norm[i], FLT_MAX), du + i * ld, dim);
+        if (norm[i] < 1)
+            bounded_row(dx + i * ld_dx, dim);
+    }
 }

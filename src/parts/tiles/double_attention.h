@@ -1,9 +1,9 @@
 /* Softmax attention of one head in double, a pair at a time: the computation of tile_attention.h and
    group_attention.h, for inputs so large that products or sums of float32 could overflow to infinity or NaN.
-   In double none can, so for all finite inputs the weights of a query are at most 1 and sum to 1; a gradient
-   beyond the range of float32 becomes +-DOUBLE_MOST. Cost: about 6 (d + d_v) operations per pair forward and
-   12 backward, without vectors, some hundred times the time of tiles, so it is used only if needed. Threads:
-   blocks of queries forward; one backward, because all queries add to the same keys.
+   In double none can, so for all finite inputs the weights of a query are at most 1 and sum to 1; sums of
+   gradients are cut at +-DOUBLE_MOST after every term. Cost: about 6 (d + d_v) operations per pair forward
+   and 12 backward, without vectors, some hundred times the time of tiles, so it is used only if needed.
+   Threads: blocks of queries forward; one backward, because all queries add to the same keys.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_DOUBLE_ATTENTION_H
 #define PARTS_DOUBLE_ATTENTION_H

@@ -1,6 +1,6 @@
 /* Unit rows, what counts as zero, and rows whose length overflows float. Bugs planted and caught: short
    rows left in place, the limit at 1e-11; long rows treated as zeros, with an infinite norm, or read from
-   the previous row.
+   the previous row; the gradient of a short row infinite.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/unit.h"
 
@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "parts/rows/bounded.h"
 #include "support/check.h"
 
 enum { D = 5, LD = 8 };
@@ -58,12 +59,26 @@ static void rows_are_padded_to_cache_lines(void **state)
     assert_true(unit_padded(SIZE_MAX) > SIZE_MAX / 2);
 }
 
+static void gradients_of_short_rows_are_finite(void **state)
+{
+    (void)state;
+    for (const struct kernels *const *kernels = kernels_all(); *kernels != NULL; kernels++) {
+        const float du[2][2] = {{1e30f, -1e30f}, {1e30f, -1e30f}}, unit[2][2] = {{1, 0}, {1, 0}};
+        const float norm[2] = {2e-12f, 0.5f};
+        float dx[2][2] = {{5, 5}, {5, 5}};
+        unit_give(*kernels, dx[0], 2, du[0], unit[0], 2, norm, 2, 2);
+        assert_true(dx[0][0] == 5 && dx[0][1] == -DOUBLE_MOST && dx[1][0] == 5);
+        check_near((double)dx[1][1], -2e30, 1e25, "a long row");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_rows_are_zero),
         cmocka_unit_test(long_rows_are_rows),
         cmocka_unit_test(rows_are_padded_to_cache_lines),
+        cmocka_unit_test(gradients_of_short_rows_are_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Mapped rows: unit length, dot products kept, the longest row and longer ones, and the backward pass.
    Bugs planted and caught: the last coordinates of queries and keys in the same place; M not squared;
-   further columns left unchanged; the gradient divided twice; an infinite divisor.
+   further columns left unchanged; the gradient divided twice; an infinite divisor;
+   the gradient of tiny rows infinite or NaN.
    SPDX-License-Identifier: Apache-2.0 */
 #include "parts/hashing/unit_map.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 
 #include "base/random.h"
+#include "parts/rows/bounded.h"
 #include "support/check.h"
 
 enum { N = 9, DIM = 13, LD = 32 };
@@ -75,6 +77,12 @@ static void gradients_come_back_through_the_divisor(void **state)
         unit_map_backward(*kernels, dx, 3, du, 4, norm, 2, 2);
         const float want[] = {3, 5, 1, 1.5f, 2, 1};
         check_same_bits(dx, want, sizeof dx, "dx");
+        /* the lengths of the smallest floats: their inverse is infinite */
+        const float du_tiny[2 * 2] = {0, 1e30f, -1e30f, 0}, tiny[2] = {1e-30f, 1e-42f};
+        float dx_tiny[2 * 2] = {0};
+        unit_map_backward(*kernels, dx_tiny, 2, du_tiny, 2, tiny, 2, 2);
+        const float most[] = {0, DOUBLE_MOST, -DOUBLE_MOST, 0};
+        check_same_bits(dx_tiny, most, sizeof most, "dx of tiny rows");
     }
 }
 
