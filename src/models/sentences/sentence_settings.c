@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "io/json.h"
 
 /* ---- files --------------------------------------------------------------------------------------------- */
@@ -52,32 +53,54 @@ static const struct mode {
 };
 enum { MODES = sizeof modes / sizeof *modes };
 
-/* The modes of the file, joined by "+". *used: how many; *last: the last one. */
-static hashattn_status list_modes(struct host *host, const struct json *root, char text[120], size_t *used,
-                                  const struct mode **last)
+static const struct mode unknown = {"", "", -1};
+
+static const struct mode *find_mode(const char *name)
 {
-    size_t size = 0;
-    const char *name = json_text(json_at(root, "pooling_mode"));
-    bool listed = json_is_list(json_at(root, "pooling_mode"));
-    *used = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < MODES; i++) {
-        bool on = name != NULL && strcmp(name, modes[i].name) == 0;
-        for (size_t k = 0; listed && k < json_count(json_at(root, "pooling_mode")); k++) {
-            const char *one = json_text(json_element(json_at(root, "pooling_mode"), k));
-            on |= one != NULL && strcmp(one, modes[i].name) == 0;
+    for (size_t i = 0; i < MODES; i++)
+        if (strcmp(name, modes[i].name) == 0)
+            return &modes[i];
+    return &unknown;
+}
+
+/* The modes of a file, joined by "+". */
+struct used_modes {
+    char text[120];
+    size_t size, count;
+    const struct mode *last;
+};
+
+static void add_mode(struct used_modes *used, const char *name, const struct mode *mode)
+{
+    size_t left = sizeof used->text - used->size;
+    int length = snprintf(used->text + used->size, left, "%s%.60s", used->count > 0 ? "+" : "", name);
+    used->size += size_min((size_t)length, left - 1);
+    used->last = mode;
+    used->count++;
+}
+
+/* Of pooling_mode, a name or a list of names, or else of the flags. */
+static hashattn_status list_modes(struct host *host, const struct json *root, struct used_modes *used)
+{
+    const struct json *given = json_at(root, "pooling_mode");
+    const char *name = json_text(given);
+    *used = (struct used_modes){.last = find_mode("mean")}; /* of the library, if a file names none */
+    if (name != NULL) {
+        add_mode(used, name, find_mode(name));
+    } else if (json_is_list(given)) {
+        for (size_t i = 0; i < json_count(given); i++) {
+            name = json_text(json_element(given, i));
+            add_mode(used, name == NULL ? "?" : name, name == NULL ? &unknown : find_mode(name));
         }
-        if (name == NULL && !listed)
+        if (used->count == 0)
+            add_mode(used, "[]", &unknown);
+    } else {
+        for (size_t i = 0; i < MODES; i++) {
+            bool on = false;
             TRY(get_flag(host, root, modes[i].flag, &on));
-        if (!on)
-            continue;
-        size += (size_t)snprintf(text + size, 120 - size, "%s%s", *used > 0 ? "+" : "", modes[i].name);
-        *last = &modes[i];
-        ++*used;
-    }
-    if (name != NULL && *used == 0) {
-        snprintf(text, 120, "%.60s", name);
-        *used = 2; /* unknown */
+            if (on)
+                add_mode(used, modes[i].name, &modes[i]);
+        }
     }
     return HASHATTN_OK;
 }
@@ -86,17 +109,16 @@ static hashattn_status get_pooling(struct host *host, const struct json *root,
                                    struct sentence_settings *settings)
 {
     const struct json *object;
-    const struct mode *mode = &modes[2]; /* of the library, if a file names none */
-    char text[120];
-    size_t used;
+    struct used_modes used;
     TRY(json_get_object(host, root, "", &object));
     TRY(get_flag(host, root, "include_prompt", &settings->pools_prompt));
-    TRY(list_modes(host, root, text, &used, &mode));
-    if (used > 1 || mode->pooling < 0)
+    TRY(list_modes(host, root, &used));
+    if (used.count > 1 || used.last->pooling < 0)
         snprintf(settings->refusal, SENTENCE_REFUSAL,
-                 "the pooling is %s; one of mean, cls and max is computed (`pooling` chooses another)", text);
+                 "the pooling is %s; one of mean, cls and max is computed (`pooling` chooses another)",
+                 used.text);
     else
-        settings->pooling = (enum sentence_pooling)mode->pooling;
+        settings->pooling = (enum sentence_pooling)used.last->pooling;
     return HASHATTN_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Directories of the sentence-transformers library, as its versions write them: modules, poolings, lengths,
    prompts, and what is named because it is not computed. Planted and caught: the class of a module compared
    with its path; the last of several poolings taken; a pooling folder that must exist; an unknown pooling
-   taken for the mean.
+   taken for the mean, also in a list.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/sentences/sentence_settings.h"
 
@@ -90,6 +90,11 @@ static void what_is_not_computed_is_named(void **state)
          "{\"pooling_mode_mean_tokens\": true, \"pooling_mode_max_tokens\": true}",
          "the pooling is max+mean"},
         {"[" ENCODER "," POOLING "]", "{\"pooling_mode\": [\"cls\", \"mean\"]}", "the pooling is cls+mean"},
+        {"[" ENCODER "," POOLING "]", "{\"pooling_mode\": [\"mean\", \"median\"]}",
+         "the pooling is mean+median; one"},
+        {"[" ENCODER "," POOLING "]", "{\"pooling_mode\": [\"median\"]}", "the pooling is median; one"},
+        {"[" ENCODER "," POOLING "]", "{\"pooling_mode\": [\"mean\", 1]}", "the pooling is mean+?; one"},
+        {"[" ENCODER "," POOLING "]", "{\"pooling_mode\": []}", "the pooling is []; one"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         check_status(&folder->host, read_with(folder, cases[i].modules, cases[i].pooling, &settings),
