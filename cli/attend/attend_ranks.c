@@ -5,15 +5,26 @@
 #include <string.h>
 
 #include "cli/attend/attend.h"
+#include "cli/shared/tool/halves.h"
 
 int attend_ranks_refuse(const struct attend *a)
 {
-    if (a->chunk_rows == 0 && a->mask == NULL && strcmp(a->out, "-") != 0)
-        return EXIT_GOOD;
-    return tool_fail(EXIT_USAGE, "%s cannot be used by several ranks",
-                     a->chunk_rows > 0 ? "--chunk"
-                     : a->mask != NULL ? "--mask"
-                                       : "--out -");
+    const struct {
+        bool given;
+        const char *option;
+    } refused[] = {{a->chunk_rows > 0, "--chunk"},
+                   {a->mask != NULL, "--mask"},
+                   {halves_wanted(a->context), "--precision bf16"},
+                   {strcmp(a->out, "-") == 0, "--out -"},
+                   {strcmp(a->q, "-") == 0, "--q -"},
+                   {strcmp(a->k, "-") == 0, "--k -"},
+                   {strcmp(a->v, "-") == 0, "--v -"},
+                   {a->params != NULL && strcmp(a->params, "-") == 0, "--params -"},
+                   {a->grad_out != NULL && strcmp(a->grad_out, "-") == 0, "--grad-out -"}};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        if (refused[i].given)
+            return tool_fail(EXIT_USAGE, "%s cannot be used by several ranks", refused[i].option);
+    return EXIT_GOOD;
 }
 
 /* This rank's rows of an array, of all heads. */

@@ -322,6 +322,27 @@ static void close_all(struct attend *a)
     tool_close(a->context);
 }
 
+/* Standard input can be read once, from its begin to its end. */
+static int check_standard_input(const struct attend *a, const struct options *options)
+{
+    const struct {
+        const char *name, *text;
+    } inputs[] = {{"q", a->q},       {"k", a->k},           {"v", a->v},
+                  {"mask", a->mask}, {"params", a->params}, {"grad-out", a->grad_out}};
+    const char *first = NULL;
+    for (size_t i = 0; i < sizeof inputs / sizeof inputs[0]; i++) {
+        if (inputs[i].text == NULL || strcmp(inputs[i].text, "-") != 0)
+            continue;
+        if (a->chunk_rows > 0)
+            return options_fail(options, "--chunk needs files, but --%s is -, standard input",
+                                inputs[i].name);
+        if (first != NULL)
+            return options_fail(options, "--%s and --%s are both -, standard input", first, inputs[i].name);
+        first = inputs[i].name;
+    }
+    return EXIT_GOOD;
+}
+
 static int check_usage(const struct attend *a, const struct options *options)
 {
     const struct {
@@ -342,7 +363,7 @@ static int check_usage(const struct attend *a, const struct options *options)
     if (a->chunk_rows > 0 && options->common.precision != NULL &&
         strcmp(options->common.precision, "bf16") == 0)
         return options_fail(options, "--chunk computes on float32 arrays, but --precision is bf16");
-    return EXIT_GOOD;
+    return check_standard_input(a, options);
 }
 
 /* Is the output none of the inputs? Of several ranks each has files of its own. */

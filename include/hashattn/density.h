@@ -21,10 +21,10 @@ typedef struct hashattn_density_options {
     size_t struct_size;
     size_t num_hashes; /* m, 1 to 4096; default 32. The squared error is proportional to 1 / m. */
     size_t hash_bits;  /* tau, 1 to 24; default 9. More bits see less of the surroundings of a point. */
-    /* "none" (the default): rows are directions, their length does not matter, and no statistics of the data
-       are used. "euclidean": rows are points. They are centred, each column is scaled by its deviation, and
-       one more coordinate keeps the length; the first rows added, at most 4,096 and at most 2^22 numbers,
-       determine centre and scale. */
+    /* "none" (the default): rows are directions, their length does not matter (but one below 1e-12 counts as
+       0: scale such rows), and no statistics of the data are used. "euclidean": rows are points. They are
+       centred, each column is scaled by its deviation, and one more coordinate keeps the length; the first
+       rows added, at most 4,096 and at most 2^22 numbers, determine centre and scale. */
     const char *map;
     uint64_t seed; /* default 0 */
 } hashattn_density_options;

@@ -112,7 +112,9 @@ hashattn_status hashattn_model_forecast(hashattn_model *model, const char *data,
     if (split != NULL)
         TRY(model_split(host, split, &which));
     TRY(run_config_data(host, config, &data));
-    hashattn_status status = bridge_fill(host, config, &bridge);
+    hashattn_status status = model_check_ranks(model, seed);
+    if (status == HASHATTN_OK)
+        status = bridge_fill(host, config, &bridge);
     if (status == HASHATTN_OK)
         status = evaluate_open(host, &setup, model->net, model->values, &model->session);
     if (status == HASHATTN_OK)

@@ -13,6 +13,7 @@
 #include "train/checkpoint.h"
 #include "train/compare/compare.h"
 #include "train/inspect/inspect.h"
+#include "train/run_ranks.h"
 
 /* A config may claim any number of parameters, so check the file for them before allocating. */
 static hashattn_status read_values(struct host *host, struct hashattn_model *model, const char *run)
@@ -199,6 +200,13 @@ struct train_setup model_setup(struct hashattn_model *model)
                                 .user = model};
 }
 
+hashattn_status model_check_ranks(struct hashattn_model *model, uint64_t seed)
+{
+    struct hashattn_context *context = model->context;
+    return ranks_check_model(&context->host, &context->comm, &model->config, model->values,
+                             model_params(model->net)->total, seed);
+}
+
 hashattn_status model_split(struct host *host, const char *name, enum split *split)
 {
     for (*split = SPLIT_TRAIN; *split < SPLIT_COUNT; (*split)++)
@@ -245,6 +253,10 @@ hashattn_status hashattn_model_evaluate(hashattn_model *model, const char *data,
     hashattn_status status = comm_agree(host, setup.comm, load_split(model, data, split, &dataset));
     struct evaluation result;
     if (status == HASHATTN_OK)
+        status = model_check_ranks(model, seed);
+    if (status == HASHATTN_OK)
+        status = ranks_check_set(host, setup.comm, &dataset);
+    if (status == HASHATTN_OK)
         status = evaluate_open(host, &setup, model->net, model->values, &model->session);
     if (status == HASHATTN_OK)
         status = evaluate(host, &setup, &model->session, &dataset, (size_t)config->training.batch, seed, NULL,
@@ -285,7 +297,9 @@ hashattn_status hashattn_model_compare(hashattn_model *model, hashattn_model *ag
                           other = {&against->config, against->net, against->values};
     enum split which;
     struct comparison found;
-    TRY(model_split(host, split, &which));
+    TRY(comm_agree(host, setup.comm, model_split(host, split, &which)));
+    TRY(model_check_ranks(model, seed));
+    TRY(model_check_ranks(against, seed));
     TRY(compare_runs(host, &setup, &run, &other, data, which, seed, &found));
     for (size_t i = 0; i < found.count; i++) {
         const struct metric_difference *of = &found.list[i];

@@ -27,6 +27,8 @@ struct hashattn_model {
 
 /* The machine of its context, with the model's callback. */
 struct train_setup model_setup(struct hashattn_model *model);
+/* INVALID: ranks have other models, options or seeds. Collective. */
+hashattn_status model_check_ranks(struct hashattn_model *model, uint64_t seed);
 /* INVALID: no split has this name. */
 hashattn_status model_split(struct host *host, const char *name, enum split *split);
 

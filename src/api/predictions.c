@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "tasks/documents/document_names.h"
 #include "tasks/documents/document_unread.h"
+#include "train/run_ranks.h"
 
 /* Documents that are read and predicted at once. Results do not depend on it. */
 enum { PREDICTED = 256 };
@@ -90,6 +91,7 @@ static hashattn_status predict_part(struct host *host, void *context, struct dat
     size_t classes = model_outputs(model->net);
     setup.callback = model->callback == NULL ? NULL : tell_part;
     setup.user = prediction;
+    TRY(ranks_check_set(host, setup.comm, part));
     TRY(evaluate_open(host, &setup, model->net, model->values, &model->session));
     TRY(evaluate(host, &setup, &model->session, part, (size_t)model->config.training.batch, prediction->seed,
                  prediction->probabilities, &result));
@@ -133,6 +135,7 @@ static hashattn_status predict_paths(struct hashattn_model *model, const char *c
             "%s has no files of documents to predict; %s", config->task->name,
             config->task->load_dated != NULL ? "it forecasts tables" : "eval reports its metrics");
     TRY(comm_agree(host, &model->context->comm, check_paths(host, model, paths, num_paths)));
+    TRY(model_check_ranks(model, prediction->seed));
     host->note[0] = '\0';
     host->repaired = 0;
     void *block = NULL;

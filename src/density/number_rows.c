@@ -116,7 +116,7 @@ static hashattn_status fill_from_npy(struct host *host, struct number_rows *rows
         double value = rows->wide != NULL ? rows->wide[i] : (double)rows->block[i];
         FAIL_IF(!(fabs(value) <= (double)FLT_MAX), host, HASHATTN_BAD_FILE,
                 "%s: row %zu, column %zu is %g, a finite float32 is needed", rows->path,
-                rows->given + i / dim + 1, i % dim + 1, value);
+                rows->given + i / dim, i % dim, value);
         rows->block[i] = (float)value;
     }
     return HASHATTN_OK;

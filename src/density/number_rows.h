@@ -1,7 +1,8 @@
 /* Rows of numbers from a file of any size, a block at a time: an .npy array (n, d) of float32 or float64, or,
    if the name does not end in .npy, comma-separated values. The first record of a CSV file is skipped as the
-   names of its columns if it has no number. Numbers become float32. BAD_FILE, with row or line and column:
-   NaN, infinity, text, a missing number, a row of another width.
+   names of its columns if it has no number. Numbers become float32. BAD_FILE, with row and column of the
+   array, from 0, or line and column of the CSV file, from 1: NaN, infinity, text, a missing number, a row of
+   another width.
    Memory: one block and, for CSV, one record. Cost: one pass.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef DENSITY_NUMBER_ROWS_H

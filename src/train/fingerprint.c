@@ -95,6 +95,11 @@ static uint64_t mix_forecasts(uint64_t hash, const struct windows *windows)
     return hash;
 }
 
+uint64_t fingerprint_of_floats(const float *floats, size_t count)
+{
+    return mix_floats(first_hash, floats, count);
+}
+
 struct fingerprint fingerprint_of(const struct dataset *dataset)
 {
     uint64_t hash = dataset->map.bytes != NULL ? dataset->hash : first_hash;

@@ -11,6 +11,8 @@ struct fingerprint {
     uint64_t examples, tokens, hash;
 };
 struct fingerprint fingerprint_of(const struct dataset *dataset);
+/* The hash of numbers, such as the parameters of a model. */
+uint64_t fingerprint_of_floats(const float *floats, size_t count);
 
 /* The hash of the targets. Models that read the same examples differently, such as cut to different lengths,
    have the same targets if there is one per example. */

@@ -1,8 +1,9 @@
 /* The public operator on sequences that ranks share (total_rows): outputs, gradients and the own loss are
    those of one process, a rank needs about its share of the memory, a failure of one rank is one of all, and
-   what cannot be shared is refused with its numbers. Bugs planted and caught: ranks left
-   out of the call; rows that no mechanism checks left unchecked; the rows of a span for those of a sequence;
-   spans of any size; masks.
+   what cannot be shared, and a rank that calls with other options, is refused with its numbers. Bugs planted
+   and caught: ranks left out of the call; rows that no mechanism checks left unchecked; the rows of a span
+   for those of a sequence; spans of any size; masks; calls not compared; the seed left out of the
+   comparison.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -199,6 +200,68 @@ static void a_failure_of_one_is_one_of_all(void **state)
     }
 }
 
+struct other {
+    int changed; /* what rank 1 has otherwise */
+    hashattn_status status[2];
+    char message[2][200];
+};
+
+/* Rank 1 calls forward with one thing changed. */
+static void call_otherwise(struct comm *comm, void *argument)
+{
+    struct other *other = argument;
+    int rank = comm_rank(comm), changed = rank == 1 ? other->changed : 0;
+    hashattn_context *context = context_of(comm);
+    hashattn_attention *attention;
+    hashattn_problem problem;
+    size_t first;
+    float *data = calloc(8, ALL * sizeof *data);
+    hashattn_fill_normal(1, 0, data, 8 * (size_t)ALL);
+    rank_require(hashattn_attention_new(context, changed == 1 ? "softmax" : "yoso", &attention) ==
+                 HASHATTN_OK);
+    if (changed == 2)
+        rank_require(hashattn_attention_set(attention, "num_hashes", "31") == HASHATTN_OK);
+    hashattn_problem_default(&problem);
+    problem.num_heads = changed == 3 ? 1 : 2;
+    problem.head_dim = D;
+    problem.value_dim = changed == 4 ? D / 2 : D;
+    problem.causal = changed == 5;
+    problem.seed = changed == 6;
+    problem.total_rows = changed == 7 ? ROWS + 1 : ROWS; /* rank 1 of 2 has half of both */
+    problem.num_queries = problem.num_keys = hashattn_shared_rows(context, problem.total_rows, &first);
+    hashattn_array array[8];
+    for (size_t i = 0; i < 8; i++)
+        array[i] = hashattn_array_of_heads(data + i * ALL, problem.num_heads, problem.num_queries,
+                                           i == 2 || i == 3 ? problem.value_dim : D);
+    other->status[rank] = hashattn_attention_forward(attention, &problem, &array[0], &array[1], &array[2],
+                                                     &array[3], NULL, NULL);
+    snprintf(other->message[rank], sizeof other->message[rank], "%s", hashattn_context_message(context));
+    hashattn_attention_free(attention);
+    hashattn_context_free(context);
+    free(data);
+}
+
+static void ranks_that_call_otherwise_are_refused(void **state)
+{
+    (void)state;
+    static const char *const said[] = {"'attention: softmax' here, 'attention: yoso' there",
+                                       "'num_hashes: 31' here, 'num_hashes: 32' there",
+                                       "'heads: 1' here, 'heads: 2' there",
+                                       "'value_dim: 8' here, 'value_dim: 16' there",
+                                       "'causal: 1' here, 'causal: 0' there",
+                                       "'seed: 1' here, 'seed: 0' there",
+                                       "'rows of a sequence: 301' here, 'rows of a sequence: 300' there"};
+    for (int changed = 0; changed <= 7; changed++) {
+        struct other other = {.changed = changed};
+        assert_string_equal(run_ranks(2, 5, call_otherwise, &other), "");
+        for (int rank = 0; rank < 2; rank++) {
+            assert_int_equal(other.status[rank], changed == 0 ? HASHATTN_OK : HASHATTN_INVALID);
+            if (changed > 0)
+                assert_non_null(strstr(other.message[rank], said[changed - 1]));
+        }
+    }
+}
+
 static void refuse(struct comm *comm, void *argument)
 {
     (void)argument;
@@ -245,6 +308,7 @@ int main(void)
         cmocka_unit_test(ranks_compute_what_one_process_does),
         cmocka_unit_test(a_rank_saves_its_share),
         cmocka_unit_test(a_failure_of_one_is_one_of_all),
+        cmocka_unit_test(ranks_that_call_otherwise_are_refused),
         cmocka_unit_test(what_cannot_be_shared_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -155,6 +155,8 @@ says chunks_of_empty_arrays '"queries": 0' attend --q e.npy --k e.npy --v e.npy 
 expect chunks_need_a_state 2 "softmax has no state of constant size" attend --attention softmax $arrays --chunk 3 --out new.npy
 expect chunks_have_no_gradient 2 "--chunk computes no gradients" attend $arrays --chunk 3 --grad-out g.npy --grad-dir grads --out new.npy
 expect chunks_of_nothing 2 "--chunk" attend $arrays --chunk 0 --out new.npy
+expect chunks_are_not_of_standard_input 2 "--chunk needs files, but --k is -, standard input" attend --q q.npy --k - --v v.npy --chunk 3 --out new.npy
+expect standard_input_is_read_once 2 "--q and --v are both -, standard input" attend --q - --k k.npy --v - --out new.npy
 expect chunks_need_files 3 "is a device, a regular file is needed" attend $arrays --chunk 3 --mask /dev/null --out new.npy
 expect causal_chunks_need_as_many 2 "q.npy has 5 rows and k.npy has 7; --causal needs equal numbers" attend --causal $arrays --chunk 3 --out new.npy
 expect chunks_of_tables_too_large 4 "this machine has" attend $arrays --chunk 3 --hash-bits 24 --num-hashes 4096 --out new.npy

@@ -3,7 +3,8 @@
 # faults: a killed rank, a stopped one, a full disk, no memory, SIGTERM. KILL_MOMENTS="0 0.5": kill a rank after these seconds.
 # Models without parameters. Ranks that share sequences: one pair, two pairs, resuming, eval and refusals; attend on shared rows, lha bit for bit.
 # Planted and caught: shards of 1 under mpirun; a rank other than 0 that speaks; sums of examples
-# that one rank has not computed; joining or leaving without a time limit; predictions before a bad line lost.
+# that one rank has not computed; joining or leaving without a time limit; predictions before a bad line lost;
+# attend on ranks with other seeds; eval on ranks with other splits; predict on ranks with other files.
 # Covers: ranks.c
 . "$(dirname "$0")/checks.sh"
 
@@ -161,6 +162,8 @@ same_rows() { for name in out dq dk dv; do tail -c +129 joined/whole.$name | cmp
 holds operator_on_shared_rows same_rows
 ranks 2 $operator --grad-dir parts --out parts.npy --mask q.npy
 holds operator_says_what_ranks_cannot_do test "$code" != 0 -a "$(grep -c 'mask cannot be used by several ranks' err)" = 1
+ranks 2 $operator --grad-dir parts --out parts.npy --precision bf16
+holds operator_of_ranks_is_float32 test "$code" != 0 -a "$(grep -c 'precision bf16 cannot be used by several ranks' err)" = 1
 
 # Each rank writes its part of the gradients of learned tensors.
 operator="attend --attention local --block-size 8 --relative --q q.npy --k k.npy --v v.npy --grad-out g.npy --threads 1"
@@ -192,6 +195,21 @@ differ() { # NAME PART ARGS_OF_RANK_0 : ARGS_OF_RANK_1
 common="train listops --data d --out refused --steps 8 $tiny"
 differ other_options "'\"learning_rate\": 0.25,' here" -n 1 "$tool" $common : -n 1 "$tool" $common --learning-rate 0.25
 differ other_isa "'instruction set: ref' here" -n 1 "$tool" $common : -n 1 "$tool" $common --isa ref
+operator="attend --attention yoso --q q.npy --k k.npy --v v.npy --threads 1 --comm-timeout 5 --out refused"
+differ other_seed "'seed: 3' here, 'seed: 0' there" -n 1 "$tool" $operator : -n 1 "$tool" $operator --seed 3
+differ other_mask "'causal: 1' here, 'causal: 0' there" -n 1 "$tool" $operator : -n 1 "$tool" $operator --causal
+differ other_command "hashattn: rank " -n 1 "$tool" $common : -n 1 "$tool" $operator
+evaluation="eval plain --threads 1 --comm-timeout 5"
+prediction="--threads 1 --comm-timeout 5 --out refused"
+differ other_seed_of_eval "'seed: 9' here" -n 1 "$tool" $evaluation : -n 1 "$tool" $evaluation --seed 9
+differ other_split_of_eval "'data: 24 examples" -n 1 "$tool" $evaluation --split valid : -n 1 "$tool" $evaluation --split test
+differ other_split_of_against "'data: 24 examples" -n 1 "$tool" $evaluation --against exact --data d --split valid : \
+    -n 1 "$tool" $evaluation --against exact --data d --split test
+differ other_run_of_eval "'\"name\": \"softmax\",' here" -n 1 "$tool" $evaluation : -n 1 "$tool" eval exact --threads 1 --comm-timeout 5
+head -n 9 texts/train.tsv >few.tsv
+differ other_texts "'data: 9 examples" -n 1 "$tool" predict words texts/train.tsv $prediction : -n 1 "$tool" predict words few.tsv $prediction
+head -n 200 table.csv >short.csv
+differ other_table "'data: " -n 1 "$tool" predict nothing1 table.csv $prediction : -n 1 "$tool" predict nothing1 short.csv $prediction
 cp -r d e
 differ other_data "here" -n 1 "$tool" $common : -n 1 "$tool" train listops --data e --out refused --steps 8 $tiny
 ranks 2 train listops --data d --out refused --no-such-option

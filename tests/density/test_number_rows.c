@@ -2,7 +2,7 @@
 
    Planted and caught: the first record lost if it has numbers; a header of NaN skipped; a block that ends
    with the file returned twice; a number beyond float32 taken as infinity; a wider row accepted; empty lines
-   refused.
+   refused; rows of an array counted from 1 in a message.
    SPDX-License-Identifier: Apache-2.0 */
 #include "density/number_rows.h"
 
@@ -122,7 +122,7 @@ static void arrays_are_read_in_blocks(void **state)
     check_status(host, number_rows_next(host, &rows, &block, &count), HASHATTN_OK, NULL);
     assert_int_equal(count, n / 2);
     check_status(host, number_rows_next(host, &rows, &block, &count), HASHATTN_BAD_FILE,
-                 "row 8192, column 2 is 1e+39, a finite float32 is needed");
+                 "row 8191, column 1 is 1e+39, a finite float32 is needed");
     number_rows_close(host, &rows);
     assert_int_equal(number_rows_block(1 << 20), 4);
     assert_int_equal(number_rows_block((size_t)1 << 40), 1);
@@ -136,7 +136,7 @@ static void bad_arrays_are_refused(void **state)
     struct host *host = &enter(state, "a.npy", NULL, path)->host;
     const float nan[] = {1, 2, 3, 0.0f / 0.0f};
     put_array(host, path, NPY_FLOAT32, 2, 2, nan);
-    check_refused(host, path, "row 2, column 2 is");
+    check_refused(host, path, "row 1, column 1 is");
     put_array(host, path, NPY_INT32, 2, 2, nan);
     check_refused(host, path, "holds (2, 2) int32, (rows, columns) of float32 or float64 is needed");
     put_array(host, path, NPY_FLOAT32, 0, 2, nan);

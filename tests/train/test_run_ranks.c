@@ -5,7 +5,8 @@
    saves; a stop that only the asking rank obeys; predictions of other ranks missing; a rank with other
    options that is not refused; a rank that fails and leaves the others waiting; shards of an old run taken
    for 8; a range that is sent before backward has finished it; a last shard that is added twice;
-   gradients that are rounded only when they are sent, or not in leaves.
+   gradients that are rounded only when they are sent, or not in leaves; models that are evaluated without a
+   comparison of their parameters.
    SPDX-License-Identifier: Apache-2.0 */
 #include "train/run_ranks.h"
 
@@ -231,6 +232,40 @@ static void compare_data(struct comm *comm, void *argument)
     team->status[comm_rank(comm)] = ranks_check(&member->host, comm, &member->config, &state);
 }
 
+struct models {
+    struct team *team;
+    int changed; /* of rank 1: 1 a parameter, 2 the seed */
+};
+
+static void compare_models(struct comm *comm, void *argument)
+{
+    struct models *models = argument;
+    int rank = comm_rank(comm), changed = rank == 1 ? models->changed : 0;
+    struct small_run *member = &models->team->members[rank];
+    const float values[3] = {1, 2, changed == 1 ? 3.5f : 3};
+    models->team->status[rank] =
+        ranks_check_model(&member->host, comm, &member->config, values, 3, changed == 2 ? 6 : 5);
+}
+
+static void models_are_compared_before_an_evaluation(void **state)
+{
+    (void)state;
+    static const char *const said[] = {"", "rank 1: it differs from rank 0: 'parameters: 3, hash ",
+                                       "rank 1: it differs from rank 0: 'seed: 6' here, 'seed: 5' there"};
+    struct team team;
+    team_init(&team, "softmax");
+    for (int changed = 0; changed < 3; changed++) {
+        struct models models = {&team, changed};
+        assert_string_equal(run_ranks(2, 60, compare_models, &models), "");
+        for (int rank = 0; rank < 2; rank++) {
+            assert_int_equal(team.status[rank], changed == 0 ? HASHATTN_OK : HASHATTN_INVALID);
+            if (changed > 0)
+                assert_non_null(strstr(team.members[rank].host.message, said[changed]));
+        }
+    }
+    team_free(&team);
+}
+
 static void data_are_compared_by_their_hash(void **state)
 {
     (void)state;
@@ -343,6 +378,7 @@ int main(void)
         cmocka_unit_test(runs_of_before_have_one_shard),
         cmocka_unit_test(a_run_resumes_on_other_ranks),
         cmocka_unit_test(a_rank_with_other_options_or_data_is_refused),
+        cmocka_unit_test(models_are_compared_before_an_evaluation),
         cmocka_unit_test(data_are_compared_by_their_hash),
         cmocka_unit_test(a_rank_without_memory_ends_all),
         cmocka_unit_test(a_loss_that_is_not_finite_ends_all_ranks),

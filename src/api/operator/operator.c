@@ -12,6 +12,7 @@
 #include "api/operator/operator_plan.h"
 #include "api/operator/own_params.h"
 #include "api/operator/saved_tag.h"
+#include "api/operator/shared_call.h"
 #include "api/versions/versions.h"
 #include "attention/driver/row_range.h"
 #include "base/memory.h"
@@ -244,14 +245,6 @@ static hashattn_status check_saved(struct host *host, const struct attention_cal
     return blocks->tag == NULL ? HASHATTN_OK : saved_tag_check(host, call, blocks->tag);
 }
 
-/* If one rank of those that share sequences fails, all fail before any waits. */
-static hashattn_status agree(const hashattn_attention *attention, const hashattn_problem *p,
-                             hashattn_status status)
-{
-    return p->total_rows == 0 ? status
-                              : comm_agree(&attention->context->host, &attention->context->comm, status);
-}
-
 /* INVALID if ranks share the rows and float32 could overflow: mechanisms then compute in double, of a whole
    sequence only. */
 static hashattn_status check_large(struct host *host, struct attention_call *call)
@@ -338,7 +331,7 @@ hashattn_status hashattn_attention_forward(hashattn_attention *attention, const 
     };
     if (status == HASHATTN_OK)
         status = check_forward(host, &own, &call, arrays, &out_of_range);
-    TRY_DONE(agree(attention, &own, status));
+    TRY_DONE(shared_call_agree(attention, &own, "forward", status));
     if (!has_rows(&own))
         goto done;
     if (call.plan->shape.device != NULL) {
@@ -440,7 +433,7 @@ hashattn_status hashattn_attention_backward_params(hashattn_attention *attention
         status = row_range_check(host, &call, &arrays[0].packed, NULL);
     if (status == HASHATTN_OK)
         status = check_large(host, &call);
-    TRY_DONE(agree(attention, &own, status));
+    TRY_DONE(shared_call_agree(attention, &own, "backward", status));
     clear_params(&call, dparams);
     if (!has_rows(&own))
         goto done;
@@ -489,7 +482,7 @@ hashattn_status hashattn_attention_own_loss(hashattn_attention *attention, const
     call.value = arrays[2].packed;
     if (status == HASHATTN_OK && has_rows(&own) && attention->mechanism->own_loss != NULL)
         status = row_range_check_loss(host, &call);
-    TRY_DONE(agree(attention, &own, status));
+    TRY_DONE(shared_call_agree(attention, &own, "the loss of a mechanism", status));
     clear_params(&call, dparams);
     *loss = attention_auxiliary(&call, dparams);
     status = status_of_ranks(&call);

@@ -8,6 +8,7 @@
 #include "comm/comm.h"
 #include "train/evaluate.h"
 #include "train/fingerprint.h"
+#include "train/run_ranks.h"
 
 /* Reports the progress of one evaluation as a part of both. */
 struct relay {
@@ -156,6 +157,8 @@ hashattn_status compare_runs(struct host *host, const struct train_setup *setup,
     const struct compared *const runs[2] = {run, against};
     struct side sides[2] = {{.sums = NULL}};
     hashattn_status status = comm_agree(host, setup->comm, open_both(host, runs, data, split, sides));
+    for (int i = 0; i < 2 && status == HASHATTN_OK; i++)
+        status = ranks_check_set(host, setup->comm, &sides[i].dataset);
     if (status == HASHATTN_OK)
         status = evaluate_both(host, setup, sides, seed);
     if (status == HASHATTN_OK)

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "comm/comm.h"
+#include "train/run_ranks.h"
 
 /* A pass over the windows of a data set, and what it allocates. */
 struct visiting {
@@ -144,6 +145,8 @@ hashattn_status forecast_visit(struct host *host, const struct train_setup *setu
                                             &v.dataset, &v.calendar, &v.first));
     if (status == HASHATTN_OK)
         status = comm_agree(host, setup->comm, visiting_new(&v));
+    if (status == HASHATTN_OK)
+        status = ranks_check_set(host, setup->comm, &v.dataset);
     if (status == HASHATTN_OK)
         status = evaluate(host, setup, session, &v.dataset, (size_t)config->training.batch, seed, v.outputs,
                           &v.result);
