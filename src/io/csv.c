@@ -173,6 +173,7 @@ hashattn_status csv_next(struct host *host, struct csv *csv)
     bool done = false, any = false;
     size_t quote_line = 0;
     csv->used = csv->count = 0;
+    csv->empty = false;
     csv->line = csv->lines + 1;
     TRY(refill(host, csv));
     if (!csv->begun)
@@ -190,6 +191,7 @@ hashattn_status csv_next(struct host *host, struct csv *csv)
         if (before == AT_START && state == QUOTED)
             quote_line = csv->lines + 1;
     }
+    csv->empty = done && csv->count == 1 && csv->used == 0 && quote_line == 0;
     if (done || !any)
         return HASHATTN_OK;
     FAIL_IF(state == QUOTED, host, HASHATTN_BAD_FILE, "line %zu: the quote that opens here is not closed",

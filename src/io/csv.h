@@ -30,6 +30,7 @@ struct csv {
     struct piece *fields;
     size_t *ends; /* of the fields in `bytes` */
     size_t count, fields_capacity, ends_capacity;
+    bool empty; /* it is an empty line */
 };
 
 /* path must outlive the reader. On failure there is nothing to close. */

@@ -7,9 +7,8 @@
 
 struct lines lines_open(const char *bytes, size_t size)
 {
-    static const char mark[] = "\xef\xbb\xbf";
-    size_t skipped = size >= 3 && memcmp(bytes, mark, 3) == 0 ? 3 : 0;
-    return (struct lines){.at = bytes + skipped, .end = bytes + size, .number = 0};
+    struct piece text = piece_unmarked((struct piece){bytes, size});
+    return (struct lines){.at = text.bytes, .end = bytes + size, .number = 0};
 }
 
 bool lines_next(struct lines *lines, struct piece *line)
@@ -47,6 +46,12 @@ size_t lines_split(struct piece line, struct piece *fields, size_t capacity)
         line.size -= size + 1;
     }
     return count;
+}
+
+struct piece piece_unmarked(struct piece piece)
+{
+    bool has_mark = piece.size >= 3 && memcmp(piece.bytes, "\xef\xbb\xbf", 3) == 0;
+    return has_mark ? (struct piece){piece.bytes + 3, piece.size - 3} : piece;
 }
 
 struct piece piece_trimmed(struct piece piece)

@@ -31,6 +31,8 @@ void lines_prefix(struct host *host, const struct lines *lines);
    the number of fields, at least 1 if capacity >= 1. */
 size_t lines_split(struct piece line, struct piece *fields, size_t capacity);
 
+/* The piece without a byte order mark at its beginning. */
+struct piece piece_unmarked(struct piece piece);
 /* The piece without the spaces around it. */
 struct piece piece_trimmed(struct piece piece);
 /* True if the piece is this word. */

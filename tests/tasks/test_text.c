@@ -181,7 +181,7 @@ static void damaged_training_files_are_refused_by_line(void **state)
         {"train.jsonl", "[\"x\", 1]\n", "line 1: a list begins here"},
         {"train.jsonl", "{\"label\": 1}\n",
          "line 1: the object has no key 'text' (text_column); there are: label"},
-        {"train.jsonl", "{\"text\": 3, \"label\": 1}\n", "line 1: 'text' is "},
+        {"train.jsonl", "{\"text\": 3, \"label\": 1}\n", "line 1: text is 3; a string is needed"},
         {"train.jsonl", "{\"text\": \"x\"}\n",
          "line 1: the object has no key 'label' (label_column); there are: text"},
         {"train.jsonl", "{\"text\": \"x\", \"label\": null}\n",
@@ -357,7 +357,7 @@ static void records_of_csv_are_documents(void **state)
     dataset_free(&folder->host, &data);
 
     /* To predict, a label is not needed. */
-    check_status(&folder->host, PREDICT("in.csv", "text\none\n\ntwo\n", &data), HASHATTN_OK, NULL);
+    check_status(&folder->host, PREDICT("in.csv", "text\none\n\n\"\"\ntwo\n", &data), HASHATTN_OK, NULL);
     assert_int_equal(data.count, 3);
     check_example(&facts, &data, 1, NULL, "\n", 1); /* a record of one field */
     check_example(&facts, &data, 2, NULL, "two", 3);

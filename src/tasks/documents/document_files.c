@@ -65,6 +65,7 @@ static hashattn_status whole_file(struct host *host, enum file_source source, co
     if (status == HASHATTN_OK)
         status = encoded_utf8(host, visit->rules->encoding, (struct piece){bytes, size}, &encoded,
                               &document.texts[0]);
+    document.texts[0] = piece_unmarked(document.texts[0]);
     if (status == HASHATTN_OK)
         status = document_check_text(host, visit->rules, document.texts[0].bytes, document.texts[0].size);
     if (status == HASHATTN_OK)

@@ -118,14 +118,14 @@ static hashattn_status read_label(struct host *host, const struct json *root,
                                   struct piece *label)
 {
     const char *text, *name = rules->label;
-    const struct json *value = json_find(root, name);
+    const struct json *value = json_at(root, name);
     int64_t whole;
     bool flag;
     label->bytes = json_text(value);
-    if (label->bytes == NULL && json_get_text(host, root, name, number, &text) == HASHATTN_OK &&
+    if (label->bytes == NULL && json_get_text(host, value, "", number, &text) == HASHATTN_OK &&
         (is_long(text) || (rules->label_number && !isnan(json_number(value))) ||
-         json_get_int(host, root, name, INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK ||
-         json_get_bool(host, root, name, &flag) == HASHATTN_OK))
+         json_get_int(host, value, "", INT64_MIN, INT64_MAX, &whole) == HASHATTN_OK ||
+         json_get_bool(host, value, "", &flag) == HASHATTN_OK))
         label->bytes = text;
     if (value == NULL)
         return fail_key(host, root, name, document_named_by(rules, " (`label_column`)"));
@@ -170,12 +170,15 @@ static hashattn_status use_json(struct host *host, const struct document_visit *
 {
     const struct document_rules *rules = visit->rules;
     struct document document = {.label = {NULL, 0}};
-    const struct json *label = json_find(root, rules->label);
+    const struct json *label = json_at(root, rules->label);
     char number[JSON_MAX_NUMBER], id[JSON_MAX_NUMBER];
     for (size_t i = 0; i < documents_texts(visit); i++) {
-        if (json_find(root, rules->texts[i]) == NULL)
+        const struct json *text = json_at(root, rules->texts[i]);
+        if (text == NULL)
             return fail_key(host, root, rules->texts[i], document_named_by(rules, " (`text_column`)"));
-        TRY(json_get_string(host, root, rules->texts[i], &document.texts[i].bytes));
+        document.texts[i].bytes = json_text(text);
+        FAIL_IF(document.texts[i].bytes == NULL, host, HASHATTN_BAD_FILE, "%s is %s; a string is needed",
+                rules->texts[i], kind_of(text, number));
         document.texts[i].size = strlen(document.texts[i].bytes);
     }
     hashattn_status status = HASHATTN_OK;
@@ -301,6 +304,12 @@ static hashattn_status see_first(struct host *host, const struct document_visit 
     return HASHATTN_OK;
 }
 
+/* Then further tabs belong to that text; otherwise they divide one before it. */
+static bool ends_in_text(const struct document_columns *columns)
+{
+    return columns->texts[0] == columns->count - 1 || columns->texts[1] == columns->count - 1;
+}
+
 /* With tabs as separators, a lone tab is an empty document without a label. */
 static hashattn_status read_tabs(struct host *host, const struct document_visit *visit, struct piece line,
                                  void *own)
@@ -320,7 +329,8 @@ static hashattn_status read_tabs(struct host *host, const struct document_visit 
         TRY(rules->pairs ? split_pair(host, line, &document) : split_text(host, line, &document));
         return document_use(host, visit, &document);
     }
-    size_t count = lines_split(line, fields, tabs->columns.count);
+    size_t count =
+        lines_split(line, fields, ends_in_text(&tabs->columns) ? tabs->columns.count : MOST_COLUMNS);
     FAIL_IF(count != tabs->columns.count, host, HASHATTN_BAD_FILE, "%zu field%s between tabs, line 1 has %zu",
             count, count == 1 ? "" : "s", tabs->columns.count);
     document_take(visit, &tabs->columns, fields, &document);

@@ -5,16 +5,26 @@
 #include "io/csv.h"
 #include "tasks/documents/document_parts.h"
 
+/* The line on which the last record begins. */
+static void prefix_line(struct host *host, const struct csv *csv)
+{
+    char line[40];
+    snprintf(line, sizeof line, "line %zu", csv->line);
+    host_prefix(host, line);
+}
+
 /* The first record: a header or, without one, a document. */
 static hashattn_status read_first(struct host *host, struct csv *csv, const struct document_rules *rules,
                                   struct document_columns *columns)
 {
-    TRY(csv_next(host, csv));
+    do
+        TRY(csv_next(host, csv));
+    while (csv->empty);
     FAIL_IF(csv->count == 0, host, HASHATTN_BAD_FILE, "the file is empty%s",
             rules->no_header ? "" : ", a header is needed");
     hashattn_status status = document_columns_find(host, rules, csv->fields, csv->count, columns);
     if (status == HASHATTN_BAD_FILE)
-        host_prefix(host, "line 1");
+        prefix_line(host, csv);
     return status;
 }
 
@@ -22,10 +32,11 @@ static hashattn_status use_record(struct host *host, const struct document_visit
                                   const struct csv *csv, const struct document_columns *columns)
 {
     struct document document = {.label = {NULL, 0}};
-    if (csv->count == 1 && csv->fields[0].size == 0 && columns->count > 1)
-        return HASHATTN_OK; /* a blank line */
+    if (csv->empty)
+        return HASHATTN_OK;
     FAIL_IF(csv->count != columns->count, host, HASHATTN_BAD_FILE, "%zu field%s, %s has %zu", csv->count,
-            csv->count == 1 ? "" : "s", visit->rules->no_header ? "line 1" : "the header", columns->count);
+            csv->count == 1 ? "" : "s", visit->rules->no_header ? "the first row" : "the header",
+            columns->count);
     for (size_t i = 0; i < csv->count; i++)
         TRY(document_check_text(host, visit->rules, csv->fields[i].bytes, csv->fields[i].size));
     document_take(visit, columns, csv->fields, &document);
@@ -40,11 +51,8 @@ static hashattn_status take_record(struct host *host, const struct document_visi
     hashattn_status status = read;
     if (read == HASHATTN_OK)
         status = use_record(host, visit, csv, columns);
-    if (read == HASHATTN_OK && status != HASHATTN_OK && status != HASHATTN_INTERRUPTED) {
-        char line[40];
-        snprintf(line, sizeof line, "line %zu", csv->line);
-        host_prefix(host, line);
-    }
+    if (read == HASHATTN_OK && status != HASHATTN_OK && status != HASHATTN_INTERRUPTED)
+        prefix_line(host, csv);
     if (status != HASHATTN_BAD_FILE || !skips)
         return status;
     TRY(document_skip(host, visit, status));

@@ -5,8 +5,10 @@
    Planted and caught: a header taken for a document, and a document for a header; names compared with the
    case of letters; column numbers from 0; the last field of .tsv cut at a tab; encodings ignored in folders;
    a bad record that hides the next one; the id of the line before; the deviation of numbers not divided by
-   the count; a label of a set twice in it, or out of order; a float for each label of each document.
-   SPDX-License-Identifier: Apache-2.0 */
+   the count; a label of a set twice in it, or out of order; a float for each label of each document; an empty
+   line of a table with one column taken for a document, and a pair of quotes for an empty line; a label with
+   a tab; a byte order mark in a text; a key with a dot taken for a path. SPDX-License-Identifier: Apache-2.0
+ */
 #include "tasks/documents/document_files.h"
 
 #include <math.h>
@@ -144,10 +146,58 @@ static void texts_are_whole_or_lines(void **state)
     struct document_rules rules = prediction;
     struct seen seen;
     check_read(folder, "a.txt", "one\ntwo\n", &rules, ":one\ntwo\n ");
+    check_read(folder, "a.txt", "\xef\xbb\xbfone\n", &rules, ":one\n ");
     rules.lines = true;
     check_read(folder, "a.txt", "one\ntwo\n", &rules, ":one :two ");
+    check_read(folder, "a.txt", "\xef\xbb\xbfone\n", &rules, ":one ");
     check_status(&folder->host, read_with(folder, "a.txt", "one\n", &training, &seen), HASHATTN_BAD_FILE,
                  "a .txt file has no labels; they are read from");
+}
+
+/* As Python's csv module reads it: a pair of quotes is a field, an empty line is nothing. */
+static void empty_lines_are_no_documents(void **state)
+{
+    struct folder *folder = *state;
+    struct seen seen;
+    check_read(folder, "a.csv", "text\na\n\n\"\"\n\r\nb\n\n", &prediction, ":a : :b ");
+    check_read(folder, "a.csv", "\r\n\nlabel,text\nx,a\n\ny,b\n", &training, "x:a y:b ");
+    check_status(&folder->host, read_with(folder, "a.csv", "\n\nlabel\n", &training, &seen),
+                 HASHATTN_BAD_FILE, "a.csv: line 3: no column is named 'text'");
+    check_status(&folder->host, read_with(folder, "a.csv", "label,text\nx,a\n\"\"\n", &training, &seen),
+                 HASHATTN_BAD_FILE, "a.csv: line 3: 1 field, the header has 2");
+}
+
+/* Where a text is the last column, tabs belong to it; elsewhere they would move the fields after it. */
+static void tabs_belong_to_a_last_text_only(void **state)
+{
+    struct folder *folder = *state;
+    struct seen seen;
+    check_read(folder, "a.tsv", "label\tid\ttext\nx\t7\ta\tb\n", &training, "x:a\tb ");
+    check_status(&folder->host, read_with(folder, "a.tsv", "text\tlabel\na\tb\tx\n", &training, &seen),
+                 HASHATTN_BAD_FILE, "a.tsv: line 2: 3 fields between tabs, line 1 has 2");
+    struct document_rules rules = training;
+    rules.texts[0] = "1";
+    rules.label = "2";
+    rules.no_header = true;
+    check_status(&folder->host, read_with(folder, "a.tsv", "a\tx\nb\tc\ty\n", &rules, &seen),
+                 HASHATTN_BAD_FILE, "a.tsv: line 2: 3 fields between tabs, line 1 has 2");
+}
+
+/* A dot is a letter of a key, and not the way to a value inside another. */
+static void keys_may_have_dots(void **state)
+{
+    struct folder *folder = *state;
+    struct document_rules rules = training;
+    struct seen seen;
+    rules.texts[0] = "a.b";
+    rules.label = "c.0";
+    check_read(folder, "a.jsonl", "{\"a\": {\"b\": \"in\"}, \"a.b\": \"out\", \"c\": [\"in\"], \"c.0\": 7}\n",
+               &rules, "7:out ");
+    check_status(
+        &folder->host, read_with(folder, "a.jsonl", "{\"a\": {\"b\": \"in\"}, \"c.0\": 7}\n", &rules, &seen),
+        HASHATTN_BAD_FILE, "a.jsonl: line 1: the object has no key 'a.b' (text_column); there are: a, c.0");
+    check_status(&folder->host, read_with(folder, "a.jsonl", "{\"a.b\": 5, \"c.0\": 7}\n", &rules, &seen),
+                 HASHATTN_BAD_FILE, "a.jsonl: line 1: a.b is 5; a string is needed");
 }
 
 static void bad_lines_are_skipped(void **state)
@@ -327,6 +377,9 @@ int main(void)
         IN_FOLDER(columns_have_numbers_without_a_header),
         IN_FOLDER(other_delimiters_and_encodings),
         IN_FOLDER(texts_are_whole_or_lines),
+        IN_FOLDER(empty_lines_are_no_documents),
+        IN_FOLDER(tabs_belong_to_a_last_text_only),
+        IN_FOLDER(keys_may_have_dots),
         IN_FOLDER(bad_lines_are_skipped),
         IN_FOLDER(the_wrong_column_is_refused),
         IN_FOLDER(labels_can_be_numbers),

@@ -137,7 +137,7 @@ static void what_is_no_document_is_refused(void **state)
         {"a.jsonl", "{\"text\": \"\"}\n", "a.jsonl: line 1: the document has no tokens"},
         {"a.jsonl", "{\"text\": \"a\"}\n{\"txt\": \"\"}\n",
          "a.jsonl: line 2: the object has no key 'text' (text_column); there are: txt"},
-        {"a.jsonl", "{\"text\": 5}\n", "line 1: 'text' is a whole number"},
+        {"a.jsonl", "{\"text\": 5}\n", "line 1: text is 5; a string is needed"},
         {"a.jsonl", "{\"text\": \"\\ud800\"}\n", "line 1: "},
         {"a.jsonl", "text\n", "line 1: "},
         {"a.txt", "\xff", "a.txt: "},
