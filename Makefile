@@ -20,17 +20,17 @@ GPU_BUILD = -DHASHATTN_GPU=$(if $(filter 1,$(GPU)),ON,OFF) $(if $(filter 1,$(GPU
 all:
 	@tools/setup.sh $(if $(filter 1,$(MPI)),$(MPI_PACKAGES)) $(if $(filter 1,$(GPU)),python3-venv)
 	@$(if $(filter 1,$(GPU)),tools/gpu_env.sh $(BUILD))
-	@JOBS=$(JOBS) tools/build.sh $(BUILD) all -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD) $(GPU_BUILD)
+	@JOBS=$(JOBS) tools/build.sh "$(BUILD)" all -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD) $(GPU_BUILD)
 
 tests:
 	@OPTIONAL="g++ $(if $(filter 0,$(MPI)),,$(MPI_PACKAGES))" tools/setup.sh libcmocka-dev clang-format gnuplot-nox
 	@$(if $(filter 1,$(GPU)),tools/gpu_env.sh $(BUILD))
-	@JOBS=$(JOBS) tools/build.sh $(BUILD) tests -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD) $(GPU_BUILD)
+	@JOBS=$(JOBS) tools/build.sh "$(BUILD)" tests -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD) $(GPU_BUILD)
 
 # The tool and what it links: no static library, no tests.
 demo:
 	@tools/setup.sh $(if $(filter 1,$(MPI)),$(MPI_PACKAGES))
-	@JOBS=$(JOBS) tools/build.sh $(BUILD) tool -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
+	@JOBS=$(JOBS) tools/build.sh "$(BUILD)" tool -DCMAKE_BUILD_TYPE=$(TYPE) $(MPI_BUILD)
 	@python3 tools/demo.py $(BUILD)
 
 test: tests
@@ -83,7 +83,7 @@ test-aarch64:
 
 PREFIX ?= /usr/local
 install: all
-	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX) > /dev/null
+	@umask 022; DESTDIR="$(DESTDIR)" cmake --install "$(BUILD)" --prefix "$(PREFIX)" > /dev/null
 	@echo "installed in $(DESTDIR)$(PREFIX)"
 
 SECONDS ?= 60

@@ -1,14 +1,16 @@
 #!/bin/sh
-# Installation: into a prefix that is then moved, used through pkg-config (shared and static), through CMake and from C++;
+# Installation: for all users, into a prefix that is then moved, used through pkg-config (shared and static), through CMake and from C++;
 # the examples run; the library exports only hashattn_*; no search path has an empty or relative entry.
 # Planted and caught: an absolute prefix in hashattn.pc; the version script left out; a header that is not
 # installed; internal names of the static library that clash with those of a program; a
-# relative entry in the search path of the installed tool.
+# relative entry in the search path of the installed tool; folders that a umask of 077 closes to other users;
+# a DESTDIR with a blank.
 . "$(dirname "$0")/checks.sh"
 
-DESTDIR="$work/stage" cmake --install "$build" --prefix /usr/local >log 2>&1 || { failed install "$(tail -n 3 log)"; finish; }
+(umask 077; make -C "$source_dir" -o all install BUILD="$build" DESTDIR="$work/a stage" PREFIX=/usr/local >log 2>&1) || { failed install "$(tail -n 3 log)"; finish; }
 passed install
-mv stage/usr/local moved
+holds others_can_read_what_is_installed sh -c '[ -z "$(find "a stage" -type d ! -perm -055 -o -type f ! -perm -044)" ]'
+mv "a stage/usr/local" moved
 prefix=$work/moved
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name hashattn.pc)")
 LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name libhashattn.so)")
