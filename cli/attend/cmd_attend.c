@@ -322,7 +322,7 @@ static void close_all(struct attend *a)
     tool_close(a->context);
 }
 
-/* Standard input can be read once, from its begin to its end. */
+/* Standard input can be read once, from its beginning to its end. */
 static int check_standard_input(const struct attend *a, const struct options *options)
 {
     const struct {

@@ -327,9 +327,9 @@ HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attent
    compute in double where float32 could overflow, about a hundred times slower, and clamp gradients, also
    while they are summed, to +-3.39e38, the largest bfloat16; the others refuse such numbers, and the message
    has the mechanism, the head, what was found and the limit. (yoso and yoso-e clamp what divisions by the
-   lengths of short rows make too large.) Learned tensors are not looked at: with numbers beyond 1e6 in them,
-   results may be infinite. saved, scratch: blocks of at least the sizes above, aligned to 64 bytes. A NULL
-   block is allocated for this call and freed; without `saved` no backward can follow. If both blocks are
+   lengths of short rows make too large.) Learned tensors are not looked at: with numbers beyond 1e18 in
+   them, results may be infinite. saved, scratch: blocks of at least the sizes above, aligned to 64 bytes. A
+   NULL block is allocated for this call and freed; without `saved` no backward can follow. If both blocks are
    given, and the shapes are those of the last call of this operator, nothing is allocated, except for learned
    parameters that are drawn now. Errors: as above, and inputs that hold NaN or infinity are INVALID, with the
    position of the first. These, and numbers that are too large, are found while computing, so part of `out`
