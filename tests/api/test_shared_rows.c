@@ -3,7 +3,7 @@
    what cannot be shared, and a rank that calls with other options, is refused with its numbers. Bugs planted
    and caught: ranks left out of the call; rows that no mechanism checks left unchecked; the rows of a span
    for those of a sequence; spans of any size; masks; calls not compared; the seed left out of the
-   comparison.
+   comparison. Covers: shared_call.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
