@@ -7,8 +7,8 @@
    a bad record that hides the next one; the id of the line before; the deviation of numbers not divided by
    the count; a label of a set twice in it, or out of order; a float for each label of each document; an empty
    line of a table with one column taken for a document, and a pair of quotes for an empty line; a label with
-   a tab; a byte order mark in a text; a key with a dot taken for a path. SPDX-License-Identifier: Apache-2.0
- */
+   a tab; a byte order mark in a text; a key with a dot taken for a path.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents/document_files.h"
 
 #include <math.h>
