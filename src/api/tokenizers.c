@@ -154,7 +154,8 @@ static hashattn_status learn(struct host *host, const char *const *files, size_t
     for (size_t i = 0; i < num_files && status == HASHATTN_OK; i++)
         status = word_counts_add_file(host, &counts, files[i], FILE_TYPED);
     if (status == HASHATTN_OK && counts.count == 0)
-        status = host_fail(host, HASHATTN_INVALID, "the %zu files have no text", num_files);
+        status =
+            host_fail(host, HASHATTN_INVALID, "no text in %zu file%s", num_files, num_files == 1 ? "" : "s");
     if (status == HASHATTN_OK)
         status = learn_bpe(host, &counts, &given, tokenizer);
     word_counts_free(host, &counts);

@@ -127,7 +127,7 @@ static void bad_arguments_are_refused(void **state)
     check_call(context, hashattn_tokenizer_learn(context, files, 1, NULL, &none), HASHATTN_BAD_FILE,
                "/none: cannot open");
     check_call(context, hashattn_tokenizer_learn(context, files, 0, NULL, &none), HASHATTN_INVALID,
-               "the 0 files have no text");
+               "no text in 0 files");
     learning.vocab_size = 260;
     check_call(context, hashattn_tokenizer_learn(context, files, 1, &learning, &none), HASHATTN_INVALID,
                "vocab_size is 260, allowed are 261 (5 special tokens and 256 bytes) to 1048576");

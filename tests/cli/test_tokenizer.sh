@@ -70,7 +70,7 @@ expect no_out 2 "tokenizer train needs --out DIR" tokenizer train text
 expect small_vocabulary 2 "vocab-size" tokenizer train text --vocab-size 260 --out x
 expect missing_text 3 "none: cannot open" tokenizer train none --out x
 : >empty
-expect empty_text 2 "the 1 files have no text" tokenizer train empty --out x
+expect empty_text 2 "no text in 1 file" tokenizer train empty --out x
 expect one_operand 2 "needs two operands, the directory and the file; got 1" tokenizer encode own
 expect no_tokenizer 3 "no tokenizer.json, vocab.json with merges.txt, encoder.json with vocab.bpe, or vocab.txt" tokenizer encode . text
 expect missing_lines 3 "none: cannot open" tokenizer encode own none
