@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "io/shape_text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are moved as bytes");
 
@@ -276,19 +277,9 @@ void npy_free(struct host *host, struct npy *array)
     array->data = NULL;
 }
 
-/* The shape as Python writes it, "(3,)". */
-static void print_shape(const struct npy *array, char *text, size_t size)
-{
-    size_t used = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < array->rank && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%zu", i > 0 ? ", " : "", array->shape[i]);
-    if (used < size)
-        snprintf(text + used, size - used, "%s)", array->rank == 1 ? "," : "");
-}
-
 void npy_describe(const struct npy *array, char *text, size_t size)
 {
-    print_shape(array, text, size);
+    shape_text(array->rank, array->shape, text, size);
     size_t used = strlen(text);
     snprintf(text + used, size - used, " %s", npy_type_name(array->type));
 }
@@ -297,8 +288,8 @@ hashattn_status npy_begin(struct host *host, const char *path, const struct npy 
                           struct file_writer *writer)
 {
     /* The data begin at a multiple of 64 bytes, so that they can be mapped. */
-    char shape[NPY_RANK * 24], header[256];
-    print_shape(array, shape, sizeof shape);
+    char shape[SHAPE_TEXT(NPY_RANK)], header[256];
+    shape_text(array->rank, array->shape, shape, sizeof shape);
     int written = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
                            types[array->type].code, shape);
     size_t length = (SHORT_PREAMBLE + (size_t)written + 1 + 63) / 64 * 64 - SHORT_PREAMBLE;

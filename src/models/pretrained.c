@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "io/json.h"
+#include "io/shape_text.h"
 #include "io/weights/tensor_floats.h"
 
 enum { THEIR_NAME = PARAM_NAME + 32 };
@@ -145,18 +146,10 @@ static void complain(struct complaints *list, const char *name, const char *what
     list->shown++;
 }
 
-static void print_shape(int rank, const size_t *shape, char *text, size_t size)
-{
-    size_t used = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < rank && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%zu", i > 0 ? ", " : "", shape[i]);
-    if (used < size)
-        snprintf(text + used, size - used, ")");
-}
-
 static void check_row(const struct pretrained *pretrained, const struct param *row, struct complaints *list)
 {
-    char theirs[THEIR_NAME], is[64], wanted[64], text[200];
+    char theirs[THEIR_NAME], is[SHAPE_TEXT(TENSOR_RANK)], wanted[SHAPE_TEXT(TENSOR_RANK)],
+        text[2 * SHAPE_TEXT(TENSOR_RANK) + 60];
     const struct tensor *tensor = find_row(pretrained, row, theirs, NULL);
     if (tensor == NULL && param_is_own(row))
         return;
@@ -168,8 +161,8 @@ static void check_row(const struct pretrained *pretrained, const struct param *r
                 memcmp(tensor->shape, row->shape, (size_t)row->rank * sizeof *row->shape) == 0;
     if (fits && tensor_has_floats(tensor))
         return;
-    print_shape(tensor->rank, tensor->shape, is, sizeof is);
-    print_shape(row->rank, row->shape, wanted, sizeof wanted);
+    shape_text(tensor->rank, tensor->shape, is, sizeof is);
+    shape_text(row->rank, row->shape, wanted, sizeof wanted);
     snprintf(text, sizeof text, "is %s %s, F32, F16 or BF16 %s is needed", tensor_type_name(tensor->type), is,
              wanted);
     complain(list, theirs, text);

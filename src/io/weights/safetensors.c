@@ -13,6 +13,7 @@
 #include "base/file_writer.h"
 #include "base/memory.h"
 #include "io/json.h"
+#include "io/shape_text.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "arrays are moved as bytes");
 
@@ -309,15 +310,6 @@ const char *safetensors_word(const struct safetensors *file, const char *key)
     return json_text(json_at(json_at(file->header, metadata_key), key));
 }
 
-static void print_shape(int rank, const size_t *shape, char *text, size_t size)
-{
-    size_t used = (size_t)snprintf(text, size, "(");
-    for (int i = 0; i < rank && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%zu", i > 0 ? ", " : "", shape[i]);
-    if (used < size)
-        snprintf(text + used, size - used, ")");
-}
-
 hashattn_status safetensors_check(struct host *host, const struct safetensors *file, const char *name,
                                   int rank, const size_t *shape)
 {
@@ -325,9 +317,9 @@ hashattn_status safetensors_check(struct host *host, const struct safetensors *f
     FAIL_IF(tensor == NULL, host, HASHATTN_BAD_FILE, "tensor '%.100s' is missing", name);
     if (tensor->type != TENSOR_F32 || tensor->rank != rank ||
         (rank > 0 && memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) != 0)) {
-        char is[TENSOR_RANK * 22 + 3], wanted[TENSOR_RANK * 22 + 3];
-        print_shape(tensor->rank, tensor->shape, is, sizeof is);
-        print_shape(rank, shape, wanted, sizeof wanted);
+        char is[SHAPE_TEXT(TENSOR_RANK)], wanted[SHAPE_TEXT(TENSOR_RANK)];
+        shape_text(tensor->rank, tensor->shape, is, sizeof is);
+        shape_text(rank, shape, wanted, sizeof wanted);
         return host_fail(host, HASHATTN_BAD_FILE, "tensor '%.100s' is %s %s, F32 %s is needed", name,
                          tensor_type_name(tensor->type), is, wanted);
     }

@@ -247,7 +247,7 @@ static void tensors_come_back(void **state)
     check_status(&host, safetensors_copy(&host, &file, "empty", 2, shape_a, out), HASHATTN_BAD_FILE,
                  "is F32 (0, 4), F32 (2, 3) is needed");
     check_status(&host, safetensors_copy(&host, &file, "bytes", 1, (size_t[]){3}, out), HASHATTN_BAD_FILE,
-                 "is U8 (3), F32 (3) is needed");
+                 "is U8 (3,), F32 (3,) is needed");
     check_status(&host, safetensors_copy(&host, &file, "absent", 0, NULL, out), HASHATTN_BAD_FILE,
                  "'absent' is missing");
     safetensors_free(&host, &file);
