@@ -326,14 +326,16 @@ HASHATTN_API hashattn_status hashattn_attention_sizes(hashattn_attention *attent
    are REFUSED: softmax, lha, lsh, random, local, smyrf, reformer, routing, longformer, bigbird and sparse
    compute in double where float32 could overflow, about a hundred times slower, and clamp gradients, also
    while they are summed, to +-3.39e38, the largest bfloat16; the others refuse such numbers, and the message
-   has the mechanism, the head, what was found and the limit. (yoso and yoso-e clamp what divisions by the
-   lengths of short rows make too large.) Learned tensors are not looked at: with numbers beyond 1e18 in
-   them, results may be infinite. saved, scratch: blocks of at least the sizes above, aligned to 64 bytes. A
-   NULL block is allocated for this call and freed; without `saved` no backward can follow. If both blocks are
-   given, and the shapes are those of the last call of this operator, nothing is allocated, except for learned
-   parameters that are drawn now. Errors: as above, and inputs that hold NaN or infinity are INVALID, with the
-   position of the first. These, and numbers that are too large, are found while computing, so part of `out`
-   may have been written; every other error leaves it unchanged. */
+   has the mechanism, the head, what was found and the limit. (yoso and yoso-e clamp what division by the
+   length of a short query or key makes too large. Their gradients may be infinite where dout, divided
+   by the length of an output before it is normalised, or products of that with values leave float32.) Learned
+   tensors are not looked at: with numbers beyond 1e18 in them, results may be infinite. saved, scratch:
+   blocks of at least the sizes above, aligned to 64 bytes. A NULL block is allocated for this call and freed;
+   without `saved` no backward can follow. If both blocks are given, and the shapes are those of the last call
+   of this operator, nothing is allocated, except for learned parameters that are drawn now. Errors: as above,
+   and inputs that hold NaN or infinity are INVALID, with the position of the first. These, and numbers that
+   are too large, are found while computing, so part of `out` may have been written; every other error leaves
+   it unchanged. */
 HASHATTN_API hashattn_status hashattn_attention_forward(
     hashattn_attention *attention, const hashattn_problem *problem, const hashattn_array *query,
     const hashattn_array *key, const hashattn_array *value, const hashattn_array *out, void *saved,

@@ -128,7 +128,6 @@ struct pass {
     const struct problem_gradients *gradients;
     size_t first_block; /* first block of queries in flight */
     double max_norm;    /* of map neyshabur */
-    float most;         /* backward: see normalize_most */
 };
 
 static double longest_of(struct view rows)
@@ -382,8 +381,7 @@ static void begin_queries(const struct pass *pass, const struct scratch *scratch
     take_queries(pass, scratch, first, block->queries);
     normalize_rows_backward(problem->kernels, options->normalize, scratch->x, scratch->ld_value,
                             scratch->bias, view_row(pass->out, first), pass->out.stride,
-                            view_row(pass->dout, first), pass->dout.stride, row_norms, pass->most,
-                            block->queries, dim);
+                            view_row(pass->dout, first), pass->dout.stride, row_norms, block->queries, dim);
     problem->kernels->tiles.transpose(scratch->x_transposed, TILE, scratch->x, scratch->ld_value,
                                       block->queries, dim);
     memset(scratch->dquery, 0, block->queries * scratch->ld * sizeof *scratch->dquery);
@@ -430,9 +428,6 @@ static void backward(const struct problem *problem, struct view out, struct view
                         .out = out,
                         .dout = dout,
                         .gradients = gradients};
-    const struct yoso_options *options = problem->options;
-    pass.most = normalize_most(problem->kernels, options->normalize, problem->value,
-                               size_max(shape->num_queries, shape->num_keys));
     size_t blocks = count_blocks(shape->num_queries, TILE), at_once = blocks_at_once(shape);
     size_t key_blocks = count_blocks(shape->num_keys, ROWS_AT_ONCE);
     pool_run(problem->pool, take_keys, &pass, key_blocks);

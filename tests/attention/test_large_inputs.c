@@ -5,7 +5,7 @@
    exponential of unscaled ones; maximum and logarithm of the sum kept as one number; the maximum of a
    query in several groups begun above its scores; what forward saved not read by backward; dout not
    checked for size; the sum over two places of a key on a ring not checked; learned terms not checked;
-   gradients of yoso and yoso-e divided by short rows, short outputs or small sums without a limit.
+   gradients of yoso and yoso-e divided by the lengths of short queries or keys without a limit.
    SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
 #include <math.h>
@@ -316,17 +316,14 @@ static void large_terms_are_noticed(void **state)
     }
 }
 
-/* yoso and yoso-e divide gradients by the lengths of queries, keys and outputs, and by sums of weights. The
-   numbers are within the range that they take. */
-static void gradients_divided_by_small_numbers_are_finite(void **state)
+/* yoso and yoso-e divide gradients by the lengths of queries and keys. The numbers are within the range that
+   they take. */
+static void gradients_of_short_rows_are_finite(void **state)
 {
     (void)state;
-    enum { N = 40, D = 8, KINDS_OF_ROWS = 4 };
+    enum { N = 40, D = 8, KINDS_OF_ROWS = 2 };
     static const float sizes[KINDS_OF_ROWS][4] = /* query, key, value, dout */
-        {{1e-11f, 1, 1e15f, 1e14f},
-         {1, 1e-11f, 1, 1e28f},
-         {1, 1, 1e-11f, 1e32f},
-         {1e-6f, 1e-6f, 1e-4f, 1e32f}};
+        {{1e-11f, 1, 1e15f, 1e14f}, {1, 1e-11f, 1, 1e28f}};
     static const char *const mechanisms[] = {"yoso", "yoso-e"}, *const normalize[] = {"l2", "sum", "none"},
                              *const gradient[] = {"lower", "true"};
     for (size_t at = 0; at < 2 * 3 * 2 * KINDS_OF_ROWS; at++) {
@@ -355,13 +352,10 @@ static void gradients_divided_by_small_numbers_are_finite(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_sum_to_one_in_both_directions),
-        cmocka_unit_test(one_key_weighs_one),
-        cmocka_unit_test(everything_is_finite_for_all_that_is),
-        cmocka_unit_test(powers_of_two_go_through),
-        cmocka_unit_test(backward_follows_forward_or_its_dout),
-        cmocka_unit_test(large_terms_are_noticed),
-        cmocka_unit_test(gradients_divided_by_small_numbers_are_finite),
+        cmocka_unit_test(weights_sum_to_one_in_both_directions), cmocka_unit_test(one_key_weighs_one),
+        cmocka_unit_test(everything_is_finite_for_all_that_is),  cmocka_unit_test(powers_of_two_go_through),
+        cmocka_unit_test(backward_follows_forward_or_its_dout),  cmocka_unit_test(large_terms_are_noticed),
+        cmocka_unit_test(gradients_of_short_rows_are_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

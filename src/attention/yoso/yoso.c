@@ -87,7 +87,6 @@ struct head {
     struct view value, x; /* forward: V, and X before it is normalised, as the tables see them */
     struct view out, dout;
     const struct problem_gradients *gradients;
-    float most; /* backward: see normalize_most */
 };
 
 static double longest_of(struct view rows)
@@ -306,7 +305,7 @@ static void take_block(void *argument, size_t index, int worker)
     normalize_rows_backward(head->kernels, head->options->normalize, to->value + at, to->ld,
                             scratch->backward.bias + block.first, view_row(head->out, block.first),
                             head->out.stride, view_row(head->dout, block.first), head->dout.stride, row_norms,
-                            head->most, block.rows, head->out.cols);
+                            block.rows, head->out.cols);
 }
 
 /* Adds m dV, the sums of dX. If keys.sum is NULL (see pairs_are_near), keys.value holds the sums. */
@@ -411,8 +410,6 @@ static void backward(const struct problem *problem, struct view out, struct view
     head.out = out;
     head.dout = dout;
     head.gradients = gradients;
-    head.most = normalize_most(head.kernels, head.options->normalize, problem->value,
-                               size_max(problem->shape.num_queries, problem->shape.num_keys));
 
     if (head.options->recompute)
         hash_head(&head);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "parts/rows/elements.h"
-#include "parts/rows/row_squares.h"
 
 #define SHORTEST  1e-12f
 #define LEAST_SUM 1e-30f /* below it a sum of weights counts as 0: 1 / S would soon be infinite */
@@ -100,31 +99,9 @@ void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, 
     pool_run(pool, normalize_piece, &work, (n + PIECE - 1) / PIECE);
 }
 
-/* Products of dX with V and sums over rows then stay 2^18 below overflow, which leaves room for the slope of
-   a weight. */
-float normalize_most(const struct kernels *kernels, int kind, struct view value, size_t rows)
-{
-    if (kind == YOSO_NORMALIZE_NONE)
-        return 0;
-    double length = sqrt(1 + row_squares(kernels, value, NULL, 0, value.rows));
-    return (float)(0x1p110 / (length * (double)rows));
-}
-
-/* The factor of row g, at least 1 if it is cut. */
-static float cut_factor(const struct kernels *kernels, float factor, float most, const float *g, size_t ld,
-                        size_t dim)
-{
-    float square = 0;
-    if (factor <= 1)
-        return factor;
-    kernels->rows.dots(&square, g, ld, g, ld, 1, dim);
-    float length = length_of(square, g, dim);
-    return factor * length > most ? fmaxf(1, most / length) : factor;
-}
-
 void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx, size_t ld_dx, float *bias,
                              const float *out, size_t ld_out, const float *dout, size_t ld_dout,
-                             const float *row_norms, float most, size_t n, size_t dim)
+                             const float *row_norms, size_t n, size_t dim)
 {
     for (size_t i = 0; i < n; i++) {
         float *row = dx + i * ld_dx, dot = 0, factor = 1;
@@ -134,7 +111,6 @@ void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx,
             continue;
         kernels->rows.dots(&dot, y, ld_out, g, ld_dout, 1, dim);
         factor = inverse_or_zero(row_norms[i], kind == YOSO_NORMALIZE_L2 ? SHORTEST : LEAST_SUM);
-        factor = cut_factor(kernels, factor, most, g, ld_dout, dim);
         if (kind == YOSO_NORMALIZE_L2)
             kernels->rows.axpy(row, -dot, y, dim);
         else

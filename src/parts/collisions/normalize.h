@@ -5,8 +5,6 @@
            dX = G / S, and S itself has the gradient -<G, Y> / S, which enters the gradient of a pair's weight
            as bias_i: d weight_ij = <dX_i, V_j> + bias_i
      none  Y = X
-   1 / |X| and 1 / S can be so large that the sums over dX overflow, so they are cut where they would make
-   |G_i| / |X_i| or |G_i| / S_i longer than normalize_most.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef PARTS_NORMALIZE_H
 #define PARTS_NORMALIZE_H
@@ -14,7 +12,6 @@
 #include "base/pool.h"
 #include "kernels/kernels.h"
 #include "parts/hashing/yoso_options.h"
-#include "parts/rows/view.h"
 
 /* Writes out, with elements of `dtype`, for X = scale * x; x is destroyed, and may be out itself. row_norms:
    written by l2, read by sum, ignored by none. pool: or NULL. */
@@ -22,13 +19,9 @@ void normalize_rows(const struct kernels *kernels, struct pool *pool, int kind, 
                     enum dtype dtype, float *x, size_t ld_x, float scale, float *row_norms, size_t n,
                     size_t dim);
 
-/* The longest dX_i that 1 / |X_i| or 1 / S_i may make, for the values and the larger number of rows of a
-   head. Cost: a pass over the values. */
-float normalize_most(const struct kernels *kernels, int kind, struct view value, size_t rows);
-
 /* Writes dx, and bias (n) if the kind is sum. */
 void normalize_rows_backward(const struct kernels *kernels, int kind, float *dx, size_t ld_dx, float *bias,
                              const float *out, size_t ld_out, const float *dout, size_t ld_dout,
-                             const float *row_norms, float most, size_t n, size_t dim);
+                             const float *row_norms, size_t n, size_t dim);
 
 #endif
