@@ -9,6 +9,7 @@
 struct text_options {
     int tokens; /* enum token_kind */
     int64_t vocab_size, max_len;
+    int cut;        /* enum text_cut */
     int label_type; /* LABELS_CLASS or LABELS_NUMBER */
     int multi_label;
     struct document_options files;
@@ -26,6 +27,9 @@ static const struct option_row rows[] = {
     OPTION_ROW(
         "max_len", OPTION_INT, FIELD(max_len), 0, 0, 65536, NULL,
         "tokens read of a document, special ones included; longer documents are cut. 0: 1024, or 4096 bytes"),
+    OPTION_ROW("cut", OPTION_CHOICE, FIELD(cut), CUT_END, 0, 0, text_cuts,
+               "what a longer document loses: its end, or its middle, so that a quarter of max_len is its "
+               "beginning and the rest its end (Sun et al. 2019)"),
     OPTION_ROW("text_column", OPTION_TEXT, FIELD(text_column), 0, 1, OPTION_TEXT_SIZE - 1, text_column,
                "column of .csv and .tsv files, or key of .jsonl files, with the text"),
     OPTION_ROW("label_column", OPTION_TEXT, FIELD(label_column), 0, 1, OPTION_TEXT_SIZE - 1, label_column,
@@ -49,6 +53,7 @@ static hashattn_status source_of(struct host *host, const struct text_options *t
     *source = (struct document_source){.files = &files,
                                        .labels = text->multi_label ? LABELS_MANY
                                                                    : (enum label_kind)text->label_type,
+                                       .cut = (enum text_cut)text->cut,
                                        .rules = {.texts = {text->text_column},
                                                  .label = text->label_column,
                                                  .label_list = text->multi_label,

@@ -10,6 +10,7 @@
 #include "text/learning/learn_bpe.h"
 
 const char *const token_kinds[] = {"bpe", "words", "bytes", NULL};
+const char *const text_cuts[] = {"end", "middle", NULL};
 
 /* ---- learning ------------------------------------------------------------------------------------------ */
 
@@ -103,53 +104,85 @@ void text_encoder_close(struct text_encoder *texts)
 
 static const struct piece line_feed = {"\n", 1};
 
-static void write_bytes(struct piece text, size_t most, struct token_row *tokens)
+/* Of `total` tokens of a text those before `head` and from `tail` on are written. */
+struct kept {
+    size_t head, tail, total;
+};
+static struct kept kept_of(const struct text_encoder *texts, size_t total)
+{
+    size_t most = texts->facts->max_len;
+    size_t head = total <= most ? total : texts->cut == CUT_MIDDLE ? (most + 3) / 4 : most;
+    return (struct kept){head, total <= most ? total : total - (most - head), total};
+}
+
+static void write_bytes(const struct text_encoder *texts, struct piece text, struct token_row *tokens)
 {
     text = text.size == 0 ? line_feed : text;
-    tokens->count = size_min(text.size, most);
-    for (size_t i = 0; i < tokens->count; i++)
-        tokens->ids[i] = 1u + (unsigned char)text.bytes[i];
+    const struct kept kept = kept_of(texts, text.size);
+    tokens->count = 0;
+    for (size_t i = 0; i < text.size; i = i + 1 == kept.head ? kept.tail : i + 1)
+        tokens->ids[tokens->count++] = 1u + (unsigned char)text.bytes[i];
     tokens->cut |= tokens->count < text.size;
 }
 
-static void write_words(const struct words *words, struct piece text, size_t most, struct token_row *tokens)
+/* Counts the words of a text, with an <eos> for each line, up to `limit`; writes those that are kept. */
+static size_t each_word(const struct words *words, struct piece text, size_t limit, const struct kept *kept,
+                        struct token_row *tokens)
 {
-    text = text.size == 0 ? line_feed : text;
     struct lines lines = lines_open(text.bytes, text.size);
     struct piece line, word;
-    tokens->count = 0;
+    size_t count = 0;
     while (lines_next(&lines, &line))
-        for (bool more = true; more;) {
+        for (bool more = true; more; count++) {
             more = words_next(&line, &word);
-            if (tokens->count == most) {
-                tokens->cut = true;
-                return;
-            }
-            tokens->ids[tokens->count++] = more ? words_find(words, word) : WORDS_END;
+            if (count == limit)
+                return count;
+            if (kept != NULL && (count < kept->head || count >= kept->tail))
+                tokens->ids[tokens->count++] = more ? words_find(words, word) : WORDS_END;
         }
+    return count;
 }
 
-static void take_encoding(const struct encoding *encoding, struct token_row *tokens)
+static void write_words(const struct text_encoder *texts, struct piece text, struct token_row *tokens)
 {
-    memcpy(tokens->ids, encoding->ids, encoding->count * sizeof *tokens->ids);
-    if (tokens->segments != NULL)
-        memcpy(tokens->segments, encoding->segments, encoding->count);
-    tokens->count = encoding->count;
-    tokens->cut |= encoding->truncated;
+    const struct words *words = texts->facts->words;
+    size_t limit = texts->cut == CUT_END ? texts->facts->max_len + 1 : SIZE_MAX;
+    text = text.size == 0 ? line_feed : text;
+    const struct kept kept = kept_of(texts, each_word(words, text, limit, NULL, tokens));
+    tokens->count = 0;
+    each_word(words, text, kept.total, &kept, tokens);
+    tokens->cut |= tokens->count < kept.total;
+}
+
+static void take_encoding(const struct encoding *encoding, const struct kept *kept, struct token_row *tokens)
+{
+    size_t rest = kept->total - kept->tail;
+    memcpy(tokens->ids, encoding->ids, kept->head * sizeof *tokens->ids);
+    memcpy(tokens->ids + kept->head, encoding->ids + kept->tail, rest * sizeof *tokens->ids);
+    if (tokens->segments != NULL) {
+        memcpy(tokens->segments, encoding->segments, kept->head);
+        memcpy(tokens->segments + kept->head, encoding->segments + kept->tail, rest);
+    }
+    tokens->count = kept->head + rest;
+    tokens->cut |= encoding->truncated || tokens->count < kept->total;
 }
 
 /* A text that has no token at all, such as an empty one without special tokens, becomes a line feed. */
 static hashattn_status write_tokens(struct host *host, struct text_encoder *texts, struct piece text,
                                     struct token_row *tokens)
 {
-    const struct encode_options options = {.max_tokens = texts->facts->max_len, .special_tokens = true};
+    const struct encode_options options = {.max_tokens = texts->facts->max_len, .special_tokens = true},
+                                whole = {.special_tokens = true};
     struct encoding encoding;
     TRY(encoder_encode(texts->encoder, text, &options, &encoding));
+    if (encoding.truncated && texts->cut == CUT_MIDDLE)
+        TRY(encoder_encode(texts->encoder, text, &whole, &encoding));
     if (encoding.count == 0)
         TRY(encoder_encode(texts->encoder, line_feed, &options, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the document has no tokens, and the tokenizer adds none");
-    take_encoding(&encoding, tokens);
+    const struct kept kept = kept_of(texts, encoding.count);
+    take_encoding(&encoding, &kept, tokens);
     return HASHATTN_OK;
 }
 
@@ -175,7 +208,7 @@ hashattn_status text_encoder_write_pair(struct host *host, struct text_encoder *
     TRY(encoder_encode_pair(texts->encoder, pair[0], pair[1], &options, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the pair has no tokens, and the tokenizer adds none");
-    take_encoding(&encoding, tokens);
+    take_encoding(&encoding, &(struct kept){encoding.count, encoding.count, encoding.count}, tokens);
     if (tokens->segments != NULL && texts->facts->num_segments > 1)
         separate(texts, tokens);
     return HASHATTN_OK;
@@ -189,9 +222,9 @@ hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts
     if (facts->tokenizer != NULL)
         return write_tokens(host, texts, text, tokens);
     if (facts->words != NULL)
-        write_words(facts->words, text, facts->max_len, tokens);
+        write_words(texts, text, tokens);
     else
-        write_bytes(text, facts->max_len, tokens);
+        write_bytes(texts, text, tokens);
     if (tokens->segments != NULL)
         memset(tokens->segments, 0, tokens->count);
     return HASHATTN_OK;

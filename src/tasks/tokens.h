@@ -46,9 +46,15 @@ hashattn_status tokens_learn(struct host *host, const struct token_choice *choic
 
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
+/* What a text of more than max_len tokens loses: its end, which is then not read; or its middle, so that the
+   first quarter of max_len is its beginning and the rest its end (Sun et al. 2019, "head+tail"). */
+enum text_cut { CUT_END, CUT_MIDDLE };
+extern const char *const text_cuts[]; /* "end", "middle", NULL */
+
 /* Writes the ids of texts. */
 struct text_encoder {
     const struct task_facts *facts; /* kept */
+    enum text_cut cut;              /* CUT_END unless set after opening; pairs lose ends */
     struct encoder *encoder;        /* NULL: words or bytes */
     uint32_t end; /* the token after the first text of a pair; TOKENS_NO_END: there is none */
 };
@@ -63,8 +69,7 @@ struct token_row {
     size_t count;      /* written */
     bool cut;          /* set if a text has more, left otherwise */
 };
-/* Writes at most facts->max_len ids; the end of a longer text is not read. BAD_FILE: a text without
-   tokens. */
+/* Writes at most facts->max_len ids. BAD_FILE: a text without tokens. */
 hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
                                    struct token_row *tokens);
 /* Writes both texts of a pair as one sequence, with the separators of the tokenizer between; the longer text

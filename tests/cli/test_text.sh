@@ -2,7 +2,7 @@
 # Task text on files of the user: training, prediction in order, and every kind of bad file.
 # Planted and caught: predictions out of order; the first label reported for every document;
 # --out that shows half a file; a line number one too low; the probabilities of one class left out; tokens of runs without
-# that option taken for BPE; memory of predict that grows with the file.
+# that option taken for BPE; memory of predict that grows with the file; predict that cuts at the end whatever the run does.
 # Covers: cmd_predict.c json_out.c
 . "$(dirname "$0")/checks.sh"
 tiny="--layers 1 --dim 16 --heads 2 --ffn 16 --batch 8 --max-len 32 --learning-rate 0.02 --quiet"
@@ -108,6 +108,18 @@ run train text --data tsv --out words_run --tokens words --steps 20 --eval-every
 head -n 2 words_run/vocab.txt | tr '\n' ' ' | grep -q '^<unk> <eos> $' && passed words_are_kept || failed words_are_kept "$(ls words_run)"
 run predict words_run new.txt --lines
 [ "$code" = 0 ] && [ "$(wc -l <out)" = 5 ] && passed words_are_predicted || failed words_are_predicted "$(cat err)"
+# The label is in the last letters only: --cut middle reads them, in training and in prediction.
+mkdir ends
+python3 - <<'P'
+open("ends/train.tsv", "w").write("".join(f"{'az'[i % 2]}\t{'m' * (40 + i)}{'az'[i % 2] * 9}\n" for i in range(60)))
+P
+for cut in end middle; do run train text --data ends --out cut_$cut --steps 60 --eval-every 20 --cut $cut $tiny --json; cp out cut_$cut.json; done
+holds the_end_decides json cut_middle.json 'd["best_accuracy"] > .9'
+holds the_end_is_cut_by_default json cut_end.json 'd["best_accuracy"] < .9'
+python3 -c "print('m' * 99 + 'z' * 9, 'm' * 99 + 'a' * 9, sep='\n')" >ends.txt
+run predict cut_middle ends.txt --lines
+holds predictions_cut_alike python3 -c 'import json; assert [json.loads(l)["label"] for l in open("out")] == ["z", "a"], open("out").read()'
+expect unknown_cuts 2 "--cut is 'start', allowed are end, middle" train text --data tsv --out never --cut start
 run train text --data tsv --out whole --steps 20 --eval-every 10 --seed 5 $bpe
 run train text --data tsv --out part --steps 20 --eval-every 10 --seed 5 --max-seconds 0.000001 $bpe
 run train --resume part --quiet

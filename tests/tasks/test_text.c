@@ -155,6 +155,32 @@ static void long_documents_are_cut_and_counted(void **state)
     drop(folder, &facts, &data);
 }
 
+/* The option holds for training files and for streams. */
+static void the_middle_may_be_cut(void **state)
+{
+    struct folder *folder = *state;
+    struct host *host = &folder->host;
+    const struct task *task = task_find("text");
+    const struct task_options middle = task_options_of("text", "tokens=bytes max_len=4 cut=middle");
+    struct task_facts facts;
+    struct dataset data;
+    char path[FILE_PATH];
+    folder_put_text(folder, "train.tsv", "a\tabcdefg\nb\tabcd\n");
+    folder_put_text(folder, "valid.tsv", "a\tx\n");
+    check_status(host, file_join(host, folder->path, "train.tsv", path, sizeof path), HASHATTN_OK, NULL);
+    check_status(host, task->facts(host, &middle, folder->path, NULL, &facts), HASHATTN_OK, NULL);
+    check_status(host, task->load(host, &middle, &facts, folder->path, SPLIT_TRAIN, 1, &data), HASHATTN_OK,
+                 NULL);
+    for (int streamed = 0; streamed < 2; streamed++) {
+        assert_int_equal(data.num_cut, 1);
+        check_example(&facts, &data, 0, "a", "aefg", 4);
+        check_example(&facts, &data, 1, "b", "abcd", 4);
+        dataset_free(host, &data);
+        check_status(host, task_stream_whole(host, "text", &middle, &facts, path, &data), HASHATTN_OK, NULL);
+    }
+    drop(folder, &facts, &data);
+}
+
 static void damaged_training_files_are_refused_by_line(void **state)
 {
     struct folder *folder = *state;
@@ -632,6 +658,7 @@ int main(void)
         IN_FOLDER(both_formats_say_the_same),
         IN_FOLDER(labels_may_be_numbers_and_flags),
         IN_FOLDER(long_documents_are_cut_and_counted),
+        IN_FOLDER(the_middle_may_be_cut),
         IN_FOLDER(damaged_training_files_are_refused_by_line),
         IN_FOLDER(labels_of_other_files_must_be_known),
         IN_FOLDER(label_count_is_bounded),

@@ -3,7 +3,8 @@
    Bugs planted and caught: special tokens left out; the last token of a cut text dropped; a text of exactly
    max_len tokens counted as cut; <eos> only at the end of the text; an empty text without tokens; the given
    tokenizer replaced by a learned one, or taken when learning fails; one id too few in the vocabulary; the
-   segments of the second text of a pair left out; of a model with one segment set.
+   segments of the second text of a pair left out; of a model with one segment set; the last token
+   lost where the middle is cut; half of a cut text its beginning; words cut at their end only.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/tokens.h"
 
@@ -32,8 +33,8 @@ static hashattn_status learn(struct host *host, const struct token_choice *choic
 }
 
 /* Checks the ids and the mark of a text of one document. */
-static void check_ids(struct host *host, struct task_facts *facts, size_t max_len, const char *text,
-                      const uint32_t *want, size_t count, bool cut)
+static void check_ids(struct host *host, struct task_facts *facts, enum text_cut what, size_t max_len,
+                      const char *text, const uint32_t *want, size_t count, bool cut)
 {
     uint32_t ids[64];
     uint8_t segments[64];
@@ -41,6 +42,7 @@ static void check_ids(struct host *host, struct task_facts *facts, size_t max_le
     struct token_row tokens = {.ids = ids, .segments = segments};
     facts->max_len = max_len;
     check_status(host, text_encoder_open(host, facts, &texts), HASHATTN_OK, NULL);
+    texts.cut = what;
     check_status(host, text_encoder_write(host, &texts, piece_of(text), &tokens), HASHATTN_OK, NULL);
     assert_int_equal(tokens.count, count);
     check_same_bits(ids, want, count * sizeof *ids, text);
@@ -49,9 +51,10 @@ static void check_ids(struct host *host, struct task_facts *facts, size_t max_le
         assert_int_equal(segments[i], 0);
     text_encoder_close(&texts);
 }
-#define CHECK_IDS(max_len, text, cut, ...)                                                                   \
-    check_ids(host, &facts, max_len, text, (const uint32_t[]){__VA_ARGS__},                                  \
+#define CHECK_CUT(what, max_len, text, cut, ...)                                                             \
+    check_ids(host, &facts, what, max_len, text, (const uint32_t[]){__VA_ARGS__},                            \
               sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), cut)
+#define CHECK_IDS(...) CHECK_CUT(CUT_END, __VA_ARGS__)
 
 static void bytes_are_one_more(void **state)
 {
@@ -65,6 +68,12 @@ static void bytes_are_one_more(void **state)
     CHECK_IDS(2, "ab", false, 98, 99);
     CHECK_IDS(1, "ab", true, 98);
     CHECK_IDS(9, "", false, 11);
+    CHECK_CUT(CUT_MIDDLE, 4, "abcdefg", true, 98, 102, 103, 104);
+    CHECK_CUT(CUT_MIDDLE, 6, "abcdefg", true, 98, 99, 101, 102, 103, 104);
+    CHECK_CUT(CUT_MIDDLE, 2, "abcdefg", true, 98, 104);
+    CHECK_CUT(CUT_MIDDLE, 7, "abcdefg", false, 98, 99, 100, 101, 102, 103, 104);
+    CHECK_CUT(CUT_MIDDLE, 1, "ab", true, 98);
+    CHECK_CUT(CUT_MIDDLE, 4, "", false, 11);
 }
 
 static void words_stand_between_white_space(void **state)
@@ -81,6 +90,9 @@ static void words_stand_between_white_space(void **state)
     CHECK_IDS(3, "the dog", false, THE, DOG, WORDS_END);
     CHECK_IDS(2, "the dog", true, THE, DOG);
     CHECK_IDS(9, "", false, WORDS_END);
+    CHECK_CUT(CUT_MIDDLE, 4, "dog\nthe\nthe dog", true, DOG, THE, DOG, WORDS_END);
+    CHECK_CUT(CUT_MIDDLE, 7, "dog\nthe\nthe dog", false, DOG, WORDS_END, THE, WORDS_END, THE, DOG, WORDS_END);
+    CHECK_CUT(CUT_MIDDLE, 4, "", false, WORDS_END);
     task_facts_free(host, &facts);
 }
 
@@ -103,6 +115,10 @@ static void bpe_is_learned(void **state)
     CHECK_IDS(3, "aba", true, START, AB, END);
     CHECK_IDS(9, "\n", false, START, line_feed, END);
     CHECK_IDS(9, "", false, START, END);
+    CHECK_CUT(CUT_MIDDLE, 4, "abaa\n", true, START, a, line_feed, END);
+    CHECK_CUT(CUT_MIDDLE, 6, "abaa\n", false, START, AB, a, a, line_feed, END);
+    CHECK_CUT(CUT_MIDDLE, 2, "ab", true, START, END);
+    CHECK_CUT(CUT_MIDDLE, 4, "", false, START, END);
     struct text_encoder texts;
     uint32_t ids[9];
     struct token_row tokens = {.ids = ids};

@@ -1,5 +1,5 @@
 /* Two passes over the training file: labels and words, then ids. Cost: a text is read up to max_len tokens in
-   the second; memory is two bytes a token.
+   the second, and to its end if its middle is cut; memory is two bytes a token.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents/documents.h"
 
@@ -134,6 +134,7 @@ static hashattn_status push_document(struct host *host, void *context, const str
 struct labelled {
     struct document_rules rules;
     enum label_kind labels;
+    enum text_cut cut;
     const struct task_facts *facts;
 };
 
@@ -153,6 +154,7 @@ static hashattn_status read_file(struct host *host, const void *context, const c
     struct reading reading = {
         .rules = &labelled->rules, .labels = labelled->labels, .facts = labelled->facts, .builder = builder};
     hashattn_status status = text_encoder_open(host, labelled->facts, &reading.encoder);
+    reading.encoder.cut = labelled->cut;
     if (status == HASHATTN_OK)
         status = document_file_read(host, path, dataset_source(builder), &labelled->rules, push_document,
                                     &reading);
@@ -174,7 +176,7 @@ hashattn_status documents_load(struct host *host, const struct document_source *
                                uint64_t seed, struct dataset *dataset)
 {
     const struct dataset shape = shape_of(source, facts);
-    struct labelled labelled = {source->rules, source->labels, facts};
+    struct labelled labelled = {source->rules, source->labels, source->cut, facts};
     labelled.rules.label_needed = true;
     return split_load(host, source->files, facts, directory, split, seed, &shape, read_file, &labelled,
                       dataset);
@@ -185,7 +187,7 @@ hashattn_status documents_stream(struct host *host, const struct document_source
                                  const struct dataset_stream *stream)
 {
     struct dataset_builder builder = {.dataset = shape_of(source, facts), .stream = stream};
-    struct labelled labelled = {source->rules, source->labels, facts};
+    struct labelled labelled = {source->rules, source->labels, source->cut, facts};
     char columns[DOCUMENT_COLUMNS] = "";
     labelled.rules.columns = columns;
     labelled.rules.lines = stream->lines;

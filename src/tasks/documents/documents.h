@@ -18,7 +18,8 @@ struct document_source {
     const struct split_files *files;
     struct document_rules rules; /* label_needed is set by the functions below */
     enum label_kind labels;
-    bool joined; /* a pair is one sequence, with the separators of the tokenizer between */
+    enum text_cut cut; /* what of a longer document is left out */
+    bool joined;       /* a pair is one sequence, with the separators of the tokenizer between */
 };
 
 /* Options of tasks that read documents. */
