@@ -16,6 +16,9 @@
 #include "base/memory.h"
 #include "base/signal_mask.h"
 
+/* Bytes of stack of a worker. Work needs at most the 256 KiB that a caller has, more with sanitizers. */
+enum { STACK = 1 << 20 };
+
 struct worker {
     struct pool *pool;
     pthread_t thread;
@@ -143,13 +146,17 @@ hashattn_status pool_new(struct host *host, int threads, struct pool **out)
     /* A handler that ran in a worker would interrupt the other threads at any point. */
     sigset_t before;
     signal_mask_ending(&before);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK);
     for (int i = 1; status == HASHATTN_OK && i < threads; i++) {
         pool->workers[i] = (struct worker){.pool = pool, .number = i};
-        if (pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]) != 0)
+        if (pthread_create(&pool->workers[i].thread, &attributes, worker_main, &pool->workers[i]) != 0)
             status = host_fail(host, HASHATTN_NO_MEMORY, "cannot start thread %d of %d", i + 1, threads);
         else
             pool->started++;
     }
+    pthread_attr_destroy(&attributes);
     signal_mask_restore(&before);
     if (status != HASHATTN_OK) {
         pool_free(host, pool);

@@ -11,7 +11,7 @@
 struct pool;
 
 /* threads >= 1 includes the caller, so threads - 1 are started. They block signals that end a program, and
-   have the default floating-point environment. */
+   have the default floating-point environment and 1 MiB of stack, whatever the C library gives. */
 hashattn_status pool_new(struct host *host, int threads, struct pool **pool);
 void pool_free(struct host *host, struct pool *pool); /* NULL is allowed */
 int pool_threads(const struct pool *pool);            /* NULL: 1 */

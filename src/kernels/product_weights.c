@@ -15,7 +15,7 @@ enum {
     DEPTH_32 = 768, /* depth of a slab: 192 rows of it are 576 KiB in either precision */
     DEPTH_16 = 1536,
     ROWS = 192,        /* rows rounded at a time, */
-    ROUNDED = 768,     /* for this depth, on the stack: 300 KiB */
+    ROUNDED = 448,     /* for this depth, on the stack: 168 KiB of the 256 that a caller has */
     TURNED_ROWS = 384, /* rows of A^T rounded at a time, for TURNED_DEPTH: 144 KiB */
     TURNED_DEPTH = 192,
     BLOCK = 64 /* rows transposed at a time */

@@ -2,8 +2,8 @@
    object, lists, sizes and texts do not depend on the caller's floating-point environment, a child of fork()
    computes the same bits, and a stack of 256 KiB suffices. Planted and caught: FLOATING_DEFAULT left out of
    the sizes, the text of a value and the three lists of options; NULL results without a message; objects
-   left as they were; workers awaited in a forked child; 300 KB of a unit of work, or the products of the
-   peak, on the stack.
+   left as they were; workers awaited in a forked child; 300 KB of a unit of work, the products of the
+   peak, or 288 KiB of rows rounded for a product in bfloat16, on the stack.
    SPDX-License-Identifier: Apache-2.0 */
 #include <fenv.h>
 #include <pthread.h>
@@ -15,6 +15,7 @@
 
 #include "support/api_context.h"
 #include "support/folder.h"
+#include "support/tiny_run.h"
 
 enum { HEADS = 4, ROWS = 70, DIM = 33, FLOATS = HEADS * ROWS * DIM };
 
@@ -247,18 +248,44 @@ static void *compute_here(void *result)
     return NULL;
 }
 
-static void a_stack_of_256_kib_suffices(void **state)
+static void *train_here(void *result)
 {
-    (void)state;
+    hashattn_context_options options;
+    hashattn_context *context;
+    hashattn_context_options_default(&options);
+    options.threads = 1;
+    options.precision = "bf16";
+    *(int *)result = -1;
+    if (hashattn_context_new(&options, NULL, 0, &context) != HASHATTN_OK)
+        return NULL;
+    tiny_data(context, "data");
+    hashattn_setup *setup = tiny_setup(context, "yoso", 2);
+    *(int *)result = hashattn_train(setup, "data", "run", NULL, NULL);
+    hashattn_setup_free(setup);
+    hashattn_context_free(context);
+    return NULL;
+}
+
+static void run_on_256_kib(void *(*run)(void *))
+{
     pthread_attr_t small;
     pthread_t thread;
     int result = -2;
     pthread_attr_init(&small);
     assert_int_equal(pthread_attr_setstacksize(&small, (size_t)256 << 10), 0);
-    assert_int_equal(pthread_create(&thread, &small, compute_here, &result), 0);
+    assert_int_equal(pthread_create(&thread, &small, run, &result), 0);
     pthread_join(thread, NULL);
     pthread_attr_destroy(&small);
     assert_int_equal(result, 0);
+}
+
+static void a_stack_of_256_kib_suffices(void **state)
+{
+    (void)state;
+    run_on_256_kib(compute_here);
+    tiny_enter();
+    run_on_256_kib(train_here);
+    tiny_leave();
 }
 
 int main(void)

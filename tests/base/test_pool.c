@@ -3,7 +3,8 @@
    worker number; a forked child waiting for workers that it does not have; threads left running when one
    cannot be started; a diagonal of a grid that begins a row too early; a run that waits for the thread that
    works aside; that thread not joining the next run; work aside done twice or not at all; a worker that
-   receives a signal that ends the program; the caller's mask changed.
+   receives a signal that ends the program; the caller's mask changed; workers with the stack
+   that the C library gives.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 
@@ -412,6 +413,46 @@ static void times_are_those_of_the_work(void **state)
     pool_free(&host, pool);
 }
 
+static void note_stack(void *argument, size_t index, int worker)
+{
+    _Atomic size_t *smallest = argument;
+    pthread_attr_t attributes;
+    size_t size = 0;
+    (void)index;
+    if (worker == 0) {
+        sched_yield();
+        return;
+    }
+    pthread_getattr_np(pthread_self(), &attributes);
+    pthread_attr_getstacksize(&attributes, &size);
+    pthread_attr_destroy(&attributes);
+    for (size_t before = *smallest; size < before && !atomic_compare_exchange_weak(smallest, &before, size);)
+        ;
+}
+
+/* A small default, as musl has and as `ulimit -s` sets, does not reach the workers. */
+static void workers_have_a_stack_of_their_own(void **state)
+{
+    (void)state;
+    struct pool *pool;
+    struct host host;
+    host_init(&host);
+    _Atomic size_t smallest = SIZE_MAX;
+    pthread_attr_t before, small;
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_getattr_default_np(&small), 0);
+    pthread_attr_setstacksize(&small, (size_t)128 << 10);
+    assert_int_equal(pthread_setattr_default_np(&small), 0);
+    check_status(&host, pool_new(&host, 3, &pool), HASHATTN_OK, NULL);
+    assert_int_equal(pthread_setattr_default_np(&before), 0);
+    for (int i = 0; i < 1000 && smallest == SIZE_MAX; i++)
+        pool_run(pool, note_stack, &smallest, 64);
+    assert_true(smallest != SIZE_MAX && smallest >= (size_t)512 << 10);
+    pthread_attr_destroy(&before);
+    pthread_attr_destroy(&small);
+    pool_free(&host, pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -422,6 +463,7 @@ int main(void)
         cmocka_unit_test(work_aside_goes_on_beside_runs),
         cmocka_unit_test(a_forked_child_works_on_one_thread),
         cmocka_unit_test(signals_that_end_a_program_are_the_callers),
+        cmocka_unit_test(workers_have_a_stack_of_their_own),
         cmocka_unit_test(absurd_numbers_are_refused),
         cmocka_unit_test(failing_allocations_are_survived),
         cmocka_unit_test(times_are_those_of_the_work),
