@@ -52,6 +52,7 @@ static size_t tiles_collisions(float *power, float *slope, const float *x, size_
 }
 
 #define REF_TILES                                                                                            \
-    .tiles.product = tiles_product, .tiles.transpose = tiles_transpose, .tiles.collisions = tiles_collisions
+    .tiles.columns = KERNELS_TILE, .tiles.product = tiles_product, .tiles.transpose = tiles_transpose,       \
+    .tiles.collisions = tiles_collisions
 
 #endif

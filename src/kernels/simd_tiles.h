@@ -109,6 +109,7 @@ static void tiles_transpose(float *out, size_t ld_out, const float *in, size_t l
         }
 }
 
-#define SIMD_TILES .tiles.product = tiles_product, .tiles.transpose = tiles_transpose
+#define SIMD_TILES                                                                                           \
+    .tiles.columns = BLOCK_VECTORS * VLEN, .tiles.product = tiles_product, .tiles.transpose = tiles_transpose
 
 #endif

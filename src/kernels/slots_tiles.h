@@ -12,6 +12,10 @@ enum { KERNELS_TILE = 64 }; /* rows of a query block and of a key tile */
 #define COLLISION_NEAR 2e-3f
 
 struct tiles_slots {
+    /* Columns of the block whose sums `product` keeps in registers. A B with rows this far apart is read as
+       one run of memory. */
+    size_t columns;
+
     /* c (rows, cols) = [add: c +] A B with A(i, k) = a[i * a_row + k * a_col] and B (depth, cols), rows ld_b
        apart. For sizes up to a few hundred, with operands in cache. The order of a row's sum may depend on
        `rows` only if it is the same for every position of the row: sums run over k in order. TOLERANT. */

@@ -7,7 +7,8 @@
    number of rows deciding who computes (row alone); OpenMP's setting not restored, in either place; the peak
    or the library's rate in the wrong unit; a cap of the library that does nothing, in all or
    for one instruction set; AVX2's products of few
-   rows in the library; a copied panel from the wrong rows or columns of B.
+   rows in the library; a copied strip from the wrong rows or columns of B, or one
+   too far; a copied tile of A from the wrong rows or the wrong depth.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
@@ -34,9 +35,10 @@ typedef void product_function(const struct kernels *, float *, size_t, const flo
                               const float *, size_t, bool, size_t, size_t, size_t, bool);
 
 static const size_t shapes[][3] = {
-    {0, 5, 5},    {5, 0, 5},     {5, 5, 0},      {1, 1, 1},       {3, 17, 5},   {64, 64, 64},
-    {65, 63, 66}, {128, 96, 7},  {7, 130, 129},  {130, 1, 300},   {1, 200, 64}, {200, 192, 192},
-    {9, 300, 20}, {40, 20, 400}, {64, 1023, 20}, {70, 1023, 140}, /* rows of B a page apart */
+    {0, 5, 5},       {5, 0, 5},     {5, 5, 0},      {1, 1, 1},       {3, 17, 5},   {64, 64, 64},
+    {65, 63, 66},    {128, 96, 7},  {7, 130, 129},  {130, 1, 300},   {1, 200, 64}, {200, 192, 192},
+    {9, 300, 20},    {40, 20, 400}, {64, 1023, 20}, {70, 1023, 140}, /* rows of B a page apart */
+    {200, 383, 140},                                                 /* 384 floats */
 };
 
 static void check_shape(product_function *multiply, const struct kernels *kernels, size_t m, size_t n,
@@ -100,6 +102,28 @@ static void a_row_of_a_small_product_stands_alone(void **state)
                         false);
                 check_same_bits(alone, all + i * N, sizeof alone, "a row alone");
             }
+        }
+}
+
+/* Few columns of an A transposed, and a B with odd rows, are read in place; otherwise product_tiles copies.
+ */
+static void copies_change_no_bit(void **state)
+{
+    (void)state;
+    enum { M = 130, N = 256, K = 150, PIECE = 64 };
+    static float a[M * K], b[K * N], odd[K * (N + 1)], here[M * N], copied[M * N];
+    random_normals(1, 0, a, M * K);
+    random_normals(2, 0, b, K * N);
+    for (size_t k = 0; k < K; k++)
+        memcpy(odd + k * (N + 1), b + k * N, N * sizeof *b);
+    for (const struct kernels *const *table = kernels_all(); *table != NULL; table++)
+        for (int transpose = 0; transpose < 2; transpose++) {
+            size_t ld_a = transpose ? M : K;
+            for (size_t j = 0; j < N; j += PIECE)
+                product_tiles(*table, here + j, N, a, ld_a, transpose, odd + j, N + 1, false, M, PIECE, K,
+                              false);
+            product_tiles(*table, copied, N, a, ld_a, transpose, b, N, false, M, N, K, false);
+            check_same_bits(copied, here, sizeof here, "copied");
         }
 }
 
@@ -262,6 +286,7 @@ int main(void)
         cmocka_unit_test(a_cap_holds_the_library), /* first: before any product of this process */
         cmocka_unit_test(product_is_the_sum_of_products),
         cmocka_unit_test(a_row_of_a_small_product_stands_alone),
+        cmocka_unit_test(copies_change_no_bit),
         cmocka_unit_test(small_products_with_avx2_are_ours),
         cmocka_unit_test(openmp_is_left_as_it_was),
         cmocka_unit_test(the_peak_is_in_gigaflops),
