@@ -53,8 +53,8 @@ def write(lines, path=PATH):
 
 def put(lines, tables, machine, commit, date, partial=False):
     """lines with the tables {name: Table} of a run on one kind of machine in the place of its old ones; tables that are not
-    given stay. partial: not everything was measured, so old rows stay where the run has none. `machines` describes the
-    whole column, so a partial run adds only what is missing there."""
+    given stay. partial: not everything was measured, so old rows stay where the run has none, and where it has an aim without
+    a verdict. `machines` describes the whole column, so a partial run adds only what is missing there."""
     line = lambda name, table, key, found: {"table": name, "row": dict(zip(table.keys, key)), **found,
                                             "machine": machine, "commit": commit, "date": date}
     made = {name: [line(name, table, key, {"cells": cells} if table.named else packed(cells[machine]))
@@ -65,7 +65,8 @@ def put(lines, tables, machine, commit, date, partial=False):
             kept.append(line)
             continue
         new = [other for other in made[line["table"]] if other["row"] == line["row"]]
-        if partial and (not new or line["table"] == "machines"):
+        judged = new and str(line.get("value")).startswith(f"{new[0].get('value')}, ")
+        if partial and (not new or judged or line["table"] == "machines"):
             kept.append(line)
             made[line["table"]] = [other for other in made[line["table"]] if other not in new]
     for name, rows in made.items():

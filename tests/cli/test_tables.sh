@@ -5,7 +5,8 @@
 # length measured instead of between two; upper bounds read as lower ones; figures of one work read from another; memory
 # of a step and of the process exchanged; missing contenders left out; the aims of another kind of machine; figures of
 # other machines lost, moved or overwritten; AMX behind a hidden model not recognised; a stale figure of this machine
-# kept, or lost if only some works ran; the commit of a part put over the whole column; memory in kilobytes; rivals over
+# kept, or lost if only some works ran; the commit of a part put over the whole column; verdicts
+# on aims lost to a part that did not measure them; memory in kilobytes; rivals over
 # the first mechanism instead of their own; a number whose text changes when it is printed again; a figure of another
 # commit under the head of its column; an older column without a word; a page that differs from its data; named columns read as machines.
 # Covers: bench/results.py bench/show.py bench/tables.py bench/aims.py
@@ -92,6 +93,8 @@ old = [{"table": "t", "row": {"work": w}, "value": v, "machine": m, "commit": "a
 new = {"t": page.Table(["work"], [(("forward",), {"Zen 5": "4"}), (("layer",), {"Zen 5": "-"})])}
 some, every = ({(line["row"]["work"], line["machine"]): line["value"] for line in results.put(old, new, "Zen 5", "b", "2026-02-01", partial)}
                for partial in (True, False))
+aim = lambda text, commit: {"table": "aims", "row": {"work": "forward"}, "value": text, "machine": "Zen 5", "commit": commit, "date": "x"}
+judge = lambda before, text: results.put([aim(before, "a")], {"aims": page.Table(["work"], [(("forward",), {"Zen 5": text})])}, "Zen 5", "b", "x", True)
 mixed = shown(results.put(old, new, "Zen 5", "b", "2026-02-01", True), "t")
 cells = ("3.7 ms, 1e-05x", "1.447e+04 ms, 8.5x", "12 ms", "35.05 MiB", "0.003906 MiB", "0.20 ms, 1x", "1.50x", "needs about 9 GiB", "-4 to 2 %")
 real = results.read()
@@ -108,6 +111,9 @@ hidden = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "167", "model
 good = [
     check("part_of_the_works", some == {("forward", "Zen 5"): "4", ("forward", "Zen 3"): "9", ("layer", "Zen 5"): "2", ("gone", "Zen 5"): "3"}
           and every == {("forward", "Zen 5"): "4", ("forward", "Zen 3"): "9"}),
+    check("part_leaves_the_verdicts_that_it_has_not", judge(">= 2x, missed", ">= 2x") == [aim(">= 2x, missed", "a")]
+          and judge(">= 2x, missed", ">= 2x, reached") == [aim(">= 2x, reached", "b")] and judge(">= 2x", ">= 2x, missed") == [aim(">= 2x, missed", "b")]
+          and judge(">= 2x, missed", ">= 3x") == [aim(">= 3x", "b")]),
     check("part_leaves_what_the_column_ran_on", "2026-01-01 |" in part and "2026-02-02 |" not in part and "| numpy | 3 (c2) |" in part
           and "2026-02-02 |" in whole),
     check("commits_in_heads_and_figures", "| work | Zen 5, a of 2026-01-01 | Zen 3, a of 2026-01-01 |" in mixed and "| forward | 4 (b) | 9 |" in mixed
@@ -201,7 +207,7 @@ P
 python3 made.py "$source_dir" || failures=1
 peers=$source_dir/bench/peers.py
 python3 "$peers" --show >all || cat all
-holds lists_all_tables sh -c 'grep -q "^length forward: Zen 5, Zen 4, Intel AMX$" all && grep -q "^models by length: Zen 5$" all && grep -q "^lra: trainings$" all'
+holds lists_all_tables sh -c 'grep -q "^length forward: Zen 5, Zen 4, Intel AMX, Zen 3$" all && grep -q "^models by length: Zen 5$" all && grep -q "^lra: trainings$" all'
 holds every_name_prints_tables sh -c 'sed "s/: .*//" all | while read -r name; do python3 "$1" --show "$name" >one || exit 1; grep -q "^|---" one || exit 1; done' sh "$peers"
 python3 "$peers" --show nothing >out 2>err && failed unknown_table "exit code 0" || holds unknown_table grep -q "no table begins with 'nothing'; there are" err
 finish
