@@ -236,6 +236,7 @@ static void options_have_the_documented_ranges(void **state)
          {{"tokens", OPTION_CHOICE, 0, 0, 0},
           {"vocab_size", OPTION_INT, 16000, 261, (1 << 20) - 1},
           {"max_len", OPTION_INT, 0, 0, 65536},
+          {"cut", OPTION_CHOICE, 0, 0, 0},
           {"text_column", OPTION_TEXT, 0, 1, 63},
           {"label_column", OPTION_TEXT, 0, 1, 63},
           {"label_type", OPTION_CHOICE, 0, 0, 0},
