@@ -1,4 +1,4 @@
-/* `report` is linear (support/doubling.h) in what it is given: runs, tasks, lines of a log, results.
+/* `report` is linear (support/linear.h) in what it is given: runs, tasks, lines of a log, results.
 
    Planted and caught: an option looked up in all runs; the points of a curve read again at each line of the
    log; the curves of all runs compared for each task.
@@ -10,7 +10,7 @@
 
 #include "cli/report/report.h"
 #include "support/api_context.h"
-#include "support/doubling.h"
+#include "support/linear.h"
 #include "support/silent_tool.h"
 
 static hashattn_context *context;
@@ -19,7 +19,7 @@ static hashattn_context *context;
 
 struct runs {
     struct report_run *list;
-    char (*paths)[DOUBLING_PATH];
+    char (*paths)[LINEAR_PATH];
     size_t count;
 };
 
@@ -130,7 +130,7 @@ static void make_results(struct work *work, size_t n)
 static void read_results(struct work *work)
 {
     struct results results;
-    char path[DOUBLING_PATH];
+    char path[LINEAR_PATH];
     path_of(work, "results.jsonl", path);
     assert_true(results_begin(&results));
     assert_int_equal(results_read(context, path, &results), EXIT_GOOD);
@@ -139,25 +139,25 @@ static void read_results(struct work *work)
 
 /* ---- the comparison ------------------------------------------------------------------------------------ */
 
-static const struct doubling readers[] = {
-    {"runs of a task", 1000, make_runs, write_task},
-    {"runs of many tasks", 1500, make_tasks, write_tasks},
-    {"lines of a log", 8000, make_log, read_log},
-    {"results", 6000, make_results, read_results},
+static const struct linear readers[] = {
+    {"runs of a task", 2000, make_runs, write_task},
+    {"runs of many tasks", 3000, make_tasks, write_tasks},
+    {"lines of a log", 16000, make_log, read_log},
+    {"results", 12000, make_results, read_results},
 };
 
-static void twice_the_input_takes_at_most_three_times_as_long(void **state)
+static void time_grows_as_the_input(void **state)
 {
     (void)state;
     context = context_with(1, NULL);
-    doubling_compare_all(readers, sizeof readers / sizeof *readers);
+    linear_check_all(readers, sizeof readers / sizeof *readers);
     hashattn_context_free(context);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(twice_the_input_takes_at_most_three_times_as_long),
+        cmocka_unit_test(time_grows_as_the_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

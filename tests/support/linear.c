@@ -1,6 +1,6 @@
 /* Times are processor times of this thread: readers have no other.
    SPDX-License-Identifier: Apache-2.0 */
-#include "support/doubling.h"
+#include "support/linear.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,9 +45,9 @@ void put_file(struct work *work, const char *name)
     work->size = 0;
 }
 
-void path_of(const struct work *work, const char *name, char path[DOUBLING_PATH])
+void path_of(const struct work *work, const char *name, char path[LINEAR_PATH])
 {
-    snprintf(path, DOUBLING_PATH, "%s/%s", work->folder->path, name);
+    snprintf(path, LINEAR_PATH, "%s/%s", work->folder->path, name);
 }
 
 void good(const struct work *work, hashattn_status status)
@@ -55,15 +55,15 @@ void good(const struct work *work, hashattn_status status)
     check_status(work->host, status, HASHATTN_OK, NULL);
 }
 
-/* ---- the comparison ----------------------------------------------------------------------------------- */
+/* ---- the check ---------------------------------------------------------------------------------------- */
 
-static void begin(struct work *work, const struct doubling *doubling, size_t n)
+static void begin(struct work *work, const struct linear *reader, size_t n)
 {
     void *folder;
     assert_int_equal(folder_enter(&folder), 0);
     *work = (struct work){.folder = folder};
     work->host = &work->folder->host;
-    doubling->make(work, n);
+    reader->make(work, n);
 }
 
 static void end(struct work *work)
@@ -79,37 +79,37 @@ static void end(struct work *work)
     assert_int_equal(folder_leave(&folder), 0);
 }
 
-static double seconds_of(struct work *work, const struct doubling *doubling)
+static double seconds_of(struct work *work, const struct linear *reader)
 {
     struct timespec from, to;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
-    doubling->read(work);
+    reader->read(work);
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
     return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
 }
 
-static void compare(const struct doubling *doubling)
+static void check(const struct linear *reader)
 {
     struct work works[2];
     double least[2] = {1e9, 1e9};
-    for (size_t k = 0; k < 2; k++)
-        begin(&works[k], doubling, (k + 1) * doubling->n);
-    for (int try = 0; try < TRIES && (try == 0 || least[1] > 3 * least[0]); try++)
+    begin(&works[0], reader, reader->n / LINEAR_SPAN);
+    begin(&works[1], reader, reader->n);
+    for (int try = 0; try < TRIES && (try == 0 || least[1] > LINEAR_LIMIT * least[0]); try++)
         for (size_t i = 0; i < 2 * BEST_OF; i++) {
-            double seconds = seconds_of(&works[i % 2], doubling);
+            double seconds = seconds_of(&works[i % 2], reader);
             least[i % 2] = seconds < least[i % 2] ? seconds : least[i % 2];
         }
-    print_message("%-32s %8.2f ms, twice the input %8.2f ms, ratio %.2f\n", doubling->name, least[0] * 1e3,
-                  least[1] * 1e3, least[1] / least[0]);
+    print_message("%-32s %8.3f ms, %d times the input %8.2f ms, ratio %.0f\n", reader->name, least[0] * 1e3,
+                  LINEAR_SPAN, least[1] * 1e3, least[1] / least[0]);
     for (size_t k = 0; k < 2; k++)
         end(&works[k]);
-    if (least[1] > 3 * least[0])
-        fail_msg("%s: %.2f ms, and %.2f ms for twice the input", doubling->name, least[0] * 1e3,
-                 least[1] * 1e3);
+    if (least[1] > LINEAR_LIMIT * least[0])
+        fail_msg("%s: %.3f ms, and %.2f ms for %d times the input: more than %d times as long", reader->name,
+                 least[0] * 1e3, least[1] * 1e3, LINEAR_SPAN, LINEAR_LIMIT);
 }
 
-void doubling_compare_all(const struct doubling *readers, size_t count)
+void linear_check_all(const struct linear *readers, size_t count)
 {
     for (size_t r = 0; r < count; r++)
-        compare(&readers[r]);
+        check(&readers[r]);
 }

@@ -1,7 +1,7 @@
-/* Compares a reader of bytes with itself on twice the input, in processor time.
+/* Checks that a reader of bytes is linear: its processor time for an input and for a much longer one.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SUPPORT_DOUBLING_H
-#define TESTS_SUPPORT_DOUBLING_H
+#ifndef TESTS_SUPPORT_LINEAR_H
+#define TESTS_SUPPORT_LINEAR_H
 
 #include "nn/params.h"
 #include "support/folder.h"
@@ -22,17 +22,19 @@ struct work {
 };
 
 /* A reader, and an input of n parts for it. Only `read` is timed; it may be called many times. */
-struct doubling {
+struct linear {
     const char *name;
     size_t n;
     void (*make)(struct work *work, size_t n);
     void (*read)(struct work *work);
 };
 
-/* Fails if a reader takes more than three times as long for 2 n parts as for n: the least of five times
-   each, in turn; measured again a few times if the ratio is above 3, because the machine may be busy. A
-   quadratic reader has 4, however often it is measured. */
-void doubling_compare_all(const struct doubling *readers, size_t count);
+/* Fails if a reader takes more than LINEAR_LIMIT times as long for n parts as for n / LINEAR_SPAN: the least
+   of five times each, in turn; measured again a few times if it fails, because the machine may be busy. A
+   linear reader has 32 and, since long inputs leave the caches and short ones have fixed costs, up to three
+   times less or more. A quadratic one has 1024. */
+enum { LINEAR_SPAN = 32, LINEAR_LIMIT = 128 };
+void linear_check_all(const struct linear *readers, size_t count);
 
 /* These append to the text. */
 void put(struct work *work, const char *bytes, size_t size);
@@ -42,8 +44,8 @@ void put_repeated(struct work *work, const char *text, size_t n);
 
 /* Writes the text to a file of the folder and empties it. */
 void put_file(struct work *work, const char *name);
-enum { DOUBLING_PATH = 120 };
-void path_of(const struct work *work, const char *name, char path[DOUBLING_PATH]);
+enum { LINEAR_PATH = 120 };
+void path_of(const struct work *work, const char *name, char path[LINEAR_PATH]);
 
 /* Fails unless the status is OK. */
 void good(const struct work *work, hashattn_status status);
