@@ -1,5 +1,5 @@
-/* Readers of tokenizers, models and runs are linear (support/linear.h). The inputs are the ones on which a
-   reader could be slow: names that are all different or, if their hash had no key, would all collide; one
+/* Readers of tokenizers, models and runs are linear (support/linear_time.h). The inputs are the ones on which
+   a reader could be slow: names that are all different or, if their hash had no key, would all collide; one
    word, line or token as long as the file; tokens that nearly match at every byte. io/test_linear_formats.c
    and tasks/test_linear_tasks.c have the other readers.
 
@@ -19,7 +19,7 @@
 #include "io/weights/weight_files.h"
 #include "models/model_io.h"
 #include "models/pretrained_config.h"
-#include "support/linear.h"
+#include "support/linear_time.h"
 #include "tasks/documents/documents.h"
 #include "tasks/forecast/series_read.h"
 #include "text/files/tokenizer_files.h"

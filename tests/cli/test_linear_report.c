@@ -1,4 +1,4 @@
-/* `report` is linear (support/linear.h) in what it is given: runs, tasks, lines of a log, results.
+/* `report` is linear (support/linear_time.h) in what it is given: runs, tasks, lines of a log, results.
 
    Planted and caught: an option looked up in all runs; the points of a curve read again at each line of the
    log; the curves of all runs compared for each task.
@@ -10,7 +10,7 @@
 
 #include "cli/report/report.h"
 #include "support/api_context.h"
-#include "support/linear.h"
+#include "support/linear_time.h"
 #include "support/silent_tool.h"
 
 static hashattn_context *context;

@@ -1,4 +1,4 @@
-/* Readers of file formats are linear (support/linear.h), whether an input has many parts or a long one.
+/* Readers of file formats are linear (support/linear_time.h), whether an input has many parts or a long one.
 
    Planted and caught: the rest of a picture read again at each comment, that of a header of an array at each
    space; a block for a pipe that grows by a constant.
@@ -17,7 +17,7 @@
 #include "io/json.h"
 #include "io/npy.h"
 #include "io/pgm.h"
-#include "support/linear.h"
+#include "support/linear_time.h"
 
 /* ---- JSON and CSV ------------------------------------------------------------------------------------- */
 

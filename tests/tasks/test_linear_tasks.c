@@ -1,5 +1,5 @@
-/* Readers of data sets are linear (support/linear.h): files of many examples, of one long example, of many
-   names, and of all that is read between examples.
+/* Readers of data sets are linear (support/linear_time.h): files of many examples, of one long example, of
+   many names, and of all that is read between examples.
 
    Planted and caught: the start of an expression read again for each symbol, that of a needle for each token;
    the rest of a line of metadata read again at each byte of a field; all pairs before a pair looked at; all
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "support/linear.h"
+#include "support/linear_time.h"
 #include "support/task_case.h"
 #include "tasks/mlm/sentences.h"
 #include "tasks/mlm/text_sections.h"

@@ -1,7 +1,7 @@
 /* Checks that a reader of bytes is linear: its processor time for an input and for a much longer one.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_SUPPORT_LINEAR_H
-#define TESTS_SUPPORT_LINEAR_H
+#ifndef TESTS_SUPPORT_LINEAR_TIME_H
+#define TESTS_SUPPORT_LINEAR_TIME_H
 
 #include "nn/params.h"
 #include "support/folder.h"

@@ -1,6 +1,6 @@
 /* Times are processor times of this thread: readers have no other.
    SPDX-License-Identifier: Apache-2.0 */
-#include "support/linear.h"
+#include "support/linear_time.h"
 
 #include <stdio.h>
 #include <stdlib.h>
