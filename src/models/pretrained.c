@@ -13,6 +13,7 @@
 #include "io/json.h"
 #include "io/shape_text.h"
 #include "io/weights/tensor_floats.h"
+#include "nn/ffn.h"
 
 enum { THEIR_NAME = PARAM_NAME + 32 };
 
@@ -93,6 +94,9 @@ static hashattn_status find_output(struct host *host, struct pretrained *pretrai
     }
     if (!found)
         return HASHATTN_OK;
+    FAIL_IF(model->activation != FFN_GELU, host, HASHATTN_BAD_FILE,
+            "the activation is %s and the files predict masked tokens, which is computed with gelu only",
+            ffn_activations[model->activation]);
     model->objectives[model->num_objectives++] = (struct model_objective){
         .objective = objective_find("masked_tokens"), .weight = 1, .num_outputs = model->vocab_size};
     for (const struct name_rule *copy = pretrained_copies; copy->ours != NULL; copy++)
@@ -163,8 +167,8 @@ static void check_row(const struct pretrained *pretrained, const struct param *r
         return;
     shape_text(tensor->rank, tensor->shape, is, sizeof is);
     shape_text(row->rank, row->shape, wanted, sizeof wanted);
-    snprintf(text, sizeof text, "is %s %s, F32, F16 or BF16 %s is needed", tensor_type_name(tensor->type), is,
-             wanted);
+    snprintf(text, sizeof text, "is %s %s, F32, F64, F16 or BF16 %s is needed",
+             tensor_type_name(tensor->type), is, wanted);
     complain(list, theirs, text);
 }
 

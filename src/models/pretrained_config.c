@@ -58,9 +58,11 @@ static const char *activation_key(enum pretrained_type type)
     return is_like(type, PRETRAINED_DISTILBERT) ? "activation" : "hidden_act";
 }
 
-/* The activation of a classifier's hidden layer. */
-static enum head_kind head_of(enum pretrained_type type)
+/* The activation of a classifier's hidden layer; YOSO has that of the model. */
+static enum head_kind head_of(enum pretrained_type type, const struct model_config *model)
 {
+    if (type == PRETRAINED_YOSO && model->activation == FFN_RELU)
+        return HEAD_RELU;
     return type == PRETRAINED_YOSO || type == PRETRAINED_ELECTRA ? HEAD_GELU : HEAD_TANH;
 }
 
@@ -166,9 +168,8 @@ static hashattn_status need_false(struct host *host, const struct json *root, co
     return HASHATTN_OK;
 }
 
-static hashattn_status check_supported(struct host *host, const struct json *root, enum pretrained_type type)
+static hashattn_status check_supported(struct host *host, const struct json *root)
 {
-    TRY(need_word(host, root, activation_key(type), "gelu"));
     TRY(need_word(host, root, "position_embedding_type", "absolute"));
     TRY(need_false(host, root, "is_decoder"));
     TRY(need_false(host, root, "add_cross_attention"));
@@ -199,6 +200,20 @@ static hashattn_status get_positions(struct host *host, const struct json *root,
     return HASHATTN_OK;
 }
 
+/* gelu_python is an older name of the exact form. */
+static hashattn_status get_activation(struct host *host, const struct json *root, const char *key,
+                                      int *activation)
+{
+    const char *text = "gelu";
+    if (!is_default(root, key))
+        TRY(json_get_string(host, root, key, &text));
+    bool relu = strcmp(text, "relu") == 0;
+    FAIL_IF(!relu && strcmp(text, "gelu") != 0 && strcmp(text, "gelu_python") != 0, host, HASHATTN_BAD_FILE,
+            "%s is '%.60s', gelu (gelu_python) and relu are computed", key, text);
+    *activation = relu ? FFN_RELU : FFN_GELU;
+    return HASHATTN_OK;
+}
+
 static hashattn_status get_model(struct host *host, const struct json *root, enum pretrained_type type,
                                  struct model_config *model)
 {
@@ -220,6 +235,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, enu
             "embedding_size is %lld and hidden_size %lld, which must be equal", (long long)embedded,
             (long long)model->dim);
     TRY(get_positions(host, root, type, model));
+    TRY(get_activation(host, root, activation_key(type), &model->activation));
     model->norm_epsilon = 1e-12;
     if (!is_like(type, PRETRAINED_DISTILBERT)) /* its files have none */
         TRY(get_real(host, root, "layer_norm_eps", 1e-12, 1e-12, 0.1, &model->norm_epsilon));
@@ -231,7 +247,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, enu
     model->norm = BLOCK_POST_NORM;
     model->positions = POSITIONS_LEARNED;
     model->pooling = POOL_FIRST;
-    model->classifier = head_of(type);
+    model->classifier = head_of(type, model);
     model->scale_words = 0;
     return HASHATTN_OK;
 }
@@ -280,7 +296,7 @@ static hashattn_status get_config(struct host *host, const struct json *root, co
     const struct json *object;
     TRY(json_get_object(host, root, "", &object));
     TRY(get_type(host, root, &config->type));
-    TRY(check_supported(host, root, config->type));
+    TRY(check_supported(host, root));
     TRY(get_model(host, root, config->type, &config->model));
     TRY(get_attention(host, root, config->type, config->model.dim / config->model.heads, attention,
                       &config->model.plan));
@@ -396,13 +412,14 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
     need_option(&list, model_options, model, "causal", "false");
     if (model->cutoffs[0] != '\0')
         add_obstacle(&list, "`cutoffs`", model->cutoffs, "none");
-    need_option(&list, model_options, model, "activation", "gelu");
     need_option(&list, model_options, model, "attention_biases", "true");
-    if (has_masked_output(model))
+    if (has_masked_output(model)) {
+        need_option(&list, model_options, model, "activation", "gelu"); /* of the output's transform too */
         need_option(&list, model_options, model, "scale_words", "false");
+    }
     if (pretrained_problem(model) != NULL) {
         need_option(&list, model_options, model, "pooling", "first");
-        need_option(&list, model_options, model, "classifier", head_names[head_of(type)]);
+        need_option(&list, model_options, model, "classifier", head_names[head_of(type, model)]);
         if (model->pairs)
             add_obstacle(&list, "an example", "two sequences", "one");
     }
@@ -470,7 +487,7 @@ static hashattn_status put_config(struct host *host, struct json *json, enum pre
     if (!is_like(type, PRETRAINED_DISTILBERT))
         TRY(json_put_real(host, json, "layer_norm_eps", model->norm_epsilon));
     TRY(json_put_real(host, json, dropout_key(type), model->dropout));
-    TRY(json_put_string(host, json, activation_key(type), "gelu"));
+    TRY(json_put_string(host, json, activation_key(type), ffn_activations[model->activation]));
     TRY(json_put_string(host, json, "dtype", "float32"));
     /* The output's table is written once, as that of the words. */
     if (has_masked_output(model) && json_at(json, "tie_word_embeddings") != NULL)

@@ -315,7 +315,7 @@ static void every_misfit_is_named(void **state)
     checkpoint_edit(folder, "\"intermediate_size\": 12", "\"intermediate_size\": 16");
     check_misfit(folder,
                  "6 tensors do not fit config.json: 'bert.encoder.layer.0.intermediate.dense.weight' is F32 "
-                 "(12, 8), F32, F16 or BF16 (16, 8) is needed; ");
+                 "(12, 8), F32, F64, F16 or BF16 (16, 8) is needed; ");
     check_misfit(folder, "; and ");
     rewrite(folder, "bert", keep, NULL, NULL);
     checkpoint_edit(folder, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");

@@ -1,7 +1,8 @@
 /* config.json of the transformers library: what it means here, its defaults, and what is refused. Bugs
    planted and caught: the offset of YOSO's positions for BERT; RoBERTa's positions not reduced; epsilon 1e-5
    whatever the file says; use_fast_hash ignored; the expectation when use_expectation is false; null not
-   taken as the default; a decoder accepted; hashes of the file not given to --attention.
+   taken as the default; a decoder accepted; hashes of the file not given to --attention; relu computed as
+   gelu; the classifier of YOSO with gelu, whatever the file says.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained_config.h"
 
@@ -131,6 +132,30 @@ static void attention_may_be_another(void **state)
     refused("{\"model_type\": \"bert\"}", "lha*5", HASHATTN_INVALID, "does not fit 12 heads");
 }
 
+static void activations_are_those_of_the_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int activation, classifier;
+    } cases[] = {
+        {"{\"model_type\": \"bert\", \"hidden_act\": \"gelu_python\"}", FFN_GELU, HEAD_TANH},
+        {"{\"model_type\": \"bert\", \"hidden_act\": \"relu\"}", FFN_RELU, HEAD_TANH},
+        {"{\"model_type\": \"bert\", \"activation\": \"relu\"}", FFN_GELU, HEAD_TANH},
+        {"{\"model_type\": \"distilbert\", \"activation\": \"relu\"}", FFN_RELU, HEAD_TANH},
+        {"{\"model_type\": \"yoso\", \"hidden_act\": \"relu\"}", FFN_RELU, HEAD_RELU},
+        {"{\"model_type\": \"yoso\"}", FFN_GELU, HEAD_GELU},
+        {"{\"model_type\": \"electra\", \"embedding_size\": 256, \"hidden_act\": \"relu\"}", FFN_RELU,
+         HEAD_GELU},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pretrained_config config = parsed(cases[i].text, NULL);
+        assert_int_equal(config.model.activation, cases[i].activation);
+        assert_int_equal(config.model.classifier, cases[i].classifier);
+        pretrained_config_free(&host, &config);
+    }
+}
+
 static void what_is_not_computed_is_refused(void **state)
 {
     (void)state;
@@ -146,14 +171,15 @@ static void what_is_not_computed_is_refused(void **state)
          "model_type is 'mpnet': its attention adds biases for relative positions; models of type"},
         {"{\"model_type\": \"modernbert\"}", "model_type is 'modernbert': it rotates queries and keys"},
         {"{\"model_type\": \"electra\"}", "embedding_size is 128 and hidden_size 256, which must be equal"},
-        {"{\"model_type\": \"distilbert\", \"activation\": \"relu\"}",
-         "activation is 'relu', only 'gelu' is computed"},
+        {"{\"model_type\": \"distilbert\", \"activation\": \"silu\"}",
+         "activation is 'silu', gelu (gelu_python) and relu are computed"},
         {"{\"model_type\": \"distilbert\", \"dim\": 10, \"n_heads\": 4}",
          "dim is 10, which is not a multiple of n_heads, 4"},
         {"{\"model_type\": \"camembert\", \"max_position_embeddings\": 2}",
          "max_position_embeddings is 2, of which the first 2 are never used"},
-        {"{\"model_type\": \"bert\", \"hidden_act\": \"relu\"}",
-         "hidden_act is 'relu', only 'gelu' is computed"},
+        {"{\"model_type\": \"bert\", \"hidden_act\": \"gelu_new\"}",
+         "hidden_act is 'gelu_new', gelu (gelu_python) and relu are computed"},
+        {"{\"model_type\": \"bert\", \"hidden_act\": 3}", "'hidden_act'"},
         {"{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
          "position_embedding_type is 'relative_key', only 'absolute' is computed"},
         {"{\"model_type\": \"bert\", \"is_decoder\": true}",
@@ -190,8 +216,11 @@ static void what_is_not_computed_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_the_classes), cmocka_unit_test(numbers_are_read),
-        cmocka_unit_test(hashes_of_yoso_are_honoured),       cmocka_unit_test(attention_may_be_another),
+        cmocka_unit_test(defaults_are_those_of_the_classes),
+        cmocka_unit_test(numbers_are_read),
+        cmocka_unit_test(hashes_of_yoso_are_honoured),
+        cmocka_unit_test(attention_may_be_another),
+        cmocka_unit_test(activations_are_those_of_the_file),
         cmocka_unit_test(what_is_not_computed_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,25 @@ def test_same_mathematics(tmp_path, name, head):
 
 
 @pytest.mark.parametrize("name", SAME)
+@pytest.mark.parametrize("word", ["relu", "gelu_python"])
+def test_activations_and_doubles(tmp_path, name, word):
+    from safetensors.torch import load_file, save_file
+
+    key = "activation" if name == "DistilBert" else "hidden_act"
+    model = build(name, "ForSequenceClassification", SAME[name] | {key: word})
+    model.save_pretrained(tmp_path / "m")
+    path = tmp_path / "m" / "model.safetensors"
+    save_file({key: tensor.double() for key, tensor in load_file(path).items()}, path, {"format": "pt"})
+    ours = check(tmp_path / "m", model)
+    ours.save(tmp_path / "again")
+    check(tmp_path / "again", type(model).from_pretrained(tmp_path / "again").eval())
+    if word == "relu":
+        build(name, "ForMaskedLM", SAME[name] | {key: word}).save_pretrained(tmp_path / "masked")
+        with pytest.raises(OSError, match="the activation is relu and the files predict masked tokens"):
+            hashattn.Pretrained(tmp_path / "masked")
+
+
+@pytest.mark.parametrize("name", SAME)
 def test_shards_of_all_types(tmp_path, name):
     model = build(name, "ForMaskedLM", SAME[name])
     model.save_pretrained(tmp_path / "m", max_shard_size="5KB")
@@ -145,7 +164,7 @@ def test_other_mathematics_is_refused(tmp_path, name, options, reason):
 
 
 @pytest.mark.parametrize("change, message", [
-    ({"activation": "relu"}, "activation is 'relu', only 'gelu' is computed"),
+    ({"activation": "silu"}, r"activation is 'silu', gelu \(gelu_python\) and relu are computed"),
     ({"n_heads": 3}, "dim is 16, which is not a multiple of n_heads, 3")])
 def test_settings_of_distilbert(tmp_path, change, message):
     transformers.DistilBertConfig(**DISTIL).save_pretrained(tmp_path)

@@ -1,14 +1,17 @@
-/* Elements of 16 and 32 bits as floats.
+/* Elements of 16, 32 and 64 bits as floats.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/weights/tensor_floats.h"
 
 #include <assert.h>
+#include <float.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 bool tensor_has_floats(const struct tensor *tensor)
 {
-    return tensor->type == TENSOR_F32 || tensor->type == TENSOR_F16 || tensor->type == TENSOR_BF16;
+    return tensor->type == TENSOR_F32 || tensor->type == TENSOR_F64 || tensor->type == TENSOR_F16 ||
+           tensor->type == TENSOR_BF16;
 }
 
 const float *tensor_floats(const struct tensor *tensor)
@@ -35,6 +38,12 @@ static float float_of_half(uint32_t half)
     return float_of_bits(sign | (exponent == 31 ? 255u << 23 : (exponent + 112) << 23) | fraction << 13);
 }
 
+/* A conversion beyond the range of float is undefined in C. */
+static float float_of_double(double value)
+{
+    return fabs(value) > (double)FLT_MAX ? copysignf(INFINITY, (float)copysign(1, value)) : (float)value;
+}
+
 void tensor_copy_floats(const struct tensor *tensor, float *out)
 {
     const char *data = tensor->data;
@@ -42,6 +51,14 @@ void tensor_copy_floats(const struct tensor *tensor, float *out)
     if (tensor->type == TENSOR_F32) {
         if (tensor->bytes > 0)
             memcpy(out, data, tensor->bytes);
+        return;
+    }
+    if (tensor->type == TENSOR_F64) {
+        for (size_t i = 0; i < tensor->bytes / 8; i++) {
+            double value;
+            memcpy(&value, data + 8 * i, sizeof value);
+            out[i] = float_of_double(value);
+        }
         return;
     }
     for (size_t i = 0; i < tensor->bytes / 2; i++) {

@@ -121,8 +121,8 @@ static hashattn_status take_row(struct host *host, const struct taking *t, size_
         return json_put_string(host, t->report->anew, NULL, row->name);
     }
     FAIL_IF(!tensor_has_floats(tensor), host, HASHATTN_BAD_FILE,
-            "%.200s: the tensor of '%s' is %s, F32, F16 or BF16 is needed", t->origin->directory, row->name,
-            tensor_type_name(tensor->type));
+            "%.200s: the tensor of '%s' is %s, F32, F64, F16 or BF16 is needed", t->origin->directory,
+            row->name, tensor_type_name(tensor->type));
     if (same)
         tensor_copy_floats(tensor, t->values + row->offset);
     else

@@ -1,8 +1,10 @@
-/* F16 and BF16 against their definition, for every bit pattern of 16 bits. Bugs planted and caught: subnormal
-   halves as 0; the exponent's bias of float; infinity as 65536; the sign of -0 lost; bfloat16 read as half.
+/* F16 and BF16 against their definition, for every bit pattern of 16 bits; F64 is rounded. Bugs planted and
+   caught: subnormal halves as 0; the exponent's bias of float; infinity as 65536; the sign of -0 lost;
+   bfloat16 read as half; doubles beyond float as its largest number; every second double.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/weights/tensor_floats.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -42,6 +44,23 @@ static void every_pattern_is_exact(void **state)
     }
 }
 
+static void doubles_are_rounded(void **state)
+{
+    (void)state;
+    const double values[] = {0.1, -0.0, 1e-50, 16777217, 3.4028234663852886e38, 1e39, -1e300, NAN};
+    enum { COUNT = sizeof values / sizeof *values };
+    char data[sizeof values + 1];
+    float out[COUNT];
+    memcpy(data + 1, values, sizeof values);
+    const struct tensor tensor = {
+        .type = TENSOR_F64, .rank = 1, .shape = {COUNT}, .data = data + 1, .bytes = sizeof values};
+    assert_true(tensor_has_floats(&tensor) && tensor_floats(&tensor) == NULL);
+    tensor_copy_floats(&tensor, out);
+    const float wanted[] = {0.1F, -0.0F, 0, 16777216, FLT_MAX, INFINITY, -INFINITY};
+    check_same_bits(out, wanted, sizeof wanted, "doubles");
+    assert_true(isnan(out[COUNT - 1]));
+}
+
 static void floats_are_used_in_place(void **state)
 {
     (void)state;
@@ -60,6 +79,7 @@ static void floats_are_used_in_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_pattern_is_exact),
+                                       cmocka_unit_test(doubles_are_rounded),
                                        cmocka_unit_test(floats_are_used_in_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,12 +56,13 @@ static void wrong_directories_are_named(void **state)
     check_broken(folder, "model.safetensors");
     checkpoint_copy(folder, "bert");
     checkpoint_edit(folder, "\"intermediate_size\": 12", "\"intermediate_size\": 16");
-    check_broken(folder, "6 tensors do not fit config.json: "
-                         "'bert.encoder.layer.0.intermediate.dense.weight' is F32 (12, 8), F32, F16 or BF16 "
-                         "(16, 8) is needed; ");
+    check_broken(folder,
+                 "6 tensors do not fit config.json: "
+                 "'bert.encoder.layer.0.intermediate.dense.weight' is F32 (12, 8), F32, F64, F16 or BF16 "
+                 "(16, 8) is needed; ");
     checkpoint_copy(folder, "yoso");
     checkpoint_edit(folder, "\"max_position_embeddings\": 10", "\"max_position_embeddings\": 8");
-    check_broken(folder, "is F32 (12, 8), F32, F16 or BF16 (10, 8) is needed");
+    check_broken(folder, "is F32 (12, 8), F32, F64, F16 or BF16 (10, 8) is needed");
     checkpoint_copy(folder, "yoso");
     char *bytes = folder_get(folder, "model.safetensors", &(size_t){0});
     folder_put(folder, "model.safetensors", bytes, 100);

@@ -305,7 +305,7 @@ static void tensors_hold_floats(void **state)
     float *values = calloc(model_params(classifier)->total, sizeof *values);
     check_status(&host,
                  origin_values(&host, &origin, classifier, &no_facts, EXTEND_REPEAT, 1, values, &report),
-                 HASHATTN_BAD_FILE, "the tensor of 'classifier.dense.weight' is I32, F32, F16 or BF16");
+                 HASHATTN_BAD_FILE, "the tensor of 'classifier.dense.weight' is I32, F32, F64, F16 or BF16");
     free(values);
     model_free(&host, classifier);
     origin_close(&host, &origin);
