@@ -94,8 +94,9 @@ static hashattn_status find_output(struct host *host, struct pretrained *pretrai
     }
     if (!found)
         return HASHATTN_OK;
-    FAIL_IF(model->activation != FFN_GELU, host, HASHATTN_BAD_FILE,
-            "the activation is %s and the files predict masked tokens, which is computed with gelu only",
+    FAIL_IF(model->activation != FFN_GELU && pretrained_names[pretrained->config.type].transform_follows,
+            host, HASHATTN_BAD_FILE,
+            "the activation is %s, also of the output for masked tokens, which is computed with gelu only",
             ffn_activations[model->activation]);
     model->objectives[model->num_objectives++] = (struct model_objective){
         .objective = objective_find("masked_tokens"), .weight = 1, .num_outputs = model->vocab_size};

@@ -58,11 +58,9 @@ static const char *activation_key(enum pretrained_type type)
     return is_like(type, PRETRAINED_DISTILBERT) ? "activation" : "hidden_act";
 }
 
-/* The activation of a classifier's hidden layer; YOSO has that of the model. */
-static enum head_kind head_of(enum pretrained_type type, const struct model_config *model)
+/* The activation of a classifier's hidden layer. */
+static enum head_kind head_of(enum pretrained_type type)
 {
-    if (type == PRETRAINED_YOSO && model->activation == FFN_RELU)
-        return HEAD_RELU;
     return type == PRETRAINED_YOSO || type == PRETRAINED_ELECTRA ? HEAD_GELU : HEAD_TANH;
 }
 
@@ -200,16 +198,18 @@ static hashattn_status get_positions(struct host *host, const struct json *root,
     return HASHATTN_OK;
 }
 
-/* gelu_python is an older name of the exact form. */
-static hashattn_status get_activation(struct host *host, const struct json *root, const char *key,
+/* gelu_python is an older name of the exact form. A classifier of YOSO has the model's activation, and our
+   hidden layer with ReLU is wider than its. */
+static hashattn_status get_activation(struct host *host, const struct json *root, enum pretrained_type type,
                                       int *activation)
 {
-    const char *text = "gelu";
+    const char *text = "gelu", *key = activation_key(type);
     if (!is_default(root, key))
         TRY(json_get_string(host, root, key, &text));
-    bool relu = strcmp(text, "relu") == 0;
+    bool relu = type != PRETRAINED_YOSO && strcmp(text, "relu") == 0;
     FAIL_IF(!relu && strcmp(text, "gelu") != 0 && strcmp(text, "gelu_python") != 0, host, HASHATTN_BAD_FILE,
-            "%s is '%.60s', gelu (gelu_python) and relu are computed", key, text);
+            "%s is '%.60s', gelu (gelu_python)%s computed", key, text,
+            type == PRETRAINED_YOSO ? " is" : " and relu are");
     *activation = relu ? FFN_RELU : FFN_GELU;
     return HASHATTN_OK;
 }
@@ -235,7 +235,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, enu
             "embedding_size is %lld and hidden_size %lld, which must be equal", (long long)embedded,
             (long long)model->dim);
     TRY(get_positions(host, root, type, model));
-    TRY(get_activation(host, root, activation_key(type), &model->activation));
+    TRY(get_activation(host, root, type, &model->activation));
     model->norm_epsilon = 1e-12;
     if (!is_like(type, PRETRAINED_DISTILBERT)) /* its files have none */
         TRY(get_real(host, root, "layer_norm_eps", 1e-12, 1e-12, 0.1, &model->norm_epsilon));
@@ -247,7 +247,7 @@ static hashattn_status get_model(struct host *host, const struct json *root, enu
     model->norm = BLOCK_POST_NORM;
     model->positions = POSITIONS_LEARNED;
     model->pooling = POOL_FIRST;
-    model->classifier = head_of(type, model);
+    model->classifier = head_of(type);
     model->scale_words = 0;
     return HASHATTN_OK;
 }
@@ -413,13 +413,13 @@ hashattn_status pretrained_config_check(struct host *host, enum pretrained_type 
     if (model->cutoffs[0] != '\0')
         add_obstacle(&list, "`cutoffs`", model->cutoffs, "none");
     need_option(&list, model_options, model, "attention_biases", "true");
-    if (has_masked_output(model)) {
-        need_option(&list, model_options, model, "activation", "gelu"); /* of the output's transform too */
+    if (type == PRETRAINED_YOSO || (has_masked_output(model) && pretrained_names[type].transform_follows))
+        need_option(&list, model_options, model, "activation", "gelu");
+    if (has_masked_output(model))
         need_option(&list, model_options, model, "scale_words", "false");
-    }
     if (pretrained_problem(model) != NULL) {
         need_option(&list, model_options, model, "pooling", "first");
-        need_option(&list, model_options, model, "classifier", head_names[head_of(type, model)]);
+        need_option(&list, model_options, model, "classifier", head_names[head_of(type)]);
         if (model->pairs)
             add_obstacle(&list, "an example", "two sequences", "one");
     }

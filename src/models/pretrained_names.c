@@ -106,7 +106,7 @@ static const char *const bare_ignored[] = IGNORED("");
 #define WORDS(prefix) prefix "embeddings.word_embeddings.weight"
 #define FILES_OF_ROBERTA                                                                                     \
     WORDS("roberta."), {roberta_rules, roberta_ignored}, {bare_roberta_rules, bare_ignored},                 \
-        PRETRAINED_ROBERTA
+        PRETRAINED_ROBERTA, false
 
 const struct pretrained_names pretrained_names[PRETRAINED_TYPES] = {
     [PRETRAINED_YOSO] = {"yoso",
@@ -114,13 +114,15 @@ const struct pretrained_names pretrained_names[PRETRAINED_TYPES] = {
                          WORDS("yoso."),
                          {yoso_rules, yoso_ignored},
                          {bare_yoso_rules, bare_ignored},
-                         PRETRAINED_YOSO},
+                         PRETRAINED_YOSO,
+                         true},
     [PRETRAINED_BERT] = {"bert",
                          CLASSES("Bert"),
                          WORDS("bert."),
                          {bert_rules, bert_ignored},
                          {bare_bert_rules, bare_ignored},
-                         PRETRAINED_BERT},
+                         PRETRAINED_BERT,
+                         true},
     [PRETRAINED_ROBERTA] = {"roberta", CLASSES("Roberta"), FILES_OF_ROBERTA},
     [PRETRAINED_XLM_ROBERTA] = {"xlm-roberta", CLASSES("XLMRoberta"), FILES_OF_ROBERTA},
     [PRETRAINED_CAMEMBERT] = {"camembert", CLASSES("Camembert"), FILES_OF_ROBERTA},
@@ -129,11 +131,13 @@ const struct pretrained_names pretrained_names[PRETRAINED_TYPES] = {
                             WORDS("electra."),
                             {electra_rules, electra_ignored},
                             {bare_electra_rules, bare_ignored},
-                            PRETRAINED_BERT},
+                            PRETRAINED_BERT,
+                            false},
     [PRETRAINED_DISTILBERT] = {"distilbert",
                                CLASSES("DistilBert"),
                                WORDS("distilbert."),
                                {distil_rules, distil_ignored},
                                {bare_distil_rules, bare_ignored},
-                               PRETRAINED_DISTILBERT},
+                               PRETRAINED_DISTILBERT,
+                               true},
 };

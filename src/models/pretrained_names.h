@@ -25,6 +25,7 @@ struct pretrained_names {
     const char *word_table;    /* the table of words in a file of a whole model */
     struct name_map whole, bare;
     enum pretrained_type like; /* the type that computes the same and has the same keys in config.json */
+    bool transform_follows;    /* the transform before masked tokens has the model's activation, else gelu */
 };
 extern const struct pretrained_names pretrained_names[PRETRAINED_TYPES];
 /* The table of the output for masked tokens, if a file has it again, and what it is a copy of; ended by

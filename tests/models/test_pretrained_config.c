@@ -2,7 +2,7 @@
    planted and caught: the offset of YOSO's positions for BERT; RoBERTa's positions not reduced; epsilon 1e-5
    whatever the file says; use_fast_hash ignored; the expectation when use_expectation is false; null not
    taken as the default; a decoder accepted; hashes of the file not given to --attention; relu computed as
-   gelu; the classifier of YOSO with gelu, whatever the file says.
+   gelu; relu in YOSO.
    SPDX-License-Identifier: Apache-2.0 */
 #include "models/pretrained_config.h"
 
@@ -143,7 +143,6 @@ static void activations_are_those_of_the_file(void **state)
         {"{\"model_type\": \"bert\", \"hidden_act\": \"relu\"}", FFN_RELU, HEAD_TANH},
         {"{\"model_type\": \"bert\", \"activation\": \"relu\"}", FFN_GELU, HEAD_TANH},
         {"{\"model_type\": \"distilbert\", \"activation\": \"relu\"}", FFN_RELU, HEAD_TANH},
-        {"{\"model_type\": \"yoso\", \"hidden_act\": \"relu\"}", FFN_RELU, HEAD_RELU},
         {"{\"model_type\": \"yoso\"}", FFN_GELU, HEAD_GELU},
         {"{\"model_type\": \"electra\", \"embedding_size\": 256, \"hidden_act\": \"relu\"}", FFN_RELU,
          HEAD_GELU},
@@ -179,6 +178,8 @@ static void what_is_not_computed_is_refused(void **state)
          "max_position_embeddings is 2, of which the first 2 are never used"},
         {"{\"model_type\": \"bert\", \"hidden_act\": \"gelu_new\"}",
          "hidden_act is 'gelu_new', gelu (gelu_python) and relu are computed"},
+        {"{\"model_type\": \"yoso\", \"hidden_act\": \"relu\"}",
+         "hidden_act is 'relu', gelu (gelu_python) is computed"},
         {"{\"model_type\": \"bert\", \"hidden_act\": 3}", "'hidden_act'"},
         {"{\"model_type\": \"bert\", \"position_embedding_type\": \"relative_key\"}",
          "position_embedding_type is 'relative_key', only 'absolute' is computed"},

@@ -317,6 +317,7 @@ static void what_has_no_place_is_refused(void **state)
         {"softmax", "norm", "pre", "norm is pre (post is needed)"},
         {"softmax", "positions", "sinusoidal", "positions is sinusoidal (learned is needed)"},
         {"softmax", "activation", "relu", "activation is relu (gelu is needed)"},
+        {"yoso-e", "activation", "relu", "activation is relu (gelu is needed)"},
         {"softmax", "attention_biases", "false", "attention_biases is false (true is needed)"},
         {"softmax", "scale_words", "true", "scale_words is true (false is needed)"},
     };

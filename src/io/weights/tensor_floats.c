@@ -38,10 +38,12 @@ static float float_of_half(uint32_t half)
     return float_of_bits(sign | (exponent == 31 ? 255u << 23 : (exponent + 112) << 23) | fraction << 13);
 }
 
-/* A conversion beyond the range of float is undefined in C. */
+/* C does not define the conversion of a double beyond FLT_MAX. Those nearer to it than to 2^128 become it. */
 static float float_of_double(double value)
 {
-    return fabs(value) > (double)FLT_MAX ? copysignf(INFINITY, (float)copysign(1, value)) : (float)value;
+    if (!(fabs(value) > (double)FLT_MAX))
+        return (float)value;
+    return copysignf(fabs(value) < 0x1.ffffffp127 ? FLT_MAX : INFINITY, value < 0 ? -1.0F : 1.0F);
 }
 
 void tensor_copy_floats(const struct tensor *tensor, float *out)
