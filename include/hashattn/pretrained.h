@@ -133,9 +133,10 @@ HASHATTN_API hashattn_status hashattn_pretrained_fill_mask(hashattn_pretrained *
    tokenizer_config.json to a new directory, which the transformers library opens with equal outputs. A run
    with softmax becomes a checkpoint of type bert, or roberta if it started from one; one with yoso or yoso-e
    of type yoso: the encoder with the output for masked tokens, or without one with the classifier and its
-   labels, whose logits are those of predictions; a predicted number is in the units of its file. INVALID: the
-   directory exists. REFUSED: a file of this type cannot describe the model (the message names every setting
-   that has no place there), or the ids of a run are no tokens of text. */
+   labels, whose logits are those of predictions (not of longer texts if the run cuts their middle); a
+   predicted number is in the units of its file. INVALID: the directory exists. REFUSED: a file of this type
+   cannot describe the model (the message names every setting that has no place there), or the ids of a run
+   are no tokens of text. */
 HASHATTN_API hashattn_status hashattn_pretrained_save(hashattn_pretrained *pretrained, const char *directory);
 /* The same for a run without its outputs, whatever they are. REFUSED: a checkpoint, too. */
 HASHATTN_API hashattn_status hashattn_pretrained_save_encoder(hashattn_pretrained *pretrained,

@@ -104,15 +104,15 @@ void text_encoder_close(struct text_encoder *texts)
 
 static const struct piece line_feed = {"\n", 1};
 
-/* Of `total` tokens of a text those before `head` and from `tail` on are written. */
-struct kept {
-    size_t head, tail, total;
-};
+struct kept tokens_kept(enum text_cut cut, size_t most, size_t total)
+{
+    size_t head = total <= most ? total : cut == CUT_MIDDLE ? (most + 3) / 4 : most;
+    return (struct kept){head, total <= most ? total : total - (most - head), total};
+}
+
 static struct kept kept_of(const struct text_encoder *texts, size_t total)
 {
-    size_t most = texts->facts->max_len;
-    size_t head = total <= most ? total : texts->cut == CUT_MIDDLE ? (most + 3) / 4 : most;
-    return (struct kept){head, total <= most ? total : total - (most - head), total};
+    return tokens_kept(texts->cut, texts->facts->max_len, total);
 }
 
 static void write_bytes(const struct text_encoder *texts, struct piece text, struct token_row *tokens)
@@ -146,12 +146,13 @@ static size_t each_word(const struct words *words, struct piece text, size_t lim
 static void write_words(const struct text_encoder *texts, struct piece text, struct token_row *tokens)
 {
     const struct words *words = texts->facts->words;
-    size_t limit = texts->cut == CUT_END ? texts->facts->max_len + 1 : SIZE_MAX;
+    size_t most = texts->facts->max_len;
+    struct kept kept = {.head = most, .tail = SIZE_MAX};
     text = text.size == 0 ? line_feed : text;
-    const struct kept kept = kept_of(texts, each_word(words, text, limit, NULL, tokens));
+    if (texts->cut == CUT_MIDDLE)
+        kept = kept_of(texts, each_word(words, text, SIZE_MAX, NULL, tokens));
     tokens->count = 0;
-    each_word(words, text, kept.total, &kept, tokens);
-    tokens->cut |= tokens->count < kept.total;
+    tokens->cut |= each_word(words, text, kept.total > 0 ? kept.total : most + 1, &kept, tokens) > most;
 }
 
 static void take_encoding(const struct encoding *encoding, const struct kept *kept, struct token_row *tokens)

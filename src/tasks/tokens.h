@@ -50,6 +50,11 @@ hashattn_status tokens_learn(struct host *host, const struct token_choice *choic
    first quarter of max_len is its beginning and the rest its end (Sun et al. 2019, "head+tail"). */
 enum text_cut { CUT_END, CUT_MIDDLE };
 extern const char *const text_cuts[]; /* "end", "middle", NULL */
+/* Of `total` tokens of a text those before `head` and from `tail` on are kept, `most` at most. */
+struct kept {
+    size_t head, tail, total;
+};
+struct kept tokens_kept(enum text_cut cut, size_t most, size_t total);
 
 /* Writes the ids of texts. */
 struct text_encoder {

@@ -119,6 +119,17 @@ holds the_end_is_cut_by_default json cut_end.json 'd["best_accuracy"] < .9'
 python3 -c "print('m' * 99 + 'z' * 9, 'm' * 99 + 'a' * 9, sep='\n')" >ends.txt
 run predict cut_middle ends.txt --lines
 holds predictions_cut_alike python3 -c 'import json; assert [json.loads(l)["label"] for l in open("out")] == ["z", "a"], open("out").read()'
+python3 -c "print(*range(99), 'z'); print(*range(99), 'a')" >numbers.txt
+for cut in end middle; do
+    run train text --data ends --out embed_$cut --steps 1 $bpe --max-len 8 --cut $cut
+    run embed embed_$cut numbers.txt --lines --truncate --out embed_$cut.jsonl
+done
+holds vectors_are_cut_alike python3 -c 'import json
+read = lambda cut: [json.loads(line)["vector"] for line in open(f"embed_{cut}.jsonl")]
+one, other = read("end")
+assert one == other
+one, other = read("middle")
+assert one != other'
 expect unknown_cuts 2 "--cut is 'start', allowed are end, middle" train text --data tsv --out never --cut start
 run train text --data tsv --out whole --steps 20 --eval-every 10 --seed 5 $bpe
 run train text --data tsv --out part --steps 20 --eval-every 10 --seed 5 --max-seconds 0.000001 $bpe

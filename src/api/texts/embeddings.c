@@ -120,6 +120,14 @@ static hashattn_status read_paths(struct hashattn_pretrained *pretrained, const 
     return dataset_finish(host, &builder, status, &reading->documents);
 }
 
+/* What a longer document loses: as in the training of a run, otherwise its end. */
+static enum text_cut cut_of(const struct run_config *run)
+{
+    const struct option_row *row = run->task != NULL ? option_find(run->task->options, "cut") : NULL;
+    const int *cut = row != NULL ? (const void *)((const char *)run->task_options + row->offset) : NULL;
+    return cut != NULL ? (enum text_cut)*cut : CUT_END;
+}
+
 static hashattn_status read_documents(struct hashattn_pretrained *pretrained, const char *const *paths,
                                       size_t num_paths, const hashattn_text_options *options,
                                       struct reading *reading)
@@ -140,6 +148,7 @@ static hashattn_status read_documents(struct hashattn_pretrained *pretrained, co
     reading->max_tokens = shorter ? stored->max_len : positions;
     const struct token_rules rules = {.max_tokens = reading->max_tokens,
                                       .truncate = options->truncate || stored->max_len > 0,
+                                      .cut = cut_of(&pretrained->origin.run),
                                       .special_tokens = options->special_tokens != 0,
                                       .prompt = prompt,
                                       .files = source.rules,

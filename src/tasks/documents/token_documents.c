@@ -55,24 +55,38 @@ static hashattn_status name_document(struct host *host, const struct token_rules
     return rules->name == NULL ? HASHATTN_OK : rules->name(host, rules->context, &name);
 }
 
+/* Appends the tokens of a document that are kept. */
+static hashattn_status add_tokens(struct host *host, struct reader *reader, const struct encoding *encoding)
+{
+    const struct kept kept = tokens_kept(reader->rules->cut, reader->rules->max_tokens, encoding->count);
+    size_t rest = kept.total - kept.tail, count = kept.head + rest, row;
+    TRY(dataset_reserve(host, reader->builder, count, &row));
+    uint32_t *ids = reader->builder->dataset.ids + row;
+    uint8_t *segments = reader->builder->dataset.segments + row;
+    memcpy(ids, encoding->ids, kept.head * sizeof *ids);
+    memcpy(ids + kept.head, encoding->ids + kept.tail, rest * sizeof *ids);
+    memcpy(segments, encoding->segments, kept.head);
+    memcpy(segments + kept.head, encoding->segments + kept.tail, rest);
+    dataset_push(reader->builder, count, encoding->truncated || count < kept.total);
+    return HASHATTN_OK;
+}
+
 static hashattn_status add_document(struct host *host, void *context, const struct document *document)
 {
     struct reader *reader = context;
     const struct encode_options options = {.max_tokens = reader->rules->max_tokens,
-                                           .special_tokens = reader->rules->special_tokens};
+                                           .special_tokens = reader->rules->special_tokens},
+                                whole = {.special_tokens = reader->rules->special_tokens};
     struct encoding encoding;
     struct piece text = document->texts[0];
-    size_t row;
     TRY(put_prompt(host, reader, &text));
     TRY(encoder_encode(reader->encoder, text, &options, &encoding));
     if (encoding.truncated && !reader->rules->truncate)
         return fail_length(host, reader, text);
+    if (encoding.truncated && reader->rules->cut == CUT_MIDDLE)
+        TRY(encoder_encode(reader->encoder, text, &whole, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE, "the document has no tokens");
-    TRY(dataset_reserve(host, reader->builder, encoding.count, &row));
-    struct dataset *dataset = &reader->builder->dataset;
-    memcpy(dataset->ids + row, encoding.ids, encoding.count * sizeof *encoding.ids);
-    memcpy(dataset->segments + row, encoding.segments, encoding.count);
-    dataset_push(reader->builder, encoding.count, encoding.truncated);
+    TRY(add_tokens(host, reader, &encoding));
     return name_document(host, reader->rules, document);
 }
 

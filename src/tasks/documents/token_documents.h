@@ -4,11 +4,13 @@
 #define TASKS_TOKEN_DOCUMENTS_H
 
 #include "tasks/documents/document.h"
+#include "tasks/tokens.h"
 #include "text/tokenizer.h"
 
 struct token_rules {
     size_t max_tokens;   /* of a document, with the prompt and special tokens */
     bool truncate;       /* cut longer documents; otherwise they are refused */
+    enum text_cut cut;   /* what they lose */
     bool special_tokens; /* add those of the tokenizer, for instance <s> and </s> */
     const char *prompt;  /* written before every text; NULL: none */
     struct document_rules files;

@@ -1,6 +1,6 @@
 /* Documents of users as tokens: ids, segments, cuts, prompts and names; what is refused, with file, line and
    numbers. Bugs planted and caught: special tokens always added; a document cut although nobody asked;
-   the prompt of the text before kept; the end token counted in a prompt.
+   the prompt of the text before kept; the end token counted in a prompt; a middle that is not cut.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tasks/documents/token_documents.h"
 
@@ -68,6 +68,12 @@ static void long_documents_are_cut_if_asked(void **state)
     static const uint32_t want[] = {CLS, THE, CAT, SEP, CLS, THE, CAT, SEP};
     assert_true(dataset.count == 2 && dataset.num_cut == 1 && dataset.offsets[2] == 8);
     check_same_bits(dataset.ids, want, sizeof want, "ids");
+    dataset_free(&folder->host, &dataset);
+    rules.cut = CUT_MIDDLE;
+    check_status(&folder->host, read_file(folder, "two.jsonl", lines, &rules, &dataset), HASHATTN_OK, NULL);
+    static const uint32_t ends[] = {CLS, THE, CAT, SEP, CLS, CAT, SAT, SEP};
+    assert_true(dataset.count == 2 && dataset.num_cut == 1 && dataset.offsets[2] == 8);
+    check_same_bits(dataset.ids, ends, sizeof ends, "ids");
     dataset_free(&folder->host, &dataset);
 }
 
