@@ -8,12 +8,11 @@
    512x3072x768 211 and 170, 256x256x2048 A transposed 234 and 204. Primitives created once per shape (matmul)
    reached 236 at 2048x64x64, 221 at 512x768x768 and 186 at 512x3072x768, which does not justify a cache of
    them.
-   With AVX2 the library reads B in place if A has few rows, and is slow then. GF/s of the library and of our
-   tiles on Zen 4, in processor time beside other work (peak 118): 192x512x512 77 and 105, 192x1024x256 53 and
-   102, 192x3072x768 50 and 89, A transposed 256x1024x192 49 and 102; but 512x768x768 105 and 90, A transposed
-   768x768x192 111 and 84.
-   Only the measurement of the library's best rate creates a primitive; that is the only code in which
-   versions 2 and 3 differ.
+   With AVX2 the library is slow for few rows of A and a B with rows a multiple of 512 floats apart. GF/s of
+   the library and of our tiles on Zen 3 (peak 91): 192x512x512 50 and 66, 192x1024x256 35 and 59,
+   192x3072x768 29 and 45, A transposed 512x512x192 44 and 72; but 192x768x768 67 and 56, A transposed
+   768x768x192 76 and 61. Only the measurement of the library's best rate creates a primitive; that is the
+   only code in which versions 2 and 3 differ.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 

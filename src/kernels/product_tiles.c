@@ -2,14 +2,15 @@
    of A, it reads one strip of B, DEPTH rows of tiles.columns, from the first-level cache. Rows a multiple of
    STRIDE apart fall into few sets of that cache and displace one another, so such a B is copied, each strip
    in one run of memory. So is a transposed B, and of a transposed A the tile. Sums keep their order, so
-   copies change no bit. Cost: a float copied for COPY_ROWS multiply-adds or more, of A for COLS. Rates with
-   these copies as multiples of those without, Zen 3 with AVX2 (rows x columns x depth): 192x1536x384 1.25,
-   192x768x3072 1.12, 192x512x512 1.26, 192x384x384 1.00, 64x384x384 0.95; A transposed 384x384x192 1.09,
-   768x768x192 1.43. Blocks as wide as a tile (AVX-512) measured 97 to 100 % of a loop in registers in place,
-   so they copy only what is a multiple of a page apart.
+   copies change no bit. Cost: a float of B copied for m multiply-adds, at least COPY_ROWS unless B is
+   transposed, of A for COLS. Rates with these copies as multiples of those without, Zen 3 with AVX2 (rows x
+   columns x depth): 192x1536x384 1.27, 192x768x3072 1.04, 192x512x512 1.39, 192x384x384 1.05; A
+   transposed 384x384x192 1.11, 768x768x192 1.34. Blocks as wide as a tile (AVX-512) measured 97 to
+   100 % of a loop in registers in place, so they copy only what is a multiple of a page apart.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product_tiles.h"
 
+#include <assert.h>
 #include <stdalign.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ enum {
     DEPTH = 128,
     STRIDE = 128, /* floats, as is PAGE */
     PAGE = 1024,
-    COPY_ROWS = 64, /* of A, at least, that pay for a copy of B */
+    COPY_ROWS = ROWS, /* of A, at least, that pay for a copy of B */
 };
 
 /* Rows of B, ld_b floats apart, as strips of `columns`. */
@@ -53,9 +54,10 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
                    size_t k, bool add)
 {
     size_t a_row = transpose_a ? 1 : ld_a, a_col = transpose_a ? ld_a : 1, columns = kernels->tiles.columns;
-    bool narrow = columns < KERNELS_TILE, copied = narrow && transpose_a && n >= COLS;
+    bool narrow = columns < KERNELS_TILE;
     bool strips = transpose_b || (m >= COPY_ROWS && ld_b % (narrow ? STRIDE : PAGE) == 0);
     alignas(64) float right[DEPTH * COLS], left[DEPTH * ROWS];
+    assert(COLS % columns == 0);
     if (k == 0) {
         kernels->tiles.product(c, ld_c, a, a_row, a_col, b, ld_b, m, n, 0, add);
         return;
@@ -64,6 +66,7 @@ void product_tiles(const struct kernels *kernels, float *c, size_t ld_c, const f
         size_t deep = size_min(DEPTH, k - depth);
         for (size_t column = 0; column < n; column += COLS) {
             size_t wide = size_min(COLS, n - column), strip = strips ? columns : wide;
+            bool copied = narrow && transpose_a && wide == COLS;
             const float *panel = strips ? right : b + depth * ld_b + column;
             if (transpose_b)
                 transpose_strips(kernels, right, b + column * ld_b + depth, ld_b, deep, wide);

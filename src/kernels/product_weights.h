@@ -4,9 +4,9 @@
    both precisions. The products use our own tiles on the slots of the table, so a row of C has the same bits
    for every m, nothing is allocated and no library caches primitives.
    Measured on Zen 5, one thread, under load: the forward pass of a layer 768 wide without attention takes
-   0.94 of the time in float32 and 0.97 in bf16, compared with A copied or rounded for every product and
-   panels in pieces for the first-level cache. Slower: prefetching the next panel, register blocks of 8 x 3
-   and 12 x 2 vectors, and A packed in the order of the block.
+   0.94 of the time in float32 and 0.97 in bf16 (then rounded 768 deep at a time), compared with A copied or
+   rounded for every product and panels in pieces for the first-level cache. Slower: prefetching the next
+   panel, register blocks of 8 x 3 and 12 x 2 vectors, and A packed in the order of the block.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KERNELS_PRODUCT_WEIGHTS_H
 #define KERNELS_PRODUCT_WEIGHTS_H

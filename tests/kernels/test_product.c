@@ -105,8 +105,7 @@ static void a_row_of_a_small_product_stands_alone(void **state)
         }
 }
 
-/* Few columns of an A transposed, and a B with odd rows, are read in place; otherwise product_tiles copies.
- */
+/* Few columns of an A transposed and a B with odd rows are read in place; otherwise product_tiles copies. */
 static void copies_change_no_bit(void **state)
 {
     (void)state;
