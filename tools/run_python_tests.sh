@@ -13,7 +13,7 @@ find_python() { # sets python
         has_packages $python && return
     done
     python=$build/python-env/bin/python
-    tools/python_env.sh "$build/python-env" python3 numpy pytest ml_dtypes tqdm >"$log" 2>&1 && return
+    tools/python_env.sh "$build/python-env" python3 'numpy<3' 'pytest<10' ml_dtypes tqdm >"$log" 2>&1 && return
     python=/usr/bin/python3
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null &&
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-numpy python3-pytest >>"$log" 2>&1 &&

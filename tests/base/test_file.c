@@ -267,7 +267,7 @@ static void a_wait_for_a_pipe_goes_on_if_signals_restart_it(void **state)
         hashattn_status status = file_read(&place->host, pipe, 100, &bytes, &size);
         _exit(status == HASHATTN_OK && size == 5 && strcmp(bytes, "words") == 0 && alarms > 0 ? 0 : 1);
     }
-    usleep(300000);
+    usleep(2000000);
     int writer = open(pipe, O_WRONLY), status;
     assert_int_equal(write(writer, "words", 5), 5);
     close(writer);

@@ -24,6 +24,15 @@ run() {
     code=$?
 }
 
+# A background process ignores SIGINT until the tool handles it. Waits for that, half a minute at most.
+until_int_is_handled() { # PROCESS
+    tries=0
+    until grep -q '^SigCgt:.*[2367abef]$' /proc/$1/status 2>/dev/null || [ $tries -ge 600 ]; do
+        sleep 0.05
+        tries=$((tries + 1))
+    done
+}
+
 # expect NAME CODE PART ARGS...: checks the exit code, and that stderr contains PART.
 expect() {
     name=$1 want=$2 part=$3

@@ -25,7 +25,7 @@ limit=${HASHATTN_SANITIZED:+1800}
 demo() {
     name=$1 folder=$2
     shift 2
-    PYTHONDONTWRITEBYTECODE=1 timeout "${limit:-120}" python3 "$source_dir/tools/demo.py" "$folder" --quick --out "$name" "$@" >out 2>err &&
+    PYTHONDONTWRITEBYTECODE=1 timeout "${limit:-600}" python3 "$source_dir/tools/demo.py" "$folder" --quick --out "$name" "$@" >out 2>err &&
         [ -s "$name/demo.txt" ] && python3 -c "import xml.etree.ElementTree as t; t.parse('$name/demo.svg')" &&
         passed "${name}_ends_well" || failed "${name}_ends_well" "exit code $?; $(tail -n 5 err)"
 }
@@ -62,7 +62,7 @@ with open("out", "wb") as out, open("err", "wb") as err:
     sys.exit(demo.wait())
 P
 stop() { # stop NAME WORD SIGNALS
-    PYTHONDONTWRITEBYTECODE=1 timeout "${limit:-120}" python3 stop.py "$@" python3 "$source_dir/tools/demo.py" "$build" --quick
+    PYTHONDONTWRITEBYTECODE=1 timeout "${limit:-600}" python3 stop.py "$@" python3 "$source_dir/tools/demo.py" "$build" --quick
     code=$?
     [ "$code" = 130 ] && grep -q "demo: interrupted" err && ! grep -q Traceback err && passed "$1" || failed "$1" "$code $(cat out err)"
 }

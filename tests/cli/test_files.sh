@@ -175,7 +175,13 @@ holds run_killed_early_has_the_same_bits cmp early/last.safetensors whole/last.s
 # at its first message, which is about the first step.
 mkfifo full
 exec 3<>full
-timeout 0.2 cat /dev/zero >&3
+python3 -c 'import os
+os.set_blocking(3, False)
+try:
+    while True:
+        os.write(3, bytes(65536))
+except BlockingIOError:
+    os.set_blocking(3, True)'
 extended() { # extended RUN STEPS: kills an extension of RUN to this total, and leaves that of a copy to finish in RUN.whole
     cp -r "$1" "$1.whole"
     run train --resume "$1.whole" --steps "$2" --quiet

@@ -89,6 +89,7 @@ want = ("är-ist_wo.\n" + "Bär-ist_wo.\n" * 30).encode()
 assert sys.argv[1] == "130" and text.endswith(b"\n") and text[:300] == want[:300], (sys.argv[1], text[:400])' "$code"
 "$tool" generate bytes "B" --max-tokens 10000000 --temperature 0 --json >out 2>err &
 writer=$!
+until_int_is_handled $writer
 sleep 1
 kill -INT $writer
 wait $writer

@@ -172,6 +172,7 @@ waits() { # waits NAME SIGNAL CODE ARGS...: SIGNAL ends the tool, which waits fo
     shift 3
     "$tool" "$@" >out 2>err &
     process=$!
+    [ $signal = INT ] && until_int_is_handled $process
     sleep 0.3
     kill -$signal $process
     (sleep 5; kill -KILL $process 2>/dev/null) &

@@ -123,7 +123,7 @@ expect resuming_keeps_the_precision 2 "--precision" train --resume rounded --pre
 
 # Signals: the first one saves and exits with 130, and the run resumes as if it had not been interrupted.
 for signal in INT TERM; do
-    "$tool" train needle --data d --out "by$signal" --steps 300 --eval-every 100 --seed 5 --threads 1 $tiny >out 2>err &
+    "$tool" train needle --data d --out "by$signal" --steps 1500 --eval-every 100 --seed 5 --threads 1 $tiny >out 2>err &
     process=$!
     while [ ! -s "by$signal/log.jsonl" ]; do kill -0 $process 2>/dev/null || break; done
     kill -$signal $process
@@ -134,7 +134,7 @@ for signal in INT TERM; do
     [ "$code" = 0 ] && passed "resumed_after_SIG$signal" || failed "resumed_after_SIG$signal" "$(cat err)"
 done
 holds two_stops_one_result cmp byINT/last.safetensors byTERM/last.safetensors
-run train needle --data d --out unstopped --steps 300 --eval-every 100 --seed 5 --threads 1 $tiny
+run train needle --data d --out unstopped --steps 1500 --eval-every 100 --seed 5 --threads 1 $tiny
 holds stops_change_no_bit cmp byINT/last.safetensors unstopped/last.safetensors
 holds nor_the_best_model cmp byINT/model.safetensors unstopped/model.safetensors
 run train --resume unstopped --json

@@ -291,7 +291,7 @@ static void wait_for_the_last(struct comm *comm, void *argument)
 static void a_rank_that_hangs_is_named(void **state)
 {
     (void)state;
-    assert_non_null(strstr(run_ranks(3, 0.2, wait_for_the_last, NULL), "rank 2 has not answered rank 0 for"));
+    assert_non_null(strstr(run_ranks(3, 2, wait_for_the_last, NULL), "rank 2 has not answered rank 0 for"));
 }
 
 static void count_bytes(struct comm *comm, void *argument)
