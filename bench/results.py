@@ -65,7 +65,7 @@ def put(lines, tables, machine, commit, date, partial=False):
             kept.append(line)
             continue
         new = [other for other in made[line["table"]] if other["row"] == line["row"]]
-        judged = new and str(line.get("value")).startswith(f"{new[0].get('value')}, ")
+        judged = line["table"] == "aims" and new and str(line.get("value")).startswith(f"{new[0].get('value')}, ")
         if partial and (not new or judged or line["table"] == "machines"):
             kept.append(line)
             made[line["table"]] = [other for other in made[line["table"]] if other not in new]
