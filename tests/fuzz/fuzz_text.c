@@ -32,7 +32,8 @@ static size_t check(struct host *host, hashattn_status status, const struct task
 static void check_sets(struct host *host)
 {
     const struct task *task = task_find("text");
-    const struct task_options options = task_options_of("text", "tokens=bytes max_len=30 multi_label=true cut=middle");
+    const struct task_options options =
+        task_options_of("text", "tokens=bytes max_len=30 multi_label=true cut=middle");
     struct task_facts facts;
     struct dataset dataset;
     if (task->facts(host, &options, fuzz_directory, NULL, &facts) != HASHATTN_OK)

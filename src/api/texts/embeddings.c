@@ -125,7 +125,7 @@ static enum text_cut cut_of(const struct run_config *run)
 {
     const struct option_row *row = run->task != NULL ? option_find(run->task->options, "cut") : NULL;
     const int *cut = row != NULL ? (const void *)((const char *)run->task_options + row->offset) : NULL;
-    return cut != NULL ? (enum text_cut)*cut : CUT_END;
+    return cut != NULL && *cut == CUT_MIDDLE ? CUT_MIDDLE : CUT_END;
 }
 
 static hashattn_status read_documents(struct hashattn_pretrained *pretrained, const char *const *paths,
