@@ -9,10 +9,10 @@
    reached 236 at 2048x64x64, 221 at 512x768x768 and 186 at 512x3072x768, which does not justify a cache of
    them.
    With AVX2 the library is slow for few rows of A and a B with rows a multiple of 512 floats apart. GF/s of
-   the library and of our tiles on Zen 3 (peak 91): 192x512x512 50 and 66, 192x1024x256 35 and 59,
-   192x3072x768 29 and 45, A transposed 512x512x192 44 and 72; but 192x768x768 67 and 56, A transposed
-   768x768x192 76 and 61. Only the measurement of the library's best rate creates a primitive; that is the
-   only code in which versions 2 and 3 differ.
+   the library and of our tiles on Zen 3: 192x512x512 56 and 81, 192x1024x256 41 and 74, 192x3072x768 37 and
+   66, A transposed 512x512x192 52 and 76; but A transposed 768x768x192 84 and 75, 768x3072x192 75 and 62.
+   bench/products.c measures both. Only the measurement of the library's best rate creates a primitive; that
+   is the only code in which versions 2 and 3 differ.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product.h"
 
@@ -31,6 +31,18 @@ extern void omp_set_num_threads(int threads);
 
 enum { OWN_COLUMNS = 256, OWN_DEPTH = 256, AVX2_ROWS = 256, AVX2_RESULTS = 512 * 512 };
 
+bool product_by_library(float *c, size_t ld_c, const float *a, size_t ld_a, bool transpose_a, const float *b,
+                        size_t ld_b, bool transpose_b, size_t m, size_t n, size_t k, bool add)
+{
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(1);
+    dnnl_status_t status = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (dnnl_dim_t)m,
+                                      (dnnl_dim_t)n, (dnnl_dim_t)k, 1.0f, a, (dnnl_dim_t)ld_a, b,
+                                      (dnnl_dim_t)ld_b, add ? 1.0f : 0.0f, c, (dnnl_dim_t)ld_c);
+    omp_set_num_threads(threads);
+    return status == dnnl_success;
+}
+
 /* true if our tiles are at least as fast; see above. */
 static bool own_is_faster(const struct kernels *kernels, size_t m, size_t n, size_t k)
 {
@@ -43,16 +55,9 @@ void product(const struct kernels *kernels, float *c, size_t ld_c, const float *
              bool transpose_a, const float *b, size_t ld_b, bool transpose_b, size_t m, size_t n, size_t k,
              bool add)
 {
-    if (m > 0 && !own_is_faster(kernels, m, n, k)) {
-        int threads = omp_get_max_threads();
-        omp_set_num_threads(1);
-        dnnl_status_t status = dnnl_sgemm(transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', (dnnl_dim_t)m,
-                                          (dnnl_dim_t)n, (dnnl_dim_t)k, 1.0f, a, (dnnl_dim_t)ld_a, b,
-                                          (dnnl_dim_t)ld_b, add ? 1.0f : 0.0f, c, (dnnl_dim_t)ld_c);
-        omp_set_num_threads(threads);
-        if (status == dnnl_success)
-            return;
-    }
+    if (m > 0 && !own_is_faster(kernels, m, n, k) &&
+        product_by_library(c, ld_c, a, ld_a, transpose_a, b, ld_b, transpose_b, m, n, k, add))
+        return;
     product_tiles(kernels, c, ld_c, a, ld_a, transpose_a, b, ld_b, transpose_b, m, n, k, add);
 }
 

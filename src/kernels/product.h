@@ -19,6 +19,10 @@ void product(const struct kernels *kernels, float *c, size_t ld_c, const float *
              bool transpose_a, const float *b, size_t ld_b, bool transpose_b, size_t m, size_t n, size_t k,
              bool add);
 
+/* The same by the library alone, for m > 0. False: there is none, or it refused; C is as it was. */
+bool product_by_library(float *c, size_t ld_c, const float *a, size_t ld_a, bool transpose_a, const float *b,
+                        size_t ld_b, bool transpose_b, size_t m, size_t n, size_t k, bool add);
+
 /* Caps the instructions of the product library to those of this table, for the whole process. Has no effect
    after the first product. A library must not call it, since it caps the rest of the process too. */
 void product_cap(const struct kernels *kernels);
