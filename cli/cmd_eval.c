@@ -160,6 +160,8 @@ static int evaluate_both(const struct common *common, hashattn_context *context,
     hashattn_comparison found = {.struct_size = sizeof found};
     hashattn_model *other = NULL;
     hashattn_status status = run_open(context, wanted->against, &other);
+    if (status == HASHATTN_OK && wanted->positive != NULL)
+        status = hashattn_model_positive(other, wanted->positive);
     if (status == HASHATTN_OK)
         status = hashattn_model_compare(model, other, wanted->data, wanted->split, seed, &found);
     if (status == HASHATTN_OK)

@@ -223,6 +223,13 @@ static bool is_other_file(const char *data, const char *recorded)
            (realpath(data, absolute) == NULL || strcmp(absolute, recorded) != 0);
 }
 
+/* Another file than the recorded one is read whole. */
+static enum split split_in(const struct run_config *config, const char *data, enum split split)
+{
+    return data != NULL && config->task->lone_files && is_other_file(data, config->data) ? SPLIT_COUNT
+                                                                                         : split;
+}
+
 /* data NULL: the recorded directory. */
 static hashattn_status load_split(const struct hashattn_model *model, const char *data, const char *split,
                                   struct dataset *dataset)
@@ -231,8 +238,7 @@ static hashattn_status load_split(const struct hashattn_model *model, const char
     const struct run_config *config = &model->config;
     enum split which;
     TRY(model_split(host, split, &which));
-    if (data != NULL && config->task->lone_files && is_other_file(data, config->data))
-        which = SPLIT_COUNT;
+    which = split_in(config, data, which);
     TRY(run_config_data(host, config, &data));
     return config->task->load(host, config->task_options, &config->facts, data, which,
                               (uint64_t)config->training.seed, dataset);
@@ -300,6 +306,8 @@ hashattn_status hashattn_model_compare(hashattn_model *model, hashattn_model *ag
     TRY(comm_agree(host, setup.comm, model_split(host, split, &which)));
     TRY(model_check_ranks(model, seed));
     TRY(model_check_ranks(against, seed));
+    if (split_in(&against->config, data, which) == SPLIT_COUNT)
+        which = split_in(&model->config, data, which);
     TRY(compare_runs(host, &setup, &run, &other, data, which, seed, &found));
     for (size_t i = 0; i < found.count; i++) {
         const struct metric_difference *of = &found.list[i];

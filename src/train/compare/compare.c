@@ -71,6 +71,13 @@ static void side_close(struct host *host, struct side *side)
     dataset_free(host, &side->dataset);
 }
 
+static const char *positive_of(const struct run_config *config)
+{
+    int64_t positive = config->model.objectives[0].positive;
+    bool named = positive > 0 && (uint64_t)positive <= config->facts.num_classes;
+    return named ? config->facts.labels[positive - 1] : "the default label";
+}
+
 static hashattn_status check_runs(struct host *host, const struct run_config *run,
                                   const struct run_config *other, const char *data)
 {
@@ -80,13 +87,16 @@ static hashattn_status check_runs(struct host *host, const struct run_config *ru
             "the run was trained on %.300s, the one it is compared with on %.300s; name the data to compare "
             "them on",
             run->data, other->data);
+    FAIL_IF(run->model.objectives[0].positive != other->model.objectives[0].positive, host, HASHATTN_INVALID,
+            "f1 is that of %.60s in the run and of %.60s in the one it is compared with; set the same label",
+            positive_of(run), positive_of(other));
     return HASHATTN_OK;
 }
 
 static hashattn_status check_examples(struct host *host, const struct side sides[2], enum split split)
 {
     const struct dataset *a = &sides[0].dataset, *b = &sides[1].dataset;
-    const char *name = split_name(split);
+    const char *name = split == SPLIT_COUNT ? "the file" : split_name(split);
     long long seed = sides[0].run->config->training.seed, other_seed = sides[1].run->config->training.seed;
     size_t count = side_units(&sides[0]), other = side_units(&sides[1]);
     FAIL_IF(
