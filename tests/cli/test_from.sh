@@ -44,6 +44,16 @@ run train text --data mail --preset lra-small --from "$source_dir/tests/models/c
 holds no_size_of_a_vocabulary json sized/config.json '"vocab_size" not in d["task"]["options"] and d["task"]["options"]["max_len"] == 12'
 run report sized --out sized.html
 [ "$code" = 0 ] && grep -q "hashattn train text.*--from" sized.html && ! grep -q vocab-size sized.html && passed its_command_is_accepted || failed its_command_is_accepted "$(grep "hashattn train" sized.html)"
+# The last layer of a checkpoint is taken for the labels that it names, and for no others.
+run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --pooling first --steps 1 --out headed --quiet
+run export headed --out headed_files
+mkdir renamed && sed 's/^good/worse/' mail/train.tsv >renamed/train.tsv
+for data in mail renamed; do
+    run train text --data $data --from headed_files --pooling first --steps 1 --out from_$data --quiet
+    head -n 1 from_$data/log.jsonl >$data.json
+done
+holds same_labels_same_layer json mail.json 'd["tensors_new"] == []'
+holds other_labels_other_layer json renamed.json 'd["tensors_new"] == ["classifier.out_proj.weight", "classifier.out_proj.bias"]'
 # Fine-tuning a checkpoint has defaults of its own, and documents are cut at its positions.
 run train text --data mail --from "$source_dir/tests/models/checkpoints/bert" --out tuned --train-last 1 --quiet
 holds defaults_of_fine_tuning json tuned/config.json '(d["training"]["epochs"], d["training"]["batch"], d["training"]["learning_rate"], d["training"]["schedule"], d["training"]["weight_decay"], d["training"]["beta2"], d["model"]["dropout"], d["task"]["facts"]["max_len"], d["training"]["train_last"]) == (3, 16, 5e-5, "linear", 0.01, 0.999, 0.1, 10, 1)'

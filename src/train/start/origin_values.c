@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -21,8 +22,8 @@ struct taking {
     const struct origin *origin;
     const struct model *model;
     float *values;
-    bool *used; /* (tensors of the files) by number: a row has it */
-    bool same_labels;
+    bool *used;        /* (tensors of the files) by number: a row has it */
+    bool same_meaning; /* of the outputs */
     enum extend_positions extend;
     struct origin_report *report;
 };
@@ -38,13 +39,40 @@ static bool is_positions(const struct param *row)
     return strcmp(row->name, "embeddings.position_embeddings.weight") == 0;
 }
 
-/* Checkpoints do not say what their classes are. */
-static bool same_labels(const struct origin *origin, const struct task_facts *facts)
+/* The last layer of an objective. Outputs over a vocabulary are tied to the table of words. */
+static bool is_output(const struct param *row)
+{
+    static const char *const layers[] = {"classifier.out_proj.", "horizon.dense.", "decoded.dense.",
+                                         "dlinear."};
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        if (strncmp(row->name, layers[i], strlen(layers[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The names of a checkpoint's classes; LABEL_0, LABEL_1 and so on name nothing. */
+static bool same_names(const struct json *names, const struct task_facts *facts)
+{
+    for (size_t i = 0; i < facts->num_classes; i++) {
+        char id[24], usual[32];
+        snprintf(id, sizeof id, "%zu", i);
+        snprintf(usual, sizeof usual, "LABEL_%zu", i);
+        const char *name = json_text(json_at(names, id));
+        if (name != NULL && strcmp(name, usual) != 0 && strcmp(name, facts->labels[i]) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* A checkpoint predicts a number in its own units, which no file of it names. */
+static bool same_meaning(const struct origin *origin, const struct task_facts *facts)
 {
     const struct task_facts *stored = &origin->run.facts;
+    const struct task_objective *was = &stored->objectives[0], *is = &facts->objectives[0];
     if (origin->run.task == NULL)
-        return true;
-    bool same = stored->num_classes == facts->num_classes;
+        return facts->num_columns == 0 && same_names(json_at(origin->files.config.json, "id2label"), facts);
+    bool same = stored->num_classes == facts->num_classes && strcmp(was->name, is->name) == 0 &&
+                quantiles_equal(&was->quantiles, &is->quantiles);
     for (size_t i = 0; same && i < facts->num_classes; i++)
         same = strcmp(stored->labels[i], facts->labels[i]) == 0;
     return same;
@@ -113,7 +141,7 @@ static hashattn_status take_row(struct host *host, const struct taking *t, size_
     const struct param *row = &model_params(t->model)->rows[index];
     const struct safetensors *file;
     const struct tensor *tensor = pretrained_find(&t->origin->files, row, &file);
-    bool meant = t->same_labels || strncmp(row->name, "classifier.out_proj.", 20) != 0;
+    bool meant = t->same_meaning || !is_output(row);
     bool same = tensor != NULL && has_shape(tensor, row) && meant;
     if (!same && (tensor == NULL || !is_positions(row))) {
         start_fill(row->start, row->scale, random_key(seed, RANDOM_INIT, index), t->values + row->offset,
@@ -154,7 +182,7 @@ hashattn_status origin_values(struct host *host, const struct origin *origin, co
                        .values = values,
                        .report = report,
                        .extend = extend,
-                       .same_labels = same_labels(origin, facts)};
+                       .same_meaning = same_meaning(origin, facts)};
     void *block = NULL;
     hashattn_status status;
     *report = (struct origin_report){.taken = 0};

@@ -8,6 +8,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
@@ -238,6 +239,20 @@ static void check_words(const char *cutoffs)
         HASHATTN_OK, NULL);
     assert_true(json_count(same.report.anew) == 2 && lists(same.report.anew, "classifier.out_proj.bias"));
     assert_true(lists(same.report.dropped, "classifier.out_proj.weight"));
+    others = small.config.facts;
+    others.objectives[0].quantiles = (struct quantiles){1, {0.25}};
+    origin_report_free(&same.report);
+    check_status(
+        host, origin_values(host, &origin, same.model, &others, EXTEND_REPEAT, 5, same.values, &same.report),
+        HASHATTN_OK, NULL);
+    assert_true(json_count(same.report.anew) == 2 && lists(same.report.anew, "classifier.out_proj.bias"));
+    others = small.config.facts;
+    snprintf(others.objectives[0].name, sizeof others.objectives[0].name, "label_set");
+    origin_report_free(&same.report);
+    check_status(
+        host, origin_values(host, &origin, same.model, &others, EXTEND_REPEAT, 5, same.values, &same.report),
+        HASHATTN_OK, NULL);
+    assert_true(json_count(same.report.anew) == 2);
     assert_true(lists(tied.report.anew, "lm_head.bias"));
     assert_int_equal(lists(tied.report.anew, "lm_head.1.bias"), cutoffs[0] != '\0');
     fresh_free(host, &same);
