@@ -157,4 +157,6 @@ void report_write_command(FILE *page, hashattn_context *context, const struct re
     write_option(page, "attention", report_run_setting(run, "attention.name", number), false);
     report_each_option(context, run, write_option, page);
     write_option(page, "out", run->name, false);
+    if (*report_run_setting(run, "extended_at", number) != '\0')
+        fprintf(page, " # planned for fewer steps, and changed at step %s", number);
 }

@@ -341,8 +341,12 @@ static hashattn_status save(struct hashattn_pretrained *pretrained, const char *
     struct host *host = &pretrained->context->host;
     FAIL_IF(directory == NULL, host, HASHATTN_INVALID, "directory is NULL");
     bool run = pretrained->origin.run.task != NULL;
-    FAIL_IF(encoder_only && !run, host, HASHATTN_REFUSED,
+    bool modules = pretrained->sentences.modules;
+    FAIL_IF(encoder_only && !run && !modules, host, HASHATTN_REFUSED,
             "%.300s is a checkpoint; the encoder alone is written of runs", pretrained->origin.directory);
+    FAIL_IF(modules && !encoder_only, host, HASHATTN_REFUSED,
+            "%.300s: modules.json, pooling and prompts are not written, only the encoder with `encoder_only`",
+            pretrained->origin.directory);
     TRY(check_new(host, directory));
     TRY(file_make_directory(host, directory, false));
     hashattn_status status = save_tokenizer(pretrained, directory);

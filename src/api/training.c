@@ -118,6 +118,8 @@ hashattn_status hashattn_train_extend(hashattn_context *context, const char *run
     FAIL_IF(run == NULL, &context->host, HASHATTN_INVALID, "run is NULL");
     FAIL_IF(steps < 0 || steps > 1000000000, &context->host, HASHATTN_INVALID,
             "steps is %lld, allowed are 0 to 1000000000", (long long)steps);
+    FAIL_IF(context->precision_given, &context->host, HASHATTN_INVALID,
+            "`precision` is given, and a resumed training has that of its run");
     struct bridge bridge = {callback, user};
     struct train_setup down = setup_of(context, &bridge);
     down.data = data;

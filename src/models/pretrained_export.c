@@ -118,6 +118,8 @@ hashattn_status pretrained_export(struct host *host, const char *directory, cons
     TRY(json_new_object(host, &written.config.json));
     if (choice->padding >= 0)
         TRY_DONE(json_put_int(host, written.config.json, "pad_token_id", choice->padding));
+    TRY_DONE(
+        json_put_real(host, written.config.json, "attention_probs_dropout_prob", config.attention_dropout));
     if (problem != NULL)
         TRY_DONE(
             put_labels(host, written.config.json, choice->labels, (size_t)config.objectives[0].num_outputs));

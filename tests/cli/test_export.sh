@@ -13,6 +13,7 @@ run train mlm --data ordered --attention softmax --out soft $small
 run train mlm --data long --attention yoso --num-hashes 8 --hash-bits 5 --conv-window 3 --out sampled $small
 
 expect softmax_becomes_bert 0 "bert: an encoder of type bert, 2 layers of width 16, with the output for masked tokens" export soft --out bert
+holds dropout_of_attention json bert/config.json 'd["attention_probs_dropout_prob"] == 0'
 holds files_of_bert sh -c '[ "$(ls bert | tr "\n" " ")" = "config.json model.safetensors tokenizer.json tokenizer_config.json " ]'
 holds config_of_bert json bert/config.json '(d["model_type"], d["architectures"], d["type_vocab_size"], d["pad_token_id"], d["vocab_size"], d["max_position_embeddings"]) == ("bert", ["BertForMaskedLM"], 2, 1, 300, 32)'
 holds roles_of_tokens json bert/tokenizer_config.json '(d["mask_token"], d["cls_token"], d["sep_token"], d["pad_token"], d["model_max_length"]) == ("<mask>", "<s>", "</s>", "<pad>", 32)'

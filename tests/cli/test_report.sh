@@ -99,6 +99,9 @@ P
 "$tool" train needle --data d --out plain --steps 4 --causal --no-attention-biases $tiny --quiet
 "$tool" train needle --data d --out onwards --from plain --no-causal --steps 4 --batch 4 --threads 1 --quiet
 run report plain onwards --out flags.html
+cp -r onwards longer && "$tool" train --resume longer --steps 6 --quiet
+run report longer --out longer.html
+holds a_plan_that_changed_is_told grep -q "# planned for fewer steps, and changed at step 4" longer.html
 run report r1 'r<2>' mixed --bench bench.json error.json --bench peak.json --bench inspect.json --bench eval.json --bench peers.json --out report.html
 [ "$code" = 0 ] && [ "$(cat err)" = "report.html: 3 runs, 6 results" ] && [ ! -s out ] && passed writes_a_page || failed writes_a_page "$code: $(cat err)"
 

@@ -97,6 +97,13 @@ holds records_are_learned json csv.json 'd["best_accuracy"] > .9'
 grep -q '"tokens": [0-9]' records/config.json && [ -s records/tokenizer.json ] && passed tokens_are_kept || failed tokens_are_kept "$(ls records)"
 run predict records new.csv
 holds records_are_predicted python3 -c 'import json; assert [json.loads(l)["label"] for l in open("out")] == ["ham", "späm"], open("out").read()'
+run embed records new.csv --out columns.jsonl
+run embed records new.csv --text-column review --out named.jsonl
+holds vectors_are_of_the_runs_column cmp columns.jsonl named.jsonl
+# Two runs: the label of f1 is one for both, and another file is read whole, as by one run.
+run eval filter --positive ham --against filter --data jsonl/train.jsonl --json
+cp out both.json
+holds a_run_equals_itself json both.json 'd["examples"] == 60 and "f1" in d["metrics"] and all(m["difference"] == 0 for m in d["metrics"].values())'
 run predict records new.jsonl
 [ "$code" = 3 ] && passed keys_are_the_columns || failed keys_are_the_columns "$code $(cat err)"
 grep -q "the object has no key 'review', the name in the training file" err && passed the_key_is_named || failed the_key_is_named "$(cat err)"

@@ -65,6 +65,11 @@ def test_small_directories(tmp_path, pooling):
     cut = check(directory(tmp_path / "b", pooling, length=6, normalize=False), TEXTS)
     assert np.abs(np.linalg.norm(whole, axis=1) - 1).max() < 1e-6
     assert np.abs(np.linalg.norm(cut, axis=1) - 1).max() > 1e-3
+    stored = hashattn.Pretrained(tmp_path / "a")
+    with pytest.raises(hashattn.RefusedError, match="modules.json, pooling and prompts are not written"):
+        stored.save(tmp_path / "saved")
+    stored.save(tmp_path / "saved", encoder_only=True)
+    assert np.array_equal(hashattn.Pretrained(tmp_path / "saved").hidden_states([[1, 2]])[0], stored.hidden_states([[1, 2]])[0])
 
 
 @pytest.mark.parametrize("include", [True, False])

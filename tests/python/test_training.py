@@ -186,6 +186,8 @@ def test_a_stop_and_resume_change_nothing(needles, tmp_path):
     steps = []
     hashattn.resume(tmp_path / "a", progress=lambda now: steps.append(now.step))
     assert steps[0] == 14
+    with pytest.raises(ValueError, match="precision is given, and a resumed training has that of its run"):
+        hashattn.resume(tmp_path / "a", context=hashattn.Context(precision="bf16"))
     hashattn.train("needle", needles, tmp_path / "b", progress=False, **TINY)
     assert parameters(tmp_path / "a") == parameters(tmp_path / "b")
     assert stopped.last_step is None

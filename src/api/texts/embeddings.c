@@ -65,17 +65,25 @@ static const struct option_row file_rows[] = {
     {.name = NULL},
 };
 
-static hashattn_status take_files(struct host *host, const hashattn_text_options *options,
-                                  struct file_options *files)
+/* What is not given is as in the training of a run. */
+static hashattn_status take_files(struct host *host, const struct run_config *run,
+                                  const hashattn_text_options *options, struct file_options *files)
 {
     const char *const texts[][2] = {{"text_column", options->text_column},
                                     {"delimiter", options->delimiter},
                                     {"encoding", options->encoding},
-                                    {"header", options->no_header ? "false" : "true"}};
+                                    {"header", options->no_header ? "false" : NULL}};
     options_preset(file_rows, files);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i][1] != NULL)
-            TRY(option_set(host, file_rows, "documents", files, texts[i][0], texts[i][1]));
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const char *name = texts[i][0], *text = texts[i][1];
+        const struct option_row *row = run->task != NULL ? option_find(run->task->options, name) : NULL;
+        char own[OPTION_TEXT_SIZE];
+        if (text == NULL && row == NULL)
+            continue;
+        if (text == NULL)
+            option_text(row, run->task_options, own, sizeof own);
+        TRY(option_set(host, file_rows, "documents", files, name, text != NULL ? text : own));
+    }
     return HASHATTN_OK;
 }
 
@@ -141,7 +149,7 @@ static hashattn_status read_documents(struct hashattn_pretrained *pretrained, co
     struct document_source source = {
         .rules = {.label = "label", .lines = options->lines != 0, .unread = &unread}};
     const char *prompt;
-    TRY(take_files(host, options, &files));
+    TRY(take_files(host, &pretrained->origin.run, options, &files));
     source.rules.texts[0] = files.text_column;
     TRY(documents_source(host, &files.files, NULL, &source));
     TRY(find_prompt(host, stored, options, &prompt));

@@ -225,6 +225,7 @@ hashattn_status sentence_settings_read(struct host *host, const char *directory,
     TRY_DONE(read_file(host, directory, "modules.json", &root));
     if (root == NULL)
         return HASHATTN_OK;
+    settings->modules = true;
     status = read_modules(host, directory, root, settings);
     if (status != HASHATTN_OK) {
         host_prefix(host, directory);

@@ -15,6 +15,7 @@ enum { SENTENCE_REFUSAL = 400 };
 
 struct sentence_settings {
     char encoder[FILE_PATH];        /* the directory with the encoder's config.json */
+    bool modules;                   /* there is a modules.json */
     char refusal[SENTENCE_REFUSAL]; /* "": the stored vectors can be computed */
     enum sentence_pooling pooling;
     bool normalize;
