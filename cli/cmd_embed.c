@@ -175,9 +175,10 @@ static int embed_files(const struct options *options, hashattn_pretrained *pretr
 }
 
 /* Opens the output, if it is lines, and the model, and embeds. */
-static int work(const struct options *options, const char *attention, const hashattn_text_options *text,
+static int work(const struct options *options, const char *attention, hashattn_text_options *text,
                 struct embed *embed)
 {
+    hashattn_pretrained_info info = {.struct_size = sizeof info};
     const char *ending = strrchr(embed->out, '.');
     hashattn_pretrained *pretrained = NULL;
     hashattn_status status = HASHATTN_OK;
@@ -192,6 +193,9 @@ static int work(const struct options *options, const char *attention, const hash
         status = hashattn_file_begin(embed->context, embed->out, &embed->lines);
     if (status == HASHATTN_OK)
         status = hashattn_pretrained_load(embed->context, options->operands[0], attention, &pretrained);
+    if (status == HASHATTN_OK)
+        hashattn_pretrained_describe(pretrained, &info);
+    text->seed = options->common.seed_given ? options->common.seed : info.seed;
     code = status != HASHATTN_OK ? tool_fail_status(embed->context, status)
                                  : embed_files(options, pretrained, text, embed);
     hashattn_npy_drop(embed->writer);
@@ -258,7 +262,6 @@ static int run(const struct command *self, int argc, char **argv)
     if (embed.out == NULL)
         return options_fail(&options, "embed needs --out, the array or .jsonl file to write");
     text.special_tokens = !plain;
-    text.seed = options.common.seed;
     code = tool_open(&options.common, &embed.context);
     if (code == EXIT_GOOD)
         code = work(&options, attention, &text, &embed);

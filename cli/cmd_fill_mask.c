@@ -32,12 +32,15 @@ static int work(const struct options *options, hashattn_context *context, const 
 {
     hashattn_pretrained *pretrained;
     struct fill fill = {.as_json = options->common.json};
+    hashattn_pretrained_info info = {.struct_size = sizeof info};
     hashattn_status status = hashattn_pretrained_load(context, options->operands[0], attention, &pretrained);
     for (size_t i = 0; i < options->num_settings && status == HASHATTN_OK; i++)
         status = hashattn_pretrained_set(pretrained, options->settings[i].name, options->settings[i].text);
-    if (status == HASHATTN_OK)
-        status = hashattn_pretrained_fill_mask(pretrained, options->operands[1], top, options->common.seed,
-                                               show, &fill);
+    if (status == HASHATTN_OK) {
+        hashattn_pretrained_describe(pretrained, &info);
+        uint64_t seed = options->common.seed_given ? options->common.seed : info.seed;
+        status = hashattn_pretrained_fill_mask(pretrained, options->operands[1], top, seed, show, &fill);
+    }
     hashattn_pretrained_free(pretrained);
     if (status != HASHATTN_OK && !ferror(stdout))
         return tool_fail_status(context, status);

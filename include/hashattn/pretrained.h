@@ -35,6 +35,7 @@ typedef struct hashattn_pretrained_info {
     size_t max_len;    /* tokens of the longest sequence */
     size_t num_scores; /* ids scored by the output for masked tokens, 0: the files have none */
     size_t num_labels; /* outputs of the classifier, 0: the files have none */
+    uint64_t seed;     /* of the training of a run, otherwise 0 */
 } hashattn_pretrained_info;
 /* Set info->struct_size first. The strings are valid until the next hashattn_pretrained_set or free. */
 HASHATTN_API void hashattn_pretrained_describe(const hashattn_pretrained *pretrained,

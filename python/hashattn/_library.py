@@ -222,7 +222,7 @@ class LearnOptions(Sized):
 class PretrainedInfo(Sized):
     _fields_ = [("struct_size", c_size_t), ("type", c_char_p), ("mechanism", c_char_p), ("num_params", c_size_t),
                 ("layers", c_size_t), ("dim", c_size_t), ("vocab_size", c_size_t), ("num_segments", c_size_t),
-                ("max_len", c_size_t), ("num_scores", c_size_t), ("num_labels", c_size_t)]
+                ("max_len", c_size_t), ("num_scores", c_size_t), ("num_labels", c_size_t), ("seed", c_uint64)]
 
 
 class Sequences(Sized):

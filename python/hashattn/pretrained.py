@@ -74,13 +74,17 @@ class Pretrained(ContextObject):
         self.max_len = int(info.max_len)  #: tokens of the longest sequence
         self.num_scores = int(info.num_scores)  #: ids scored by the output for masked tokens; 0: there is none
         self.num_labels = int(info.num_labels)  #: outputs of the classifier; 0: there is none
+        self.seed = int(info.seed)  #: of the training of a run, otherwise 0; that of every call without its own
         self._handle = handle
 
     def __repr__(self) -> str:
         return f"<hashattn.Pretrained {self.path!r} type={self.type!r} mechanism={self.mechanism!r}>"
 
+    def _seed_of(self, seed: int | None) -> int:
+        return self.seed if seed is None else seed_of(seed)
+
     def hidden_states(self, sequences: Sequence[Any], segments: Sequence[Any] | None = None, *,
-                      seed: int = 0) -> list[Floats]:
+                      seed: int | None = None) -> list[Floats]:
         """The last hidden states of sequences of ids, (tokens, dim) each. Nothing is padded.
 
         sequences: arrays or lists of ids, of any lengths up to max_len. segments: the same shapes; None = all 0.
@@ -88,7 +92,7 @@ class Pretrained(ContextObject):
         """
         packed = _Packed(sequences, segments)
         rows = np.empty((packed.offsets[-1], self.dim), np.float32)
-        number = seed_of(seed)
+        number = self._seed_of(seed)
         with self._use() as handle:
             handle.origin.check(_library.functions().pretrained_rows(
                 handle.pointer, byref(packed.struct), number, rows.ctypes.data))
@@ -96,7 +100,7 @@ class Pretrained(ContextObject):
 
     def embed(self, texts: Sequence[str], *, pooling: str = "stored", normalize: bool = False,
               prompt_name: str | None = None, prompt: str | None = None, special_tokens: bool = True,
-              truncate: bool = False, seed: int = 0, progress: Watcher = False) -> Floats | TokenVectors:
+              truncate: bool = False, seed: int | None = None, progress: Watcher = False) -> Floats | TokenVectors:
         """One vector for each text, (texts, dim), or `TokenVectors` with "none". Arguments as of `embed_files`.
 
         InvalidError (a ValueError): a text is empty, too long or no text, named texts[i].
@@ -110,12 +114,13 @@ class Pretrained(ContextObject):
             write_texts(path, given)
             with named(path, "texts"):
                 return self.embed_files([path], pooling=pooling, normalize=normalize, prompt_name=prompt_name, prompt=prompt,
-                                        special_tokens=special_tokens, truncate=truncate, seed=seed, progress=progress)
+                                        special_tokens=special_tokens, truncate=truncate, text_column="text", encoding="utf-8",
+                                        seed=seed, progress=progress)
 
     def embed_files(self, paths: Any, *, pooling: str = "stored", normalize: bool = False,
                     prompt_name: str | None = None, prompt: str | None = None, special_tokens: bool = True,
                     truncate: bool = False, lines: bool = False, header: bool = True, text_column: str | None = None,
-                    delimiter: str | None = None, encoding: str | None = None, seed: int = 0,
+                    delimiter: str | None = None, encoding: str | None = None, seed: int | None = None,
                     progress: Watcher = True) -> Floats | TokenVectors:
         """One vector for each document of files and folders, which are read as `Run.predict` reads them.
 
@@ -137,7 +142,7 @@ class Pretrained(ContextObject):
         texts = {name: None if given is None else text_of(name, given).encode() for name, given in named.items()}
         options = _library.TextOptions(pooling=text_of("pooling", pooling).encode(), normalize=bool(normalize),
                                        truncate=bool(truncate), special_tokens=bool(special_tokens), lines=bool(lines),
-                                       no_header=not header, seed=seed_of(seed), **texts)
+                                       no_header=not header, seed=self._seed_of(seed), **texts)
         watch, library = Watch(progress, "document"), _library.functions()
         vectors: list[Floats] = []
         offsets = [0]
@@ -157,7 +162,7 @@ class Pretrained(ContextObject):
         rows = np.concatenate(vectors) if vectors else np.empty((0, self.dim), np.float32)
         return TokenVectors(rows, np.array(offsets, np.int64)) if pooling == "none" else rows
 
-    def fill_mask(self, text: str, *, top: int = 5, seed: int = 0) -> list[list[Guess]]:
+    def fill_mask(self, text: str, *, top: int = 5, seed: int | None = None) -> list[list[Guess]]:
         """The `top` most probable tokens for each mask of a text, most probable first.
 
         text: with the mask of the tokenizer, "Paris is the <mask> of France." InvalidError: it has no mask, or is too
@@ -175,7 +180,7 @@ class Pretrained(ContextObject):
         if not isinstance(text, str):
             raise InvalidTypeError(f"text is {type(text).__name__}; a str is needed")
         callback, number = _library.GUESS_CALLBACK(take), whole_number("top", top, 2**20)
-        encoded, key = text.encode("utf-8", "surrogatepass"), seed_of(seed)
+        encoded, key = text.encode("utf-8", "surrogatepass"), self._seed_of(seed)
         if b"\0" in encoded:
             raise InvalidError("text holds a zero character")
         with self._use() as handle:

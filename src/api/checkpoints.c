@@ -127,6 +127,7 @@ void hashattn_pretrained_describe(const hashattn_pretrained *pretrained, hashatt
         .max_len = (size_t)config->max_len,
         .num_scores = model_num_scores(pretrained->net),
         .num_labels = count_labels(pretrained),
+        .seed = origin->run.task != NULL ? (uint64_t)origin->run.training.seed : 0,
     };
     version_give(info, &own, sizeof own);
 }

@@ -91,7 +91,7 @@ for i, row in enumerate(rows):
     open(f"{folder}/{i:02}.txt", "w").write(row["text"] + ',"\n')
 open("new.csv", "w").write('review\n"aaaaab\n"\nzzzzyz\n')
 P
-run train text --data csv --text-column review --label-column stars --out records --steps 60 --eval-every 20 $bpe --json
+run train text --data csv --text-column review --label-column stars --out records --seed 9 --steps 60 --eval-every 20 $bpe --json
 cp out csv.json
 holds records_are_learned json csv.json 'd["best_accuracy"] > .9'
 grep -q '"tokens": [0-9]' records/config.json && [ -s records/tokenizer.json ] && passed tokens_are_kept || failed tokens_are_kept "$(ls records)"
@@ -100,6 +100,10 @@ holds records_are_predicted python3 -c 'import json; assert [json.loads(l)["labe
 run embed records new.csv --out columns.jsonl
 run embed records new.csv --text-column review --out named.jsonl
 holds vectors_are_of_the_runs_column cmp columns.jsonl named.jsonl
+run embed records new.csv --attention yoso --num-hashes 2 --seed 9 --out ninth.jsonl
+run embed records new.csv --attention yoso --num-hashes 2 --out own.jsonl
+run embed records new.csv --attention yoso --num-hashes 2 --seed 0 --out zero.jsonl
+holds vectors_have_the_runs_seed sh -c 'cmp own.jsonl ninth.jsonl && ! cmp -s own.jsonl zero.jsonl'
 # Two runs: the label of f1 is one for both, and another file is read whole, as by one run.
 run eval filter --positive ham --against filter --data jsonl/train.jsonl --json
 cp out both.json
