@@ -225,7 +225,8 @@ static void add_text_options(struct options *options, hashattn_text_options *tex
                        "a line of a .txt file, or of standard input, is a document (default: a .txt file is "
                        "one, standard input is JSONL)");
     options_add_text(options, "text-column", &text->text_column, "NAME",
-                     "column of .csv and .tsv files, or key of .jsonl files, with the text (default text)");
+                     "column of .csv and .tsv files, or key of .jsonl files, with the text; this and the "
+                     "next three are those of a run's training unless they are given (default text)");
     options_add_text(options, "delimiter", &text->delimiter, "TEXT",
                      "the character between columns, or tab (default auto)");
     options_add_text(options, "encoding", &text->encoding, "NAME",

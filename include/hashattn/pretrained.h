@@ -83,7 +83,8 @@ typedef struct hashattn_text_options {
     int lines;     /* 1: each line of a .txt file, or of standard input, is a document; 0: a file is one */
     int no_header; /* 1: the first line of a .csv or .tsv file is a document */
     /* The column of a .csv or .tsv file or the key of a .jsonl file with the text ("text"), the character
-       between columns ("auto"), and the encoding ("utf-8"); NULL: these. */
+       between columns ("auto"), and the encoding ("utf-8"); NULL: those of a run's training, otherwise
+       these. */
     const char *text_column, *delimiter, *encoding;
 } hashattn_text_options;
 

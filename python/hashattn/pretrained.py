@@ -130,7 +130,7 @@ class Pretrained(ContextObject):
         its name in config_sentence_transformers.json or as a text. special_tokens: with those of the tokenizer, such as
         <s>. truncate: cut documents at max_len; otherwise they are cut at max_seq_length of such a directory, and refused
         if there is none. lines: each line of a .txt file is a document. header, text_column, delimiter, encoding: of
-        tables. progress: as of `train`.
+        tables; of a run those of its training by default. progress: as of `train`.
 
         BadFileError (an OSError): a document is empty, too long or no text, with file and line; no tokenizer.
         RefusedError: the stored pooling is another one.
