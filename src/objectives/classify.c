@@ -223,6 +223,7 @@ static void baseline_count(const void *self, const struct targets *targets, size
 
 const struct objective objective_classify = {
     .name = "classify",
+    .last_layer = "classifier.out_proj.",
     .summary = "which class an example, or a pair of sequences, belongs to",
     .place = TARGET_EXAMPLE,
     .type = TARGET_ID,

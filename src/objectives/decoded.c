@@ -102,6 +102,7 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
 
 const struct objective objective_decoded = {
     .name = "decoded",
+    .last_layer = "decoded.dense.",
     .summary = "the values of the last rows of a decoder",
     SQUARES_OF_EXAMPLES,
     .whole = true,

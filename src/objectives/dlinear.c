@@ -120,6 +120,7 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
 
 const struct objective objective_dlinear = {
     .name = "dlinear",
+    .last_layer = "dlinear.",
     .summary = "the values after a window, linear in its trend and in the rest",
     SQUARES_OF_EXAMPLES,
     .bare = true,

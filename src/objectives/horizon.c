@@ -85,6 +85,7 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
 
 const struct objective objective_horizon = {
     .name = "horizon",
+    .last_layer = "horizon.dense.",
     .summary = "the values after a window, from all rows of the window",
     SQUARES_OF_EXAMPLES,
     .whole = true,

@@ -210,6 +210,7 @@ static const struct overall_metric overall[] = {{"macro_f1", macro_f1, true, MAC
 
 const struct objective objective_label_set = {
     .name = "label_set",
+    .last_layer = "classifier.out_proj.",
     .summary = "any number of labels for an example, or for a pair of sequences",
     .place = TARGET_EXAMPLE,
     .type = TARGET_FLOATS,

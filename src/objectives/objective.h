@@ -94,6 +94,10 @@ struct objective {
     bool whole;    /* reads the rows of a sequence together, so ranks cannot share a sequence */
     bool ties_embedding; /* rows of the trunk are multiplied with the embedding table, which is then scaled
                             (nn/embed.h) */
+    /* What the names of its last layer begin with: a training that starts from a stored model takes that
+       layer only if objective, labels and quantiles are the same. NULL: it has none, or one tied to the
+       words. */
+    const char *last_layer;
 
     const char *const *sums;      /* names, at most OBJECTIVE_SUMS, with "loss" and "count"; ended by NULL */
     const struct metric *metrics; /* with "loss"; ended by name NULL */

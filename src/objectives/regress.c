@@ -200,6 +200,7 @@ static const struct overall_metric overall[] = {{"spearman", spearman, true, 0},
 
 const struct objective objective_regress = {
     .name = "regress",
+    .last_layer = "classifier.out_proj.",
     .summary = "a number for an example, or for a pair of sequences",
     .place = TARGET_EXAMPLE,
     .type = TARGET_FLOATS,

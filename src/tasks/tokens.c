@@ -104,21 +104,26 @@ void text_encoder_close(struct text_encoder *texts)
 
 static const struct piece line_feed = {"\n", 1};
 
-struct kept tokens_kept(enum text_cut cut, size_t most, size_t total)
+/* Of `total` tokens of a text those before `head` and from `tail` on are kept. */
+struct kept {
+    size_t head, tail, total;
+};
+static struct kept kept_of(struct text_limit limit, size_t total)
 {
-    size_t head = total <= most ? total : cut == CUT_MIDDLE ? (most + 3) / 4 : most;
+    size_t most = limit.most;
+    size_t head = total <= most ? total : limit.cut == CUT_MIDDLE ? (most + 3) / 4 : most;
     return (struct kept){head, total <= most ? total : total - (most - head), total};
 }
 
-static struct kept kept_of(const struct text_encoder *texts, size_t total)
+static struct text_limit limit_of(const struct text_encoder *texts)
 {
-    return tokens_kept(texts->cut, texts->facts->max_len, total);
+    return (struct text_limit){texts->facts->max_len, texts->cut};
 }
 
 static void write_bytes(const struct text_encoder *texts, struct piece text, struct token_row *tokens)
 {
     text = text.size == 0 ? line_feed : text;
-    const struct kept kept = kept_of(texts, text.size);
+    const struct kept kept = kept_of(limit_of(texts), text.size);
     tokens->count = 0;
     for (size_t i = 0; i < text.size; i = i + 1 == kept.head ? kept.tail : i + 1)
         tokens->ids[tokens->count++] = 1u + (unsigned char)text.bytes[i];
@@ -146,44 +151,53 @@ static size_t each_word(const struct words *words, struct piece text, size_t lim
 static void write_words(const struct text_encoder *texts, struct piece text, struct token_row *tokens)
 {
     const struct words *words = texts->facts->words;
-    size_t most = texts->facts->max_len;
+    size_t most = texts->facts->max_len, limit = most + 1;
     struct kept kept = {.head = most, .tail = SIZE_MAX};
     text = text.size == 0 ? line_feed : text;
-    if (texts->cut == CUT_MIDDLE)
-        kept = kept_of(texts, each_word(words, text, SIZE_MAX, NULL, tokens));
+    if (texts->cut == CUT_MIDDLE) {
+        limit = each_word(words, text, SIZE_MAX, NULL, tokens);
+        kept = kept_of(limit_of(texts), limit);
+    }
     tokens->count = 0;
-    tokens->cut |= each_word(words, text, kept.total > 0 ? kept.total : most + 1, &kept, tokens) > most;
+    tokens->cut |= each_word(words, text, limit, &kept, tokens) > most;
 }
 
-static void take_encoding(const struct encoding *encoding, const struct kept *kept, struct token_row *tokens)
+hashattn_status tokens_encode(struct encoder *encoder, struct piece text, struct text_limit limit,
+                              bool special_tokens, struct encoding *encoding)
 {
-    size_t rest = kept->total - kept->tail;
-    memcpy(tokens->ids, encoding->ids, kept->head * sizeof *tokens->ids);
-    memcpy(tokens->ids + kept->head, encoding->ids + kept->tail, rest * sizeof *tokens->ids);
+    const struct encode_options options = {.max_tokens = limit.most, .special_tokens = special_tokens},
+                                whole = {.special_tokens = special_tokens};
+    TRY(encoder_encode(encoder, text, &options, encoding));
+    return encoding->truncated && limit.cut == CUT_MIDDLE ? encoder_encode(encoder, text, &whole, encoding)
+                                                          : HASHATTN_OK;
+}
+
+void tokens_take(const struct encoding *encoding, struct text_limit limit, struct token_row *tokens)
+{
+    const struct kept kept = kept_of(limit, encoding->count);
+    size_t rest = kept.total - kept.tail;
+    memcpy(tokens->ids, encoding->ids, kept.head * sizeof *tokens->ids);
+    memcpy(tokens->ids + kept.head, encoding->ids + kept.tail, rest * sizeof *tokens->ids);
     if (tokens->segments != NULL) {
-        memcpy(tokens->segments, encoding->segments, kept->head);
-        memcpy(tokens->segments + kept->head, encoding->segments + kept->tail, rest);
+        memcpy(tokens->segments, encoding->segments, kept.head);
+        memcpy(tokens->segments + kept.head, encoding->segments + kept.tail, rest);
     }
-    tokens->count = kept->head + rest;
-    tokens->cut |= encoding->truncated || tokens->count < kept->total;
+    tokens->count = kept.head + rest;
+    tokens->cut |= encoding->truncated || tokens->count < kept.total;
 }
 
 /* A text that has no token at all, such as an empty one without special tokens, becomes a line feed. */
 static hashattn_status write_tokens(struct host *host, struct text_encoder *texts, struct piece text,
                                     struct token_row *tokens)
 {
-    const struct encode_options options = {.max_tokens = texts->facts->max_len, .special_tokens = true},
-                                whole = {.special_tokens = true};
+    const struct text_limit limit = limit_of(texts);
     struct encoding encoding;
-    TRY(encoder_encode(texts->encoder, text, &options, &encoding));
-    if (encoding.truncated && texts->cut == CUT_MIDDLE)
-        TRY(encoder_encode(texts->encoder, text, &whole, &encoding));
+    TRY(tokens_encode(texts->encoder, text, limit, true, &encoding));
     if (encoding.count == 0)
-        TRY(encoder_encode(texts->encoder, line_feed, &options, &encoding));
+        TRY(tokens_encode(texts->encoder, line_feed, limit, true, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the document has no tokens, and the tokenizer adds none");
-    const struct kept kept = kept_of(texts, encoding.count);
-    take_encoding(&encoding, &kept, tokens);
+    tokens_take(&encoding, limit, tokens);
     return HASHATTN_OK;
 }
 
@@ -209,7 +223,7 @@ hashattn_status text_encoder_write_pair(struct host *host, struct text_encoder *
     TRY(encoder_encode_pair(texts->encoder, pair[0], pair[1], &options, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE,
             "the pair has no tokens, and the tokenizer adds none");
-    take_encoding(&encoding, &(struct kept){encoding.count, encoding.count, encoding.count}, tokens);
+    tokens_take(&encoding, (struct text_limit){.most = encoding.count}, tokens);
     if (tokens->segments != NULL && texts->facts->num_segments > 1)
         separate(texts, tokens);
     return HASHATTN_OK;

@@ -50,11 +50,10 @@ hashattn_status tokens_learn(struct host *host, const struct token_choice *choic
    first quarter of max_len is its beginning and the rest its end (Sun et al. 2019, "head+tail"). */
 enum text_cut { CUT_END, CUT_MIDDLE };
 extern const char *const text_cuts[]; /* "end", "middle", NULL */
-/* Of `total` tokens of a text those before `head` and from `tail` on are kept, `most` at most. */
-struct kept {
-    size_t head, tail, total;
+struct text_limit {
+    size_t most; /* tokens */
+    enum text_cut cut;
 };
-struct kept tokens_kept(enum text_cut cut, size_t most, size_t total);
 
 /* Writes the ids of texts. */
 struct text_encoder {
@@ -74,6 +73,11 @@ struct token_row {
     size_t count;      /* written */
     bool cut;          /* set if a text has more, left otherwise */
 };
+/* Encodes a text for tokens_take: whole if its middle is cut, otherwise as much as is kept. */
+hashattn_status tokens_encode(struct encoder *encoder, struct piece text, struct text_limit limit,
+                              bool special_tokens, struct encoding *encoding);
+/* Writes what is kept of an encoding; the row has room for limit.most. */
+void tokens_take(const struct encoding *encoding, struct text_limit limit, struct token_row *tokens);
 /* Writes at most facts->max_len ids. BAD_FILE: a text without tokens. */
 hashattn_status text_encoder_write(struct host *host, struct text_encoder *texts, struct piece text,
                                    struct token_row *tokens);

@@ -55,39 +55,25 @@ static hashattn_status name_document(struct host *host, const struct token_rules
     return rules->name == NULL ? HASHATTN_OK : rules->name(host, rules->context, &name);
 }
 
-/* Appends the tokens of a document that are kept. */
-static hashattn_status add_tokens(struct host *host, struct reader *reader, const struct encoding *encoding)
-{
-    const struct kept kept = tokens_kept(reader->rules->cut, reader->rules->max_tokens, encoding->count);
-    size_t rest = kept.total - kept.tail, count = kept.head + rest, row;
-    TRY(dataset_reserve(host, reader->builder, count, &row));
-    uint32_t *ids = reader->builder->dataset.ids + row;
-    uint8_t *segments = reader->builder->dataset.segments + row;
-    memcpy(ids, encoding->ids, kept.head * sizeof *ids);
-    memcpy(ids + kept.head, encoding->ids + kept.tail, rest * sizeof *ids);
-    memcpy(segments, encoding->segments, kept.head);
-    memcpy(segments + kept.head, encoding->segments + kept.tail, rest);
-    dataset_push(reader->builder, count, encoding->truncated || count < kept.total);
-    return HASHATTN_OK;
-}
-
 static hashattn_status add_document(struct host *host, void *context, const struct document *document)
 {
     struct reader *reader = context;
-    const struct encode_options options = {.max_tokens = reader->rules->max_tokens,
-                                           .special_tokens = reader->rules->special_tokens},
-                                whole = {.special_tokens = reader->rules->special_tokens};
+    const struct token_rules *rules = reader->rules;
+    const struct text_limit limit = {rules->max_tokens, rules->truncate ? rules->cut : CUT_END};
     struct encoding encoding;
     struct piece text = document->texts[0];
+    size_t row;
     TRY(put_prompt(host, reader, &text));
-    TRY(encoder_encode(reader->encoder, text, &options, &encoding));
-    if (encoding.truncated && !reader->rules->truncate)
+    TRY(tokens_encode(reader->encoder, text, limit, rules->special_tokens, &encoding));
+    if (encoding.truncated && !rules->truncate)
         return fail_length(host, reader, text);
-    if (encoding.truncated && reader->rules->cut == CUT_MIDDLE)
-        TRY(encoder_encode(reader->encoder, text, &whole, &encoding));
     FAIL_IF(encoding.count == 0, host, HASHATTN_BAD_FILE, "the document has no tokens");
-    TRY(add_tokens(host, reader, &encoding));
-    return name_document(host, reader->rules, document);
+    TRY(dataset_reserve(host, reader->builder, size_min(encoding.count, limit.most), &row));
+    const struct dataset *dataset = &reader->builder->dataset;
+    struct token_row tokens = {.ids = dataset->ids + row, .segments = dataset->segments + row};
+    tokens_take(&encoding, limit, &tokens);
+    dataset_push(reader->builder, tokens.count, tokens.cut);
+    return name_document(host, rules, document);
 }
 
 hashattn_status token_documents_read(struct host *host, const struct tokenizer *tokenizer,

@@ -51,10 +51,10 @@ struct origin_report {
 };
 void origin_report_free(struct origin_report *report);
 
-/* Fills the block of a model of this architecture for a task with these facts. The last layer is
-   taken only if its outputs mean the same: the objective, its labels and quantiles; of a checkpoint the
-   labels that it names, and no number in units. seed: of tensors that are not taken. BAD_FILE: a value is not
-   finite. On failure *report is empty. */
+/* Fills the block of a model of this architecture for a task with these facts. The last layer is taken
+   only if its outputs mean the same: from a run if objective, labels and quantiles are equal, from a
+   checkpoint if it names no other labels and no standardised number is predicted. seed: of tensors that are
+   not taken. BAD_FILE: a value is not finite. On failure *report is empty. */
 hashattn_status origin_values(struct host *host, const struct origin *origin, const struct model *model,
                               const struct task_facts *facts, enum extend_positions extend, uint64_t seed,
                               float *values, struct origin_report *report);

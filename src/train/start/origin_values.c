@@ -39,14 +39,14 @@ static bool is_positions(const struct param *row)
     return strcmp(row->name, "embeddings.position_embeddings.weight") == 0;
 }
 
-/* The last layer of an objective. Outputs over a vocabulary are tied to the table of words. */
-static bool is_output(const struct param *row)
+static bool is_last_layer(const struct model *model, const struct param *row)
 {
-    static const char *const layers[] = {"classifier.out_proj.", "horizon.dense.", "decoded.dense.",
-                                         "dlinear."};
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        if (strncmp(row->name, layers[i], strlen(layers[i])) == 0)
+    const struct model_config *config = model_config_of(model);
+    for (size_t i = 0; i < config->num_objectives; i++) {
+        const char *layer = config->objectives[i].objective->last_layer;
+        if (layer != NULL && strncmp(row->name, layer, strlen(layer)) == 0)
             return true;
+    }
     return false;
 }
 
@@ -64,7 +64,7 @@ static bool same_names(const struct json *names, const struct task_facts *facts)
     return true;
 }
 
-/* A checkpoint predicts a number in its own units, which no file of it names. */
+/* A checkpoint predicts a number in its units; those of a table are standardised here. */
 static bool same_meaning(const struct origin *origin, const struct task_facts *facts)
 {
     const struct task_facts *stored = &origin->run.facts;
@@ -141,7 +141,7 @@ static hashattn_status take_row(struct host *host, const struct taking *t, size_
     const struct param *row = &model_params(t->model)->rows[index];
     const struct safetensors *file;
     const struct tensor *tensor = pretrained_find(&t->origin->files, row, &file);
-    bool meant = t->same_meaning || !is_output(row);
+    bool meant = t->same_meaning || !is_last_layer(t->model, row);
     bool same = tensor != NULL && has_shape(tensor, row) && meant;
     if (!same && (tensor == NULL || !is_positions(row))) {
         start_fill(row->start, row->scale, random_key(seed, RANDOM_INIT, index), t->values + row->offset,

@@ -1,6 +1,6 @@
 /* Runs on the same examples, against their evaluations one example at a time. Bugs planted and caught: the
    second run evaluated with another seed; targets or directories not compared; the progress of the second
-   evaluation begun at 0; sums of all examples in the place of the first.
+   evaluation begun at 0; sums of all examples in the place of the first; labels of f1 not compared.
    SPDX-License-Identifier: Apache-2.0 */
 #include "support/evaluate_once.h"
 #include "train/compare/compare.h"
@@ -187,6 +187,11 @@ static void what_cannot_be_paired_is_refused(void **state)
     check_status(&a.small.host, compare(&a, &b, NULL, SPLIT_VALID, &found), HASHATTN_INVALID,
                  "the run is of task needle, the one it is compared with of listops");
     b.small.config.task = needle;
+    b.small.config.model.objectives[0].positive = 2;
+    snprintf(want, sizeof want, "f1 is that of the default label in the run and of %s in the one",
+             b.small.config.facts.labels[1]);
+    check_status(&a.small.host, compare(&a, &b, NULL, SPLIT_VALID, &found), HASHATTN_INVALID, want);
+    b.small.config.model.objectives[0].positive = 0;
 
     struct task changing = *needle;
     changing.load = load_changed;

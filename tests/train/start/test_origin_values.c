@@ -4,7 +4,7 @@
    seed of a new tensor without its index; BERT's pooler dropped; tensors of float16 copied as they are; the
    factor of words inverted, or applied to every tensor, to projections of tails too, or not to their tables;
    cutoffs that a new model may choose; a tensor counted as dropped although it was taken; an integer
-   tensor read as floats.
+   tensor read as floats; a last layer taken for other labels, quantiles or another objective.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
