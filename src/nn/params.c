@@ -92,14 +92,6 @@ size_t params_packed_floats(const struct params *params)
     return params->packed_weights == 0 ? 0 : size_sum(params->packed_weights, params->total);
 }
 
-struct packing {
-    const struct params *params;
-    const struct kernels *kernels;
-    const float *from;
-    float *to; /* the values inside the block */
-    bool backward;
-};
-
 void params_pack_row(const struct params *params, const struct kernels *kernels, size_t index,
                      const float *from, bool backward, float *values)
 {
@@ -111,16 +103,37 @@ void params_pack_row(const struct params *params, const struct kernels *kernels,
     if (row->packed_backward > 0 && backward)
         weights_pack(kernels, precision, values - row->packed_backward, from, row->shape[1], false,
                      row->shape[0], row->shape[1]);
-    if (row->packed == 0 || (row->packed_backward == 0 && backward))
+    if (from != values + row->offset && (row->packed == 0 || (row->packed_backward == 0 && backward)))
         memcpy(values + row->offset, from, row->count * sizeof *from);
+}
+
+struct packing {
+    const struct params *params;
+    const struct kernels *kernels;
+    const struct param_range *ranges; /* NULL: all rows */
+    size_t num_ranges;
+    const float *from;
+    float *to; /* the values inside the block */
+    bool backward;
+};
+
+static bool is_within(const struct packing *packing, const struct param *row)
+{
+    bool within = packing->ranges == NULL;
+    for (size_t i = 0; i < packing->num_ranges && !within; i++) {
+        const struct param_range *range = &packing->ranges[i];
+        within = range->first < row->offset + row->count && row->offset < range->first + range->count;
+    }
+    return within;
 }
 
 static void pack_row(void *argument, size_t index, int worker)
 {
     (void)worker;
     const struct packing *l = argument;
-    params_pack_row(l->params, l->kernels, index, l->from + l->params->rows[index].offset, l->backward,
-                    l->to);
+    const struct param *row = &l->params->rows[index];
+    if (is_within(l, row))
+        params_pack_row(l->params, l->kernels, index, l->from + row->offset, l->backward, l->to);
 }
 
 const float *params_pack(const struct params *params, const struct kernels *kernels, struct pool *pool,
@@ -128,9 +141,21 @@ const float *params_pack(const struct params *params, const struct kernels *kern
 {
     if (params->packed_weights == 0)
         return values;
-    struct packing packing = {params, kernels, values, block + params->packed_weights, backward};
+    struct packing packing = {.params = params,
+                              .kernels = kernels,
+                              .from = values,
+                              .to = block + params->packed_weights,
+                              .backward = backward};
     pool_run(pool, pack_row, &packing, params->num_rows);
     return packing.to;
+}
+
+void params_repack(const struct params *params, const struct kernels *kernels, struct pool *pool,
+                   const struct param_range *ranges, size_t num_ranges, float *values)
+{
+    struct packing packing = {params, kernels, ranges, num_ranges, values, values, true};
+    if (params->packed_weights > 0)
+        pool_run(pool, pack_row, &packing, params->num_rows);
 }
 
 size_t params_count(const struct params *params)

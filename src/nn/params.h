@@ -46,6 +46,11 @@ struct params {
     size_t packed_weights;
 };
 
+/* Parameters by their place in a block, in floats. */
+struct param_range {
+    size_t first, count;
+};
+
 /* A range of a block: floats[0] is float number `first` of the block. Layers write gradients into a slice, so
    a partial sum needs memory for the parameters of a few layers only. A whole block is {block, 0}. */
 struct slice {
@@ -72,9 +77,14 @@ size_t params_reserve(struct params *params, size_t k, size_t n);
 size_t params_packed_floats(const struct params *params);
 /* Prepares values for the layers. Returns a copy in `block`, after the packed weights, valid until the values
    change (one step, or a whole session); if nothing is packed, returns the values themselves. Weights that
-   no product reads unpacked are not copied. backward: packs for backward passes too. */
+   no product reads unpacked are not copied, nor is anything if the values lie there already, at block +
+   packed_weights. backward: packs for backward passes too. */
 const float *params_pack(const struct params *params, const struct kernels *kernels, struct pool *pool,
                          const float *values, bool backward, float *block);
+/* Packs anew, for both passes, what has changed of values that lie in the block: the tensors of these ranges;
+   NULL: all. */
+void params_repack(const struct params *params, const struct kernels *kernels, struct pool *pool,
+                   const struct param_range *ranges, size_t num_ranges, float *values);
 /* The same for one row from floats of its own, with the values of the block, which may be packed row by
    row. */
 void params_pack_row(const struct params *params, const struct kernels *kernels, size_t index,

@@ -14,11 +14,6 @@
 #include "kernels/kernels.h"
 #include "nn/params.h"
 
-/* A range of a block. */
-struct optim_range {
-    size_t first, count; /* in floats */
-};
-
 enum { OPTIM_CHUNK = 16384 }; /* four arrays of 64 KiB: fits the second-level cache */
 
 struct optim {
@@ -32,7 +27,7 @@ struct optim {
     double clip; /* largest norm of the gradient; 0: no limit */
     /* (num_ranges) what is trained, rising and without overlap; other floats keep their bits, and their
        gradients are not part of the norm. NULL: the whole block. */
-    const struct optim_range *ranges;
+    const struct param_range *ranges;
     size_t num_ranges;
 };
 

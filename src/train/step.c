@@ -31,14 +31,14 @@ static hashattn_status make_blocks(struct stepper *s)
 {
     struct host *host = s->host;
     const struct train_options *options = s->options;
-    size_t total = s->params->total;
+    size_t total = s->params->total, packed = s->params->packed_weights;
     void *block;
-    TRY(memory_new_zeroed(host, size_product(total, 4), sizeof(float), "parameters, gradients and moments",
-                          &block));
+    TRY(memory_new_zeroed(host, size_sum(packed, size_product(total, 4)), sizeof(float),
+                          "parameters, gradients and moments", &block));
     s->blocks = block;
-    s->values = s->blocks;
-    s->gradients = s->blocks + total;
-    TRY(session_open(host, s->model, &s->session));
+    s->values = s->blocks + packed;
+    s->gradients = s->values + total;
+    s->session.model = s->model;
     TRY(memory_new(host, optim_chunks(total), sizeof(double), "sums of chunks", &block));
     s->chunk_sums = block;
     size_t num_ranges;
@@ -48,8 +48,8 @@ static hashattn_status make_blocks(struct stepper *s)
                               .pool = s->setup->pool,
                               .total = total,
                               .params = s->params,
-                              .m = s->blocks + 2 * total,
-                              .v = s->blocks + 3 * total,
+                              .m = s->gradients + total,
+                              .v = s->gradients + 2 * total,
                               .chunk_sums = s->chunk_sums,
                               .beta2 = options->beta2,
                               .epsilon = options->epsilon,
@@ -374,6 +374,16 @@ static hashattn_status reduce(struct stepper *s, struct frame *frame, hashattn_s
     return HASHATTN_OK;
 }
 
+void stepper_pack(struct stepper *s)
+{
+    const struct train_setup *setup = s->setup;
+    bool packed = s->session.values != NULL;
+    if (packed)
+        params_repack(s->params, setup->kernels, setup->pool, s->trained, s->optim.num_ranges, s->values);
+    else
+        s->session.values = params_pack(s->params, setup->kernels, setup->pool, s->values, true, s->blocks);
+}
+
 hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struct step_outcome *outcome)
 {
     const struct train_options *options = s->options;
@@ -384,7 +394,7 @@ hashattn_status stepper_run(struct stepper *s, int64_t step, double *sums, struc
     profile_begin(s->setup->profile);
     uint64_t accumulate = (uint64_t)options->accumulate;
     struct frame frame = {.stepper = s, .step = step};
-    session_pack(&s->session, s->setup->kernels, s->setup->pool, s->values, true);
+    stepper_pack(s);
     profile_lap(s->setup->profile, PROFILE_LAYING);
     batches_counts(&s->batches, (uint64_t)step * accumulate, accumulate, frame.counts);
     open_stream(&frame);

@@ -32,17 +32,17 @@ struct stepper {
     const struct train_setup *setup;
     const struct run_config *config;
     const struct train_options *options; /* points into config */
-    struct optim_range *trained;         /* of the parameters; NULL: all */
+    struct param_range *trained;         /* of the parameters; NULL: all */
     bool own_losses_only;                /* all of these are trained by own losses alone */
     struct model *model;
     const struct params *params; /* of model */
     struct dataset train;
     struct batches batches;
-    float *blocks; /* values, gradients, m, v */
+    float *blocks; /* packed weights, values, gradients, m, v */
     float *values, *gradients;
     struct optim optim;
     double *chunk_sums;
-    struct session session; /* the values as a pass reads them, and its memory */
+    struct session session; /* reads the values where they are; NULL in it: they are not packed yet */
     struct rank_grid grid;
     size_t first_shard, end_shard;  /* of this rank */
     float *more;                    /* gradients of shards after the first */
@@ -62,6 +62,9 @@ struct shard_outcome {
 hashattn_status stepper_open(struct host *host, const struct train_setup *setup, struct run_config *config,
                              struct stepper *stepper);
 void stepper_close(struct stepper *stepper);
+
+/* Packs the values for passes: all of them the first time, then what is trained. */
+void stepper_pack(struct stepper *stepper);
 
 struct step_outcome {
     double loss, norm, rate; /* training loss, norm of the gradient before clipping, learning rate */

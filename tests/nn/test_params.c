@@ -1,8 +1,8 @@
 /* Layout of the parameter block, its initial values, and failures of memory or sizes. Bugs planted and
    caught: offsets not rounded up; the second growth of the rows losing the first; initial values keyed by
    offset (a row added in front changed nothing it should not); scale not applied; padding between rows left
-   unchanged.
-   SPDX-License-Identifier: Apache-2.0 */
+   unchanged; a tensor not packed anew whose end, or start alone, has changed; all tensors packed anew;
+   weights for backward not packed anew. SPDX-License-Identifier: Apache-2.0 */
 #include "nn/params.h"
 
 #include <math.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "nn/dense.h"
 #include "support/check.h"
 #include "support/layers.h"
 
@@ -130,6 +131,49 @@ static void too_much_is_refused(void **state)
     params_free(&host, &params);
 }
 
+/* Two dense layers: weights packed in place are those packed from elsewhere, and only changed tensors are
+   packed anew. */
+static void changed_tensors_are_packed_anew(void **state)
+{
+    (void)state;
+    enum { IN = 5, OUT = 9 };
+    struct layer_test t;
+    struct dense one, two;
+    layer_test_open(&t, 1);
+    t.params.precision = PRECISION_BF16; /* packs for backward too */
+    check_status(&t.host, dense_describe(&t.host, &t.params, "one", IN, OUT, &one), HASHATTN_OK, NULL);
+    check_status(&t.host, dense_describe(&t.host, &t.params, "two", IN, OUT, &two), HASHATTN_OK, NULL);
+    layer_test_start(&t, 1);
+    size_t packed = t.params.packed_weights, count = packed + t.params.total, weight = (size_t)IN * OUT;
+    float *block = new_zeros(count), *values = block + packed, *before = malloc(count * sizeof *before);
+    memcpy(values, t.values, t.params.total * sizeof *values);
+    assert_ptr_equal(params_pack(&t.params, t.kernels, t.pool, values, true, block), values);
+    layer_test_pack(&t, true);
+    assert_memory_equal(block, t.packed, packed * sizeof *block);
+
+    const size_t changed[] = {two.weight, two.weight + weight - 1, one.weight + 3};
+    for (size_t i = 0; i < 3; i++) {
+        const struct dense *same = i == 2 ? &two : &one, *other = i == 2 ? &one : &two;
+        const struct param_range range = {changed[i], 1};
+        values[changed[i]] = t.values[changed[i]] += 1;
+        values[same->weight + 1] += 1; /* not said, so it stays as it was packed */
+        memcpy(before, block, count * sizeof *before);
+        params_repack(&t.params, t.kernels, t.pool, &range, 1, values);
+        layer_test_pack(&t, true);
+        assert_memory_equal(block, t.packed, packed * sizeof *block);
+        size_t floats = weights_size(PRECISION_BF16, IN, OUT) * sizeof *block;
+        assert_memory_not_equal(values - other->packed, before + packed - other->packed, floats);
+        assert_memory_not_equal(values - other->packed_backward, before + packed - other->packed_backward,
+                                weights_size(PRECISION_BF16, OUT, IN) * sizeof *block);
+        values[same->weight + 1] = t.values[same->weight + 1];
+    }
+    memset(block, 0xff, packed * sizeof *block);
+    params_repack(&t.params, t.kernels, t.pool, NULL, 0, values);
+    assert_memory_equal(block, t.packed, packed * sizeof *block);
+    free(block), free(before);
+    layer_test_close(&t);
+}
+
 static void failing_allocations_are_survived(void **state)
 {
     (void)state;
@@ -150,8 +194,11 @@ static void failing_allocations_are_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_laid_one_after_another),    cmocka_unit_test(starts_have_their_moments),
-        cmocka_unit_test(a_row_starts_from_its_number_alone), cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(rows_are_laid_one_after_another),
+        cmocka_unit_test(starts_have_their_moments),
+        cmocka_unit_test(a_row_starts_from_its_number_alone),
+        cmocka_unit_test(too_much_is_refused),
+        cmocka_unit_test(changed_tensors_are_packed_anew),
         cmocka_unit_test(failing_allocations_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,7 +217,7 @@ static void the_same_bits_for_any_threads(void **state)
 static void other_floats_keep_their_bits(void **state)
 {
     (void)state;
-    static const struct optim_range ranges[] = {
+    static const struct param_range ranges[] = {
         {16, 32}, {OPTIM_CHUNK - 16, 2 * OPTIM_CHUNK}, {TOTAL - 3, 3}};
     struct fixture part, whole;
     fixture_init(&part, "auto", 2);

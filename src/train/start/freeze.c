@@ -86,7 +86,7 @@ static hashattn_status mark_first(struct host *host, const struct model *model, 
 }
 
 hashattn_status freeze_ranges(struct host *host, const char *list, int64_t last, const struct model *model,
-                              struct optim_range **ranges, size_t *num_ranges)
+                              struct param_range **ranges, size_t *num_ranges)
 {
     const struct params *params = model_params(model);
     void *frozen = NULL, *block = NULL;
@@ -100,13 +100,13 @@ hashattn_status freeze_ranges(struct host *host, const char *list, int64_t last,
     TRY_DONE(list[0] == '\0' ? HASHATTN_OK : mark_all(host, list, model, frozen));
     TRY_DONE(last == 0 ? HASHATTN_OK : mark_first(host, model, last, frozen));
     TRY_DONE(memory_new(host, params->num_rows, sizeof **ranges, "trained parameters", &block));
-    struct optim_range *found = block;
+    struct param_range *found = block;
     for (size_t i = 0; i < params->num_rows; i++) {
         if (((bool *)frozen)[i])
             continue;
         size_t end = i + 1 < params->num_rows ? params->rows[i + 1].offset : params->total;
         if (count == 0 || found[count - 1].first + found[count - 1].count != params->rows[i].offset)
-            found[count++] = (struct optim_range){params->rows[i].offset, 0};
+            found[count++] = (struct param_range){params->rows[i].offset, 0};
         found[count - 1].count = end - found[count - 1].first;
     }
     if (count == 0)
@@ -124,7 +124,7 @@ done:
 }
 
 /* True if the row is not trained. */
-static bool is_frozen(const struct param *row, const struct optim_range *ranges, size_t num_ranges)
+static bool is_frozen(const struct param *row, const struct param_range *ranges, size_t num_ranges)
 {
     for (size_t i = 0; i < num_ranges; i++)
         if (row->offset >= ranges[i].first && row->offset < ranges[i].first + ranges[i].count)
@@ -132,7 +132,7 @@ static bool is_frozen(const struct param *row, const struct optim_range *ranges,
     return num_ranges > 0; /* no range: all is trained */
 }
 
-bool freeze_leaves_own_losses(const struct model *model, const struct optim_range *ranges, size_t num_ranges)
+bool freeze_leaves_own_losses(const struct model *model, const struct param_range *ranges, size_t num_ranges)
 {
     const struct params *params = model_params(model);
     for (size_t i = 0; i < params->num_rows; i++)

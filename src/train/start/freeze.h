@@ -13,9 +13,9 @@
    *ranges with memory_free. An empty list and `last` 0 give NULL. INVALID: a name matches no tensor (the
    message lists the parts that there are), the model has fewer layers, or nothing is left to train. */
 hashattn_status freeze_ranges(struct host *host, const char *list, int64_t last, const struct model *model,
-                              struct optim_range **ranges, size_t *num_ranges);
+                              struct param_range **ranges, size_t *num_ranges);
 
 /* True if all that is trained are parameters of mechanisms that have an own loss, which alone trains them. */
-bool freeze_leaves_own_losses(const struct model *model, const struct optim_range *ranges, size_t num_ranges);
+bool freeze_leaves_own_losses(const struct model *model, const struct param_range *ranges, size_t num_ranges);
 
 #endif

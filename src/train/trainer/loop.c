@@ -140,7 +140,7 @@ static hashattn_status evaluate_state(struct trainer *t, struct evaluation *foun
                                        .user = t};
     double start = clock_seconds();
     profile_begin(t->setup->profile);
-    session_pack(&t->stepper.session, asking.kernels, asking.pool, t->stepper.values, false);
+    stepper_pack(&t->stepper);
     hashattn_status status =
         evaluate_within(t->host, &asking, &t->stepper.session, &t->valid, t->drawn, t->num_valid,
                         (size_t)t->options->batch, (uint64_t)t->options->seed, NULL, found);

@@ -26,7 +26,7 @@ static void check_last(struct host *host, const struct model *model, const char 
                        const char *const *words)
 {
     const struct params *params = model_params(model);
-    struct optim_range *ranges;
+    struct param_range *ranges;
     size_t count, frozen = 0, runs = 0;
     bool before = false;
     check_status(host, freeze_ranges(host, list, last, model, &ranges, &count), HASHATTN_OK, NULL);
@@ -63,7 +63,7 @@ static void last_layers_are_trained_with_what_follows(void **state)
     struct small_run small;
     struct model *model = model_of(&small, "yoso");
     struct host *host = &small.host;
-    struct optim_range *ranges;
+    struct param_range *ranges;
     size_t count;
     check_last(host, model, "", 11, (const char *const[]){"embeddings.", NULL});
     check_last(host, model, "", 9,
@@ -93,7 +93,7 @@ static void names_are_tensors_or_parts(void **state)
     check_frozen(host, model, "encoder.layer.1", (const char *const[]){"encoder.layer.1.", NULL});
     check_frozen(host, model, "classifier.dense.bias,encoder.layer.10",
                  (const char *const[]){"classifier.dense.bias", "encoder.layer.10.", NULL});
-    struct optim_range *ranges;
+    struct param_range *ranges;
     size_t count = 7;
     check_status(host, freeze_ranges(host, "", 0, model, &ranges, &count), HASHATTN_OK, NULL);
     assert_true(ranges == NULL && count == 0);
@@ -109,7 +109,7 @@ static void all_but_own_trains_what_mechanisms_learn(void **state)
     struct model *model = model_of(&small, "softmax,lha");
     struct host *host = &small.host;
     const struct params *params = model_params(model);
-    struct optim_range *ranges;
+    struct param_range *ranges;
     size_t count, own = 0, trained = 0;
     check_status(host, freeze_ranges(host, "all-but-own", 0, model, &ranges, &count), HASHATTN_OK, NULL);
     assert_int_equal(count, 11);
@@ -149,7 +149,7 @@ static void own_losses_may_be_all_that_is_left(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct small_run small;
         struct model *model = model_of(&small, cases[i].mechanisms);
-        struct optim_range *ranges;
+        struct param_range *ranges;
         size_t count;
         check_status(&small.host, freeze_ranges(&small.host, cases[i].list, 0, model, &ranges, &count),
                      HASHATTN_OK, NULL);
@@ -166,7 +166,7 @@ static void wrong_names_are_refused(void **state)
     struct small_run small;
     struct model *model = model_of(&small, "yoso");
     struct host *host = &small.host;
-    struct optim_range *ranges;
+    struct param_range *ranges;
     size_t count;
     const struct {
         const char *list, *message;
