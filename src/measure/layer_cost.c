@@ -217,6 +217,8 @@ hashattn_status layer_cost(struct host *host, const struct train_setup *setup,
     struct layer layer = {.params.precision = (enum precision)own.precision, .seed = seed};
     struct rows rows = rows_of(setup->kernels, setup->pool, 1, offsets, &sample);
     rows.profile = setup->profile;
+    if (!backward)
+        rows_share(&rows);
     hashattn_status status;
     TRY_DONE(trunk_describe_layer(host, &layer.params, &own, &layer.trunk));
     TRY_DONE(measure_layer(host, &layer, &rows, backward, repeats, cost));

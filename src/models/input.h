@@ -22,7 +22,7 @@ hashattn_status input_describe(struct host *host, struct params *params, enum in
 hashattn_status input_fit(struct host *host, struct input *input, size_t rows); /* see embed_fit */
 void input_free(struct host *host, struct input *input);
 
-/* y (n, dim): rows [first, first + n) of the batch; n is a whole tile. Not for INPUT_GIVEN. */
+/* y (n, dim): rows [first, first + n) of the batch, a tile. Not for INPUT_GIVEN. */
 void input_forward(const struct input *input, const struct rows *rows, const float *values, float *y,
                    const struct input_rows *given, size_t first, size_t n);
 /* From dy (n, dim), of the same rows: adds the gradients of the parameters that are computed tile by tile. */

@@ -39,6 +39,8 @@ static struct rows batch_rows(const struct model_batch *batch, const size_t *off
     struct rows rows = rows_of(batch->kernels, batch->pool, batch->num_sequences, offsets, batch->sample_ids);
     rows.profile = batch->profile;
     rows.inspector = batch->inspector;
+    if (!batch->training)
+        rows_share(&rows);
     return rows;
 }
 

@@ -117,40 +117,42 @@ struct block_scratch block_scratch_on(const struct block *block, bool training, 
 /* The input of attention: the normalised rows, in scratch; in a post-LN block x itself. */
 static const float *into_attention(const struct block *block, const struct block_pass *pass,
                                    const struct block_space *space, const struct block_scratch *scratch,
-                                   size_t at)
+                                   size_t first)
 {
+    size_t at = first * block->dim;
     if (block->norm == BLOCK_POST_NORM)
         return space->x + at;
     norm_forward(&block->first_norm, pass->rows->kernels, pass->values, scratch->narrow[0],
-                 scratch->statistics, space->x + at, ROW_TILE);
+                 scratch->statistics, space->x + at, rows_of_tile(pass->rows, first));
     watch_lap(scratch->watch, PROFILE_NORM);
     return scratch->narrow[0];
 }
 
-/* to (ROW_TILE, dim) = the sinusoids of the positions of the tile's rows; zeros after the last row. */
+/* to (rows of the tile, dim) = the sinusoids of the positions of the tile's rows; zeros after the last row.
+ */
 static void take_places(const struct block *block, const struct block_pass *pass, float *to, size_t first)
 {
-    size_t dim = block->dim, done = 0;
-    for (struct span s = rows_span(pass->rows, first, ROW_TILE); s.count > 0; s = rows_next(pass->rows, s)) {
+    size_t dim = block->dim, n = rows_of_tile(pass->rows, first), done = 0;
+    for (struct span s = rows_span(pass->rows, first, n); s.count > 0; s = rows_next(pass->rows, s)) {
         memcpy(to + done * dim, pass->sinusoids + s.position * dim, s.count * dim * sizeof *to);
         done += s.count;
     }
-    memset(to + done * dim, 0, (ROW_TILE - done) * dim * sizeof *to);
+    memset(to + done * dim, 0, (n - done) * dim * sizeof *to);
 }
 
 void block_enter(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, size_t first)
 {
     const struct attention_space *a = &space->attention;
-    size_t at = first * block->dim;
-    const float *rows = into_attention(block, pass, space, scratch, at);
+    size_t at = first * block->dim, n = rows_of_tile(pass->rows, first);
+    const float *rows = into_attention(block, pass, space, scratch, first);
     attention_layer_enter(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
-                          a->value + at, rows, ROW_TILE, scratch->halves);
+                          a->value + at, rows, n, scratch->halves);
     if (block->attention.placed.columns > 0) {
         float *places = scratch->narrow[1], *work = scratch->narrow[2];
         take_places(block, pass, places, first);
         attention_layer_place(&block->attention, pass->rows->kernels, pass->values, a->query + at,
-                              a->key + at, places, ROW_TILE, work, scratch->halves);
+                              a->key + at, places, n, work, scratch->halves);
     }
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
@@ -162,23 +164,23 @@ void block_enter_backward(const struct block *block, const struct block_pass *pa
 {
     const struct kernels *kernels = pass->rows->kernels;
     const struct attention_gradients *a = &d->attention;
-    size_t at = first * block->dim;
-    const float *rows = into_attention(block, pass, space, scratch, at);
+    size_t at = first * block->dim, n = rows_of_tile(pass->rows, first);
+    const float *rows = into_attention(block, pass, space, scratch, first);
     float *drows = scratch->narrow[1];
     attention_layer_enter_backward(&block->attention, kernels, pass->values, gradients, drows, a->query + at,
-                                   a->key + at, a->value + at, rows, ROW_TILE);
+                                   a->key + at, a->value + at, rows, n);
     if (block->attention.placed.columns > 0) { /* narrow[0], the rows, is not needed any more */
         float *places = scratch->narrow[2], *work = scratch->narrow[0];
         take_places(block, pass, places, first);
         attention_layer_place_backward(&block->attention, kernels, pass->values, gradients, a->query + at,
-                                       a->key + at, places, ROW_TILE, work);
+                                       a->key + at, places, n, work);
     }
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
     if (block->norm == BLOCK_POST_NORM)
-        kernels->rows.axpy(stream + at, 1.0f, drows, ROW_TILE * block->dim);
+        kernels->rows.axpy(stream + at, 1.0f, drows, n * block->dim);
     else
         norm_backward(&block->first_norm, kernels, pass->values, gradients, stream + at, drows, space->x + at,
-                      scratch->statistics, ROW_TILE);
+                      scratch->statistics, n);
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
@@ -237,20 +239,22 @@ struct residual {
     enum site site;
     const struct dense *output;
     const struct norm *norm; /* of middle */
-    size_t at, bytes;        /* of the tile, in (padded rows, dim) */
+    size_t n, at, bytes;     /* rows of the tile; its place in (padded rows, dim) */
     const float *x, *mixed;
     float *middle;
 };
 
-static struct residual self_residual(const struct block *block, const struct block_space *space, size_t first)
+static struct residual self_residual(const struct block *block, const struct block_pass *pass,
+                                     const struct block_space *space, size_t first)
 {
-    size_t at = first * block->dim;
+    size_t at = first * block->dim, n = rows_of_tile(pass->rows, first);
     return (struct residual){
         .site = SITE_ATTENTION,
         .output = &block->attention.output,
         .norm = block->norm == BLOCK_POST_NORM ? &block->first_norm : &block->second_norm,
+        .n = n,
         .at = at,
-        .bytes = ROW_TILE * block->dim * sizeof(float),
+        .bytes = n * block->dim * sizeof(float),
         .x = space->x + at,
         .mixed = space->attention.mixed + at,
         .middle = space->middle + at,
@@ -258,9 +262,10 @@ static struct residual self_residual(const struct block *block, const struct blo
 }
 
 /* That of the last attention of the block. */
-static struct residual last_residual(const struct block *block, const struct block_space *space, size_t first)
+static struct residual last_residual(const struct block *block, const struct block_pass *pass,
+                                     const struct block_space *space, size_t first)
 {
-    struct residual r = self_residual(block, space, first);
+    struct residual r = self_residual(block, pass, space, first);
     if (!block->cross.present)
         return r;
     r.site = SITE_CROSS;
@@ -279,12 +284,12 @@ static void residual_forward(const struct block *block, const struct block_pass 
 {
     const struct kernels *kernels = pass->rows->kernels;
     float *branch = scratch->narrow[0];
-    dense_forward(r->output, kernels, pass->values, branch, r->mixed, ROW_TILE);
+    dense_forward(r->output, kernels, pass->values, branch, r->mixed, r->n);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
     dropout_add_rows(&pass->dropout, site_key(pass, r->site), pass->rows, r->middle, r->x, branch, first,
-                     ROW_TILE, block->dim);
+                     r->n, block->dim);
     watch_lap(scratch->watch, PROFILE_DROPOUT);
-    norm_forward(r->norm, kernels, pass->values, normed, scratch->statistics, r->middle, ROW_TILE);
+    norm_forward(r->norm, kernels, pass->values, normed, scratch->statistics, r->middle, r->n);
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
@@ -294,11 +299,11 @@ static void residual_backward(const struct block *block, const struct block_pass
                               struct slice gradients, float *dmixed, const float *dmiddle, size_t first)
 {
     float *dbranch = scratch->narrow[0];
-    dropout_rows(&pass->dropout, site_key(pass, r->site), pass->rows, dbranch, dmiddle, first, ROW_TILE,
+    dropout_rows(&pass->dropout, site_key(pass, r->site), pass->rows, dbranch, dmiddle, first, r->n,
                  block->dim);
     watch_lap(scratch->watch, PROFILE_DROPOUT);
     dense_backward(r->output, pass->rows->kernels, pass->values, gradients, dmixed + r->at, false, dbranch,
-                   r->mixed, ROW_TILE);
+                   r->mixed, r->n);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
 
@@ -325,7 +330,7 @@ static float *before_of(const struct block *block, const struct block_space *spa
 void block_leave(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, float *y, size_t first)
 {
-    const struct residual r = last_residual(block, space, first);
+    const struct residual r = last_residual(block, pass, space, first);
     const struct kernels *kernels = pass->rows->kernels;
     const struct dropout inner = wide_dropout(block, pass);
     bool post = block->norm == BLOCK_POST_NORM;
@@ -333,15 +338,15 @@ void block_leave(const struct block *block, const struct block_pass *pass, const
 
     residual_forward(block, pass, scratch, &r, normed, first);
     ffn_forward(&block->ffn, pass->rows, pass->values, &inner, site_key(pass, SITE_WIDE), branch,
-                before_of(block, space, scratch, first), scratch->wide, normed, first, ROW_TILE,
-                scratch->halves, scratch->watch);
+                before_of(block, space, scratch, first), scratch->wide, normed, first, r.n, scratch->halves,
+                scratch->watch);
     float *sum = !post ? y + r.at : space->sum == NULL ? normed : space->sum + r.at;
     dropout_add_rows(&pass->dropout, site_key(pass, SITE_FFN), pass->rows, sum, post ? normed : r.middle,
-                     branch, first, ROW_TILE, block->dim);
+                     branch, first, r.n, block->dim);
     watch_lap(scratch->watch, PROFILE_DROPOUT);
     if (!post)
         return;
-    norm_forward(&block->second_norm, kernels, pass->values, y + r.at, scratch->statistics, sum, ROW_TILE);
+    norm_forward(&block->second_norm, kernels, pass->values, y + r.at, scratch->statistics, sum, r.n);
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
@@ -354,15 +359,14 @@ static void ffn_branch_backward(const struct block *block, const struct block_pa
 {
     const struct dropout inner = wide_dropout(block, pass);
     float *normed = scratch->narrow[1];
-    dropout_rows(&pass->dropout, site_key(pass, SITE_FFN), pass->rows, dbranch, dout, first, ROW_TILE,
+    dropout_rows(&pass->dropout, site_key(pass, SITE_FFN), pass->rows, dbranch, dout, first, r->n,
                  block->dim);
     watch_lap(scratch->watch, PROFILE_DROPOUT);
-    norm_forward(r->norm, pass->rows->kernels, pass->values, normed, scratch->statistics, r->middle,
-                 ROW_TILE);
+    norm_forward(r->norm, pass->rows->kernels, pass->values, normed, scratch->statistics, r->middle, r->n);
     watch_lap(scratch->watch, PROFILE_NORM);
     ffn_backward(&block->ffn, pass->rows, pass->values, gradients, &inner, site_key(pass, SITE_WIDE), dnormed,
                  scratch->wide, scratch->slope, dbranch, before_of(block, space, scratch, first), normed,
-                 first, ROW_TILE, scratch->watch);
+                 first, r->n, scratch->watch);
 }
 
 /* From the gradient of y to that of the last attention's middle, pre-LN. */
@@ -373,7 +377,7 @@ static void pre_norm_backward(const struct block *block, const struct block_pass
     float *dbranch = scratch->narrow[0], *dnormed = scratch->narrow[2];
     ffn_branch_backward(block, pass, space, scratch, r, gradients, dnormed, dbranch, stream, first);
     norm_backward(r->norm, pass->rows->kernels, pass->values, gradients, stream, dnormed, r->middle,
-                  scratch->statistics, ROW_TILE);
+                  scratch->statistics, r->n);
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
@@ -385,16 +389,16 @@ static void post_norm_backward(const struct block *block, const struct block_pas
     const struct kernels *kernels = pass->rows->kernels;
     const float *sum = space->sum + r->at;
     float *dsum = scratch->narrow[0], *unused = scratch->narrow[1], *dnormed = scratch->narrow[2];
-    norm_forward(&block->second_norm, kernels, pass->values, unused, scratch->statistics, sum, ROW_TILE);
+    norm_forward(&block->second_norm, kernels, pass->values, unused, scratch->statistics, sum, r->n);
     memset(dsum, 0, r->bytes);
     norm_backward(&block->second_norm, kernels, pass->values, gradients, dsum, stream, sum,
-                  scratch->statistics, ROW_TILE);
+                  scratch->statistics, r->n);
     watch_lap(scratch->watch, PROFILE_NORM);
     ffn_branch_backward(block, pass, space, scratch, r, gradients, dnormed, stream, dsum, first);
-    kernels->rows.axpy(dnormed, 1.0f, dsum, ROW_TILE * block->dim);
+    kernels->rows.axpy(dnormed, 1.0f, dsum, r->n * block->dim);
     memset(stream, 0, r->bytes);
     norm_backward(r->norm, kernels, pass->values, gradients, stream, dnormed, r->middle, scratch->statistics,
-                  ROW_TILE);
+                  r->n);
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
@@ -403,7 +407,7 @@ void block_leave_backward(const struct block *block, const struct block_pass *pa
                           struct slice gradients, float *stream, const struct block_gradients *d,
                           size_t first)
 {
-    const struct residual r = last_residual(block, space, first);
+    const struct residual r = last_residual(block, pass, space, first);
     bool cross = block->cross.present;
     if (block->norm == BLOCK_POST_NORM)
         post_norm_backward(block, pass, space, scratch, &r, gradients, stream + r.at, first);
@@ -423,11 +427,11 @@ void block_leave_backward(const struct block *block, const struct block_pass *pa
 void block_cross_enter(const struct block *block, const struct block_pass *pass,
                        const struct block_space *space, const struct block_scratch *scratch, size_t first)
 {
-    const struct residual r = self_residual(block, space, first);
+    const struct residual r = self_residual(block, pass, space, first);
     float *x = space->cross.x + r.at;
     residual_forward(block, pass, scratch, &r, x, first);
     dense_forward(&block->cross.attention.query, pass->rows->kernels, pass->values,
-                  space->cross.attention.query + r.at, x, ROW_TILE);
+                  space->cross.attention.query + r.at, x, r.n);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
 
@@ -436,18 +440,17 @@ void block_cross_enter_backward(const struct block *block, const struct block_pa
                                 struct slice gradients, float *stream, const struct block_gradients *d,
                                 size_t first)
 {
-    const struct residual r = self_residual(block, space, first);
+    const struct residual r = self_residual(block, pass, space, first);
     const struct kernels *kernels = pass->rows->kernels;
     float *unused = scratch->narrow[1], *dx = scratch->narrow[2];
     stream += r.at;
     dense_backward(&block->cross.attention.query, kernels, pass->values, gradients, stream, true,
-                   d->cross.query + r.at, space->cross.x + r.at, ROW_TILE);
+                   d->cross.query + r.at, space->cross.x + r.at, r.n);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
-    norm_forward(r.norm, kernels, pass->values, unused, scratch->statistics, r.middle, ROW_TILE);
+    norm_forward(r.norm, kernels, pass->values, unused, scratch->statistics, r.middle, r.n);
     memcpy(dx, stream, r.bytes);
     memset(stream, 0, r.bytes);
-    norm_backward(r.norm, kernels, pass->values, gradients, stream, dx, r.middle, scratch->statistics,
-                  ROW_TILE);
+    norm_backward(r.norm, kernels, pass->values, gradients, stream, dx, r.middle, scratch->statistics, r.n);
     watch_lap(scratch->watch, PROFILE_NORM);
     residual_backward(block, pass, scratch, &r, gradients, d->attention.mixed, stream, first);
     clear_gradients(&d->attention, r.at, r.bytes);
@@ -459,11 +462,10 @@ void block_cross_keys(const struct block *block, const struct block_pass *pass,
 {
     const struct attention_layer *cross = &block->cross.attention;
     const struct kernels *kernels = pass->rows->kernels;
-    size_t at = first * block->dim;
-    dense_forward(&cross->key, kernels, pass->values, space->cross.attention.key + at, pass->encoded + at,
-                  ROW_TILE);
+    size_t at = first * block->dim, n = rows_of_tile(pass->encoded_rows, first);
+    dense_forward(&cross->key, kernels, pass->values, space->cross.attention.key + at, pass->encoded + at, n);
     dense_forward(&cross->value, kernels, pass->values, space->cross.attention.value + at, pass->encoded + at,
-                  ROW_TILE);
+                  n);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }
 
@@ -473,10 +475,10 @@ void block_cross_keys_backward(const struct block *block, const struct block_pas
 {
     const struct attention_layer *cross = &block->cross.attention;
     const struct kernels *kernels = pass->rows->kernels;
-    size_t at = first * block->dim;
+    size_t at = first * block->dim, n = rows_of_tile(pass->encoded_rows, first);
     dense_backward(&cross->key, kernels, pass->values, gradients, pass->dencoded + at, true,
-                   d->cross.key + at, pass->encoded + at, ROW_TILE);
+                   d->cross.key + at, pass->encoded + at, n);
     dense_backward(&cross->value, kernels, pass->values, gradients, pass->dencoded + at, true,
-                   d->cross.value + at, pass->encoded + at, ROW_TILE);
+                   d->cross.value + at, pass->encoded + at, n);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
 }

@@ -103,7 +103,7 @@ struct block_pass {
     float *dencoded;
 };
 
-/* Processes the tile of ROW_TILE rows that starts at packed row `first`. */
+/* Processes the tile that starts at packed row `first`. */
 void block_enter(const struct block *block, const struct block_pass *pass, const struct block_space *space,
                  const struct block_scratch *scratch, size_t first);
 /* Processes the whole batch, on the pool. */

@@ -116,12 +116,12 @@ static void neighbours(const struct rows *rows, const struct span *span, size_t 
     *after = row == last ? first : row + 1;
 }
 
-/* gathered (ROW_TILE, 3 dim); zeros after the last row. */
+/* gathered (rows of the tile, 3 dim); zeros after the last row. */
 static void gather(const struct run *run, float *gathered, size_t first)
 {
     const struct rows *rows = &run->pass->rows;
-    size_t dim = run->distil->dim, bytes = dim * sizeof *gathered, done = 0;
-    for (struct span s = rows_span(rows, first, ROW_TILE); s.count > 0; s = rows_next(rows, s))
+    size_t dim = run->distil->dim, bytes = dim * sizeof *gathered, n = rows_of_tile(rows, first), done = 0;
+    for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s))
         for (size_t i = 0; i < s.count; i++, done++) {
             size_t before, after;
             float *to = gathered + done * TAPS * dim;
@@ -130,7 +130,7 @@ static void gather(const struct run *run, float *gathered, size_t first)
             memcpy(to + dim, run->x + (s.row + i) * dim, bytes);
             memcpy(to + 2 * dim, run->x + after * dim, bytes);
         }
-    memset(gathered + done * TAPS * dim, 0, (ROW_TILE - done) * TAPS * bytes);
+    memset(gathered + done * TAPS * dim, 0, (n - done) * TAPS * bytes);
 }
 
 static void convolve_tile(void *argument, size_t tile, int worker)
@@ -139,13 +139,14 @@ static void convolve_tile(void *argument, size_t tile, int worker)
     const struct distil *distil = run->distil;
     const struct kernels *kernels = run->pass->rows.kernels;
     struct scratch scratch = scratch_of(run, worker);
-    size_t first = tile * ROW_TILE, at = first * distil->dim;
+    size_t first = tile * run->pass->rows.tile_rows, n = rows_of_tile(&run->pass->rows, first),
+           at = first * distil->dim;
     float *convolved = run->pass->training ? run->space.convolved + at : scratch.narrow;
     gather(run, scratch.gathered, first);
-    dense_forward(&distil->convolution, kernels, run->pass->values, convolved, scratch.gathered, ROW_TILE);
+    dense_forward(&distil->convolution, kernels, run->pass->values, convolved, scratch.gathered, n);
     watch_lap(scratch.watch, PROFILE_PRODUCTS);
     norm_forward(&distil->norm, kernels, run->pass->values, run->space.normed + at, scratch.statistics,
-                 convolved, ROW_TILE);
+                 convolved, n);
     watch_lap(scratch.watch, PROFILE_NORM);
 }
 
@@ -160,9 +161,10 @@ static void maximum_tile(void *argument, size_t tile, int worker)
 {
     const struct run *run = argument;
     const struct rows *rows = &run->pass->rows, *halved = &run->pass->halved;
-    size_t dim = run->distil->dim, start = tile * ROW_TILE, done = 0;
+    size_t dim = run->distil->dim, start = tile * halved->tile_rows, n = rows_of_tile(halved, start),
+           done = 0;
     float *y = run->y + start * dim;
-    for (struct span s = rows_span(halved, start, ROW_TILE); s.count > 0; s = rows_next(halved, s))
+    for (struct span s = rows_span(halved, start, n); s.count > 0; s = rows_next(halved, s))
         for (size_t i = 0; i < s.count; i++, done++) {
             const float *z = run->space.normed + rows->offsets[s.sequence] * dim;
             float *best = y + done * dim;
@@ -176,7 +178,7 @@ static void maximum_tile(void *argument, size_t tile, int worker)
     rows->kernels->features.elu(y, dim, y, dim, done, dim); /* elu + 1 */
     for (size_t i = 0; i < done * dim; i++)
         y[i] -= 1;
-    memset(y + done * dim, 0, (ROW_TILE - done) * dim * sizeof *y);
+    memset(y + done * dim, 0, (n - done) * dim * sizeof *y);
     watch_lap(profile_watch(rows->profile, worker), PROFILE_NORM);
 }
 
@@ -208,13 +210,13 @@ static void take_share(float *dz, const float *z, const float *y, const float *d
     }
 }
 
-/* dz (ROW_TILE, dim), zeros after the last row. */
+/* dz (rows of the tile, dim), zeros after the last row. */
 static void maximum_back(const struct run *run, float *dz, size_t start)
 {
     const struct rows *rows = &run->pass->rows, *halved = &run->pass->halved;
-    size_t dim = run->distil->dim, done = 0;
-    memset(dz, 0, ROW_TILE * dim * sizeof *dz);
-    for (struct span s = rows_span(rows, start, ROW_TILE); s.count > 0; s = rows_next(rows, s)) {
+    size_t dim = run->distil->dim, tile = rows_of_tile(rows, start), done = 0;
+    memset(dz, 0, tile * dim * sizeof *dz);
+    for (struct span s = rows_span(rows, start, tile); s.count > 0; s = rows_next(rows, s)) {
         size_t n = rows_length(rows, s.sequence), at = rows->offsets[s.sequence] * dim,
                from = halved->offsets[s.sequence] * dim;
         for (size_t i = 0; i < s.count; i++, done++) {
@@ -240,18 +242,17 @@ static void chunk_back(void *argument, size_t chunk, int worker)
     struct slice gradients = {run->space.partials + chunk * count, distil->first};
     memset(gradients.floats, 0, count * sizeof(float));
     for (rows_chunk(run->pass->rows.tiles, run->chunks, chunk, &tile, &end); tile < end; tile++) {
-        size_t first = tile * ROW_TILE;
+        size_t first = tile * run->pass->rows.tile_rows, n = rows_of_tile(&run->pass->rows, first);
         const float *convolved = run->space.convolved + first * dim;
         maximum_back(run, scratch.dz, first);
-        norm_forward(&distil->norm, kernels, values, scratch.narrow, scratch.statistics, convolved, ROW_TILE);
-        memset(scratch.dc, 0, ROW_TILE * dim * sizeof(float));
+        norm_forward(&distil->norm, kernels, values, scratch.narrow, scratch.statistics, convolved, n);
+        memset(scratch.dc, 0, n * dim * sizeof(float));
         norm_backward(&distil->norm, kernels, values, gradients, scratch.dc, scratch.dz, convolved,
-                      scratch.statistics, ROW_TILE);
+                      scratch.statistics, n);
         watch_lap(scratch.watch, PROFILE_NORM);
         gather(run, scratch.gathered, first);
         dense_backward(&distil->convolution, kernels, values, gradients,
-                       run->space.dgathered + first * TAPS * dim, false, scratch.dc, scratch.gathered,
-                       ROW_TILE);
+                       run->space.dgathered + first * TAPS * dim, false, scratch.dc, scratch.gathered, n);
         watch_lap(scratch.watch, PROFILE_PRODUCTS);
     }
 }
@@ -261,9 +262,9 @@ static void scatter_tile(void *argument, size_t tile, int worker)
 {
     const struct run *run = argument;
     const struct rows *rows = &run->pass->rows;
-    size_t dim = run->distil->dim, first = tile * ROW_TILE, done = 0;
+    size_t dim = run->distil->dim, first = tile * rows->tile_rows, n = rows_of_tile(rows, first), done = 0;
     float *dx = run->dx + first * dim;
-    for (struct span s = rows_span(rows, first, ROW_TILE); s.count > 0; s = rows_next(rows, s))
+    for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s))
         for (size_t i = 0; i < s.count; i++, done++) {
             size_t before, after;
             neighbours(rows, &s, i, &before, &after);
@@ -273,7 +274,7 @@ static void scatter_tile(void *argument, size_t tile, int worker)
             for (size_t c = 0; c < dim; c++)
                 dx[done * dim + c] = own[c] + as_before[c] + as_after[c];
         }
-    memset(dx + done * dim, 0, (ROW_TILE - done) * dim * sizeof *dx);
+    memset(dx + done * dim, 0, (n - done) * dim * sizeof *dx);
     watch_lap(profile_watch(rows->profile, worker), PROFILE_SUMS);
 }
 

@@ -4,18 +4,32 @@
 
 #include <assert.h>
 
+/* Of a tile: every weight is read once for each. */
+enum { LEAST_ROWS = 2 * ROW_STEP };
+
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
                     const size_t *offsets, const uint64_t *sample_ids)
 {
-    size_t count = offsets[num_sequences], tiles = (count + ROW_TILE - 1) / ROW_TILE;
+    size_t count = offsets[num_sequences];
     return (struct rows){.kernels = kernels,
                          .pool = pool,
                          .num_sequences = num_sequences,
                          .offsets = offsets,
                          .sample_ids = sample_ids,
                          .count = count,
-                         .tiles = tiles,
-                         .padded = tiles * ROW_TILE};
+                         .padded = rows_padded(count),
+                         .tile_rows = ROW_TILE,
+                         .tiles = (count + ROW_TILE - 1) / ROW_TILE};
+}
+
+void rows_share(struct rows *rows)
+{
+    size_t threads = (size_t)pool_threads(rows->pool), rounds = (rows->tiles + threads - 1) / threads;
+    if (rows->tiles == 0)
+        return;
+    size_t share = (rows->padded + rounds * threads - 1) / (rounds * threads);
+    rows->tile_rows = size_min(size_max(rows_padded(share), LEAST_ROWS), ROW_TILE);
+    rows->tiles = (rows->padded + rows->tile_rows - 1) / rows->tile_rows;
 }
 
 static struct span span_at(const struct rows *rows, size_t sequence, size_t row, size_t end)

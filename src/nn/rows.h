@@ -1,24 +1,27 @@
 /* How work over the packed rows of a batch is cut. The rows of all sequences are contiguous. Layers compute
-   them in tiles of ROW_TILE rows, every tile full: arrays of activations are `padded` rows long, and the rows
-   after the last token are zeros without gradient. So every product has the same shape. The tile is a
-   multiple of the heights of register blocks in product libraries (4, 6, 8, 16, 24, 48), so no row falls into
-   a remainder that is summed in another order. A row therefore has the same bits at any index, and a sequence
-   the same output alone and packed.
-   Sums over rows (gradients of weights) are computed per chunk of neighbouring tiles and added in the order
-   of the chunks; only shapes determine the number of chunks.
-   SPDX-License-Identifier: Apache-2.0 */
+   them in tiles of ROW_TILE rows or fewer, of which the last ends at a multiple of ROW_STEP: arrays of
+   activations are `padded` rows long, and the rows after the last token are zeros without gradient. Products
+   with weights (kernels/product_weights.h) and our own tiles sum a row in one order, however many rows there
+   are. A row therefore has the same bits at any index, and a sequence the same output alone and packed. In
+   backward, a product library may sum the rows of a shorter tile in another order. Sums over rows (gradients
+   of weights) are computed per chunk of neighbouring tiles and added in the order of the chunks; only shapes
+   determine the number of chunks. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_ROWS_H
 #define NN_ROWS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/memory.h"
 #include "base/pool.h"
 #include "comm/row_ranks.h"
 #include "kernels/kernels.h"
 #include "nn/profile.h"
 
-enum { ROW_TILE = 192 };
+enum {
+    ROW_TILE = 192, /* a multiple of the heights of register blocks in product libraries (4 to 48) */
+    ROW_STEP = 16   /* divides ROW_TILE */
+};
 
 /* Observes attention. Called after every call of attention in a forward; `layer` is the index of the block.
    If the mechanism has buckets, attention_inspect may follow. */
@@ -49,18 +52,33 @@ struct rows {
     const struct kernels *kernels;
     struct pool *pool;
     size_t num_sequences;
-    const size_t *offsets;       /* (num_sequences + 1): sequence s has rows offsets[s] .. offsets[s + 1) */
-    const size_t *key_offsets;   /* those of keys and values in cross attention; NULL: the same rows */
-    const uint64_t *sample_ids;  /* (num_sequences), part of the keys of dropout; may be NULL without
-                                    dropout */
-    size_t count, tiles, padded; /* rows; tiles of ROW_TILE; tiles * ROW_TILE */
-    struct profile *profile;     /* or NULL; set by callers that have one */
+    const size_t *offsets;      /* (num_sequences + 1): sequence s has rows offsets[s] .. offsets[s + 1) */
+    const size_t *key_offsets;  /* those of keys and values in cross attention; NULL: the same rows */
+    const uint64_t *sample_ids; /* (num_sequences), part of the keys of dropout; may be NULL without
+                                   dropout */
+    size_t count, padded;       /* rows; rows_padded(count) */
+    size_t tile_rows, tiles;    /* of every tile but the last; how many */
+    struct profile *profile;    /* or NULL; set by callers that have one */
     const struct inspector *inspector; /* or NULL; set by callers that have one */
     size_t layer;                      /* index of the layer that mixes now, for the inspector */
     const struct rows_cut *cut; /* NULL: all rows of every sequence are here; set by callers that have one */
 };
+static inline size_t rows_padded(size_t count)
+{
+    return size_sum(count, ROW_STEP - 1) / ROW_STEP * ROW_STEP;
+}
+/* The rows of the tile that begins at row `first`. */
+static inline size_t rows_of_tile(const struct rows *rows, size_t first)
+{
+    return size_min(rows->tile_rows, rows->padded - first);
+}
+/* In tiles of ROW_TILE rows. */
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
                     const size_t *offsets, const uint64_t *sample_ids);
+
+/* Lower tiles, of the same number for every thread. For forward passes alone, in which no bit depends on the
+   height of a tile; sums of gradients do. */
+void rows_share(struct rows *rows);
 
 /* Consecutive rows of one sequence inside a range of packed rows. To walk a range [first, first + n): for
    (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)). Every row below

@@ -77,9 +77,9 @@ static double forward(const struct objective_pass *pass)
     const struct rows *rows = pass->rows;
     const struct space s = lay(d, rows, pass->training, pass->memory);
     size_t width = d->dense.out, outputs = squares_width(&d->squares);
-    for (size_t row = 0; row < rows->padded; row += ROW_TILE)
+    for (size_t row = 0; row < rows->padded; row += rows->tile_rows)
         dense_forward(&d->dense, rows->kernels, pass->values, s.all + row * width, pass->x + row * d->dim,
-                      ROW_TILE);
+                      rows_of_tile(rows, row));
     for (size_t i = 0; i < rows->num_sequences; i++)
         memcpy(s.y + i * outputs, s.all + first_row(pass, i) * width, outputs * sizeof *s.y);
     return squares_loss(pass);
@@ -95,9 +95,9 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
     memset(s.dall, 0, rows->padded * width * sizeof *s.dall);
     for (size_t i = 0; i < rows->num_sequences; i++)
         memcpy(s.dall + first_row(pass, i) * width, s.dy + i * outputs, outputs * sizeof *s.dy);
-    for (size_t row = 0; row < rows->padded; row += ROW_TILE)
+    for (size_t row = 0; row < rows->padded; row += rows->tile_rows)
         dense_backward(&d->dense, rows->kernels, pass->values, gradients, dx + row * d->dim, add,
-                       s.dall + row * width, pass->x + row * d->dim, ROW_TILE);
+                       s.dall + row * width, pass->x + row * d->dim, rows_of_tile(rows, row));
 }
 
 const struct objective objective_decoded = {

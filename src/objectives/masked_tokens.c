@@ -144,10 +144,10 @@ static void forward_tile(void *argument, size_t tile, int worker)
 {
     const struct chosen *c = argument;
     const struct transform *transform = &c->masked->transform;
-    size_t at = tile * ROW_TILE * c->masked->dim;
+    size_t first = tile * c->rows.tile_rows, at = first * c->masked->dim;
     float *scratch = c->space.tiles + (size_t)worker * ROW_TILE * transform_scratch(transform);
     transform_forward(transform, c->rows.kernels, c->values, c->space.y + at, c->space.before + at, scratch,
-                      c->space.x + at, ROW_TILE);
+                      c->space.x + at, rows_of_tile(&c->rows, first));
 }
 
 /* Copies the chosen rows (places) and transforms them. */
@@ -187,9 +187,9 @@ static void backward_chunk(void *argument, size_t chunk, int worker)
     struct slice gradients = {s->partials + chunk * width, transform->first};
     memset(gradients.floats, 0, width * sizeof(float));
     for (rows_chunk(c->rows.tiles, c->chunks, chunk, &tile, &end); tile < end; tile++) {
-        size_t at = tile * ROW_TILE * c->masked->dim;
+        size_t first = tile * c->rows.tile_rows, at = first * c->masked->dim;
         transform_backward(transform, c->rows.kernels, c->values, gradients, s->dx + at, scratch, s->dy + at,
-                           s->before + at, s->x + at, ROW_TILE);
+                           s->before + at, s->x + at, rows_of_tile(&c->rows, first));
     }
 }
 

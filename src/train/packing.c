@@ -48,13 +48,13 @@ double packing_weight(const struct dataset *dataset, size_t objective, size_t ex
     return sum;
 }
 
-/* Room for the decoder's rows, read in whole tiles. */
+/* Room for the decoder's rows, to the end of the last tile. */
 static hashattn_status decoder_new(struct host *host, const struct dataset *dataset, size_t batch,
                                    struct packed_examples *packed)
 {
     void *block;
     size_t rows = size_product(windows_decoder_rows(&dataset->windows), batch);
-    rows = size_sum(rows, ROW_TILE - 1) / ROW_TILE * ROW_TILE;
+    rows = rows_padded(rows);
     TRY(memory_new_zeroed(host, size_sum(batch, 1), sizeof *packed->decoder_offsets,
                           "offsets of a decoder's batch", &block));
     packed->decoder_offsets = block;
@@ -88,7 +88,7 @@ hashattn_status packed_examples_new(struct host *host, const struct dataset *dat
                                 .width = set->width,
                                 .weighted = set->weighted || set->kind == TARGETS_MASKED};
     }
-    rows = size_sum(rows, ROW_TILE - 1) / ROW_TILE * ROW_TILE; /* float rows are read in whole tiles */
+    rows = rows_padded(rows); /* float rows are read to the end of the last tile */
     size_t count = dataset_columns(data, columns);
     for (size_t i = 0; i < count; i++)
         TRY_DONE(memory_new(host, columns[i].of_rows ? rows : batch, columns[i].size, columns[i].what,
@@ -195,10 +195,10 @@ void packing_add(struct packed_examples *packed, const struct dataset *dataset, 
     data->count++;
 }
 
-/* Float rows are read in whole tiles. */
+/* Float rows are read to the end of the last tile. */
 static void clear_after(float *floats, size_t rows, size_t width)
 {
-    size_t padded = (rows + ROW_TILE - 1) / ROW_TILE * ROW_TILE;
+    size_t padded = rows_padded(rows);
     memset(floats + rows * width, 0, (padded - rows) * width * sizeof *floats);
 }
 

@@ -242,6 +242,7 @@ static void check_tiles(enum block_norm norm)
     struct block_test t;
     enum { HALF = NARROW / 2, BYTES = HALF * sizeof(float) };
     open_block(&t, attention_find("softmax"), NULL, 0, 0, true, norm);
+    t.rows.padded = 2 * ROW_TILE;
     struct attention_space *a = &t.space.attention;
     struct slice gradients = whole_gradient(&t.base);
     memcpy(t.space.x + HALF, t.space.x, BYTES);

@@ -1,6 +1,7 @@
 /* Spans, chunks and ordered sums.
    Bugs planted and caught: bisection one sequence too far; a span running past the range; an empty sequence
-   stopping the walk; chunks counted by threads; reduction forgetting the last piece of a width.
+   stopping the walk; chunks counted by threads; a last tile without the rows up to a multiple of
+   ROW_STEP; a share that forgets the rounds; reduction forgetting the last piece of a width.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/rows.h"
 
@@ -18,7 +19,12 @@ static void spans_visit_every_row_once(void **state)
     struct rows rows = rows_of(NULL, NULL, SEQUENCES, offsets, NULL);
     assert_int_equal(rows.count, ROWS);
     assert_int_equal(rows.tiles, 3);
-    assert_int_equal(rows.padded, 3 * ROW_TILE);
+    assert_int_equal(rows.padded, 528);
+    assert_int_equal(rows_of_tile(&rows, 0), ROW_TILE);
+    assert_int_equal(rows_of_tile(&rows, ROW_TILE), ROW_TILE);
+    assert_int_equal(rows_of_tile(&rows, 2 * ROW_TILE), 528 - 2 * ROW_TILE);
+    assert_int_equal(rows_padded(0), 0);
+    assert_int_equal(rows_padded(528), 528);
     for (size_t first = 0; first <= ROWS + 2; first++)
         for (size_t n = 0; n < 600; n += first % 5 + 1) {
             size_t row = first, end = first + n < ROWS ? first + n : ROWS;
@@ -31,6 +37,38 @@ static void spans_visit_every_row_once(void **state)
             }
             assert_int_equal(row, first > end ? first : end);
         }
+}
+
+/* As many tiles for each thread, none of too few rows, none higher than ROW_TILE. */
+static void forward_tiles_are_shared(void **state)
+{
+    (void)state;
+    static const struct {
+        int threads;
+        size_t count, tile_rows, tiles;
+    } cases[] = {
+        {1, 0, ROW_TILE, 0}, {1, 5, 32, 1},
+        {1, 100, 112, 1},    {1, 200, 112, 2},
+        {3, 100, 48, 3},     {3, 40, 32, 2},
+        {3, 577, 112, 6},    {2, 384, 192, 2},
+        {2, 400, 112, 4},    {4, 30 * ROW_TILE, 192, 30},
+    };
+    struct host host;
+    host_init(&host);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const size_t offsets[] = {0, cases[i].count};
+        struct pool *pool;
+        check_status(&host, pool_new(&host, cases[i].threads, &pool), HASHATTN_OK, NULL);
+        struct rows rows = rows_of(NULL, pool, 1, offsets, NULL);
+        rows_share(&rows);
+        assert_int_equal(rows.tile_rows, cases[i].tile_rows);
+        assert_int_equal(rows.tiles, cases[i].tiles);
+        size_t sum = 0;
+        for (size_t tile = 0; tile < rows.tiles; tile++)
+            sum += rows_of_tile(&rows, tile * rows.tile_rows);
+        assert_int_equal(sum, rows_padded(cases[i].count));
+        pool_free(&host, pool);
+    }
 }
 
 static void no_sequences_no_spans(void **state)
@@ -95,9 +133,8 @@ static void sums_are_added_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(spans_visit_every_row_once),
-        cmocka_unit_test(no_sequences_no_spans),
-        cmocka_unit_test(chunks_cover_the_tiles_in_order),
+        cmocka_unit_test(spans_visit_every_row_once), cmocka_unit_test(forward_tiles_are_shared),
+        cmocka_unit_test(no_sequences_no_spans),      cmocka_unit_test(chunks_cover_the_tiles_in_order),
         cmocka_unit_test(sums_are_added_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ struct shown {
     _Alignas(16) char self[sizeof(struct pooled_head) + 64];
     size_t offsets[2], outputs;
     struct rows rows;
-    float x[ROW_TILE * DIM];
+    float x[ROW_STEP * DIM];
     void *memory;
     double sums[OBJECTIVE_SUMS];
 };
@@ -37,7 +37,7 @@ static void shown_open(struct shown *s, const char *name, size_t outputs)
     s->outputs = outputs;
     s->rows = rows_of(s->base.kernels, s->base.pool, 1, s->offsets, NULL);
     const struct objective_facts facts = {.dim = DIM, .num_outputs = outputs, .max_len = 1};
-    assert_true(s->objective->size <= sizeof s->self && s->rows.padded == ROW_TILE);
+    assert_true(s->objective->size <= sizeof s->self && s->rows.padded == ROW_STEP);
     check_status(&s->base.host, s->objective->describe(&s->base.host, &s->base.params, &facts, &s->self),
                  HASHATTN_OK, NULL);
     layer_test_start(&s->base, 1);

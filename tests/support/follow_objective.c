@@ -44,9 +44,9 @@ static double forward(const struct objective_pass *pass)
     const struct dense *dense = &((const struct follow *)pass->self)->dense;
     float *y = pass->memory;
     double sum = 0;
-    for (size_t row = 0; row < pass->rows->padded; row += ROW_TILE)
+    for (size_t row = 0; row < pass->rows->padded; row += pass->rows->tile_rows)
         dense_forward(dense, pass->rows->kernels, pass->values, y + row * dense->out,
-                      pass->x + row * dense->in, ROW_TILE);
+                      pass->x + row * dense->in, rows_of_tile(pass->rows, row));
     for (size_t row = 0; pass->targets != NULL && row < pass->rows->count; row++)
         for (size_t c = 0; c < dense->out; c++) {
             double off =
@@ -69,9 +69,9 @@ static void backward(const struct objective_pass *pass, struct slice gradients, 
                                                       ((double)y[i] - (double)pass->targets->floats[i]))
                                             : 0;
         }
-    for (size_t row = 0; row < pass->rows->padded; row += ROW_TILE)
+    for (size_t row = 0; row < pass->rows->padded; row += pass->rows->tile_rows)
         dense_backward(dense, pass->rows->kernels, pass->values, gradients, dx + row * dense->in, add,
-                       dy + row * out, pass->x + row * dense->in, ROW_TILE);
+                       dy + row * out, pass->x + row * dense->in, rows_of_tile(pass->rows, row));
 }
 
 enum { SUM_LOSS, SUM_ERROR, SUM_COUNT };

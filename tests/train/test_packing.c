@@ -166,7 +166,7 @@ static void check_packing(struct fixture *fixture)
         check_batch(&packed, dataset, (const size_t[]){2, 3, 4}, (const uint64_t[]){2, 3, 4}, 3, &comm);
         const struct model_batch batch = packed_batch(&packed, NULL, NULL, true);
         for (size_t k = batch.offsets[batch.num_sequences] * WIDTH;
-             batch.input.floats != NULL && k % ROW_TILE != 0; k++)
+             batch.input.floats != NULL && k % (ROW_STEP * WIDTH) != 0; k++)
             assert_true(batch.input.floats[k] == 0);
     }
     packed_examples_free(&fixture->host, &packed);
@@ -228,15 +228,15 @@ static void float_rows_end_in_zeros(void **state)
     failing_host_init(&failing, -1);
     check_status(&failing.host, packed_examples_new(&failing.host, &fixture.dataset, 4, &packed), HASHATTN_OK,
                  NULL);
-    static const size_t tiles[] = {0, 1, 1, 2, 2};           /* of the first examples */
-    size_t room = 3 * ROW_TILE, row = WIDTH * sizeof(float); /* four of 108 rows, in whole tiles */
-    assert_int_equal(packing_max_rows(&fixture.dataset, 4), 432);
+    static const size_t ends[] = {0, 96, 192, 304, 304}; /* of the tiles of the first examples */
+    size_t room = 432, row = WIDTH * sizeof(float);      /* four of 108 rows */
+    assert_int_equal(packing_max_rows(&fixture.dataset, 4), room);
     assert_true(failing.largest >= room * row);
     for (size_t count = 4; count >= 1; count--) {
         memset(packed.data.floats, 0xff, room * row);
         packing_range(&packed, &fixture.dataset, 0, count);
         const float *floats = packed_batch(&packed, NULL, NULL, true).input.floats;
-        size_t rows = packed.data.offsets[count], padded = tiles[count] * ROW_TILE;
+        size_t rows = packed.data.offsets[count], padded = ends[count];
         assert_int_equal(rows, fixture.offsets[count]);
         for (size_t i = rows * WIDTH; i < padded * WIDTH; i++)
             assert_true(floats[i] == 0);

@@ -99,23 +99,24 @@ static struct block_scratch scratch_of(const struct run *run, int worker)
 static void drop_input(const struct run *run, const struct block_scratch *scratch, float *tile, size_t first)
 {
     uint64_t key = random_key(run->pass->random_key, RANDOM_DROPOUT, run->trunk->crosses ? 1 : 0);
-    dropout_rows(&run->dropout, key, &run->rows, tile, tile, first, ROW_TILE, run->trunk->dim);
+    dropout_rows(&run->dropout, key, &run->rows, tile, tile, first, rows_of_tile(&run->rows, first),
+                 run->trunk->dim);
     watch_lap(scratch->watch, PROFILE_DROPOUT);
 }
 
 static void enter_tile(const struct run *run, const struct block_scratch *scratch, size_t first)
 {
     const struct trunk *trunk = run->trunk;
+    size_t n = rows_of_tile(&run->rows, first);
     float *tile = trunk_stream(run->pass, 0) + first * trunk->dim;
     if (trunk->input.kind == INPUT_GIVEN)
         return;
-    input_forward(&trunk->input, &run->rows, run->pass->values, tile, &run->pass->input, first, ROW_TILE);
+    input_forward(&trunk->input, &run->rows, run->pass->values, tile, &run->pass->input, first, n);
     watch_lap(scratch->watch, PROFILE_EMBEDDING);
     if (!trunk->norm_last) {
         float *words = scratch->narrow[0];
-        memcpy(words, tile, ROW_TILE * trunk->dim * sizeof *words);
-        norm_forward(&trunk->norm, run->rows.kernels, run->pass->values, tile, scratch->statistics, words,
-                     ROW_TILE);
+        memcpy(words, tile, n * trunk->dim * sizeof *words);
+        norm_forward(&trunk->norm, run->rows.kernels, run->pass->values, tile, scratch->statistics, words, n);
         watch_lap(scratch->watch, PROFILE_NORM);
     }
     drop_input(run, scratch, tile, first);
@@ -128,7 +129,8 @@ static void last_norm_tile(const struct run *run, const struct block_scratch *sc
     if (!trunk_has_last_norm(trunk))
         return;
     norm_forward(&trunk->norm, run->rows.kernels, run->pass->values, run->pass->space.normed + at,
-                 scratch->statistics, trunk_stream(run->pass, trunk->layers) + at, ROW_TILE);
+                 scratch->statistics, trunk_stream(run->pass, trunk->layers) + at,
+                 rows_of_tile(&run->rows, first));
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
@@ -148,7 +150,7 @@ static void forward_tile(void *argument, size_t tile, int worker)
 {
     const struct run *run = argument;
     struct block_scratch scratch = scratch_of(run, worker);
-    size_t first = tile * ROW_TILE, layer = layer_of(run);
+    size_t first = tile * run->rows.tile_rows, layer = layer_of(run);
     if (is_inside(run)) {
         struct place p = place_of(run, layer);
         block_cross_enter(p.block, &p.pass, &p.space, &scratch, first);
@@ -174,7 +176,7 @@ static void keys_tile(void *argument, size_t tile, int worker)
     const struct run *run = argument;
     struct block_scratch scratch = scratch_of(run, worker);
     struct place p = place_of(run, layer_of(run));
-    block_cross_keys(p.block, &p.pass, &p.space, &scratch, tile * ROW_TILE);
+    block_cross_keys(p.block, &p.pass, &p.space, &scratch, tile * p.pass.encoded_rows->tile_rows);
 }
 
 /* The mixing after the current stage. */
@@ -216,19 +218,18 @@ const float *trunk_rows(const struct trunk_pass *pass)
 
 /* ---- backward ----------------------------------------------------------------------------------------- */
 
-/* Backward pass of a norm with input x: dstream, the gradient of its output, becomes that of x. */
+/* Backward pass of a norm with input x, n rows: dstream, the gradient of its output, becomes that of x. */
 static void norm_tile_backward(const struct run *run, const struct block_scratch *scratch,
-                               struct slice gradients, const float *x, float *dstream)
+                               struct slice gradients, const float *x, float *dstream, size_t n)
 {
     const struct trunk *trunk = run->trunk;
-    size_t bytes = ROW_TILE * trunk->dim * sizeof(float);
+    size_t bytes = n * trunk->dim * sizeof(float);
     float *unused = scratch->narrow[1], *dnormed = scratch->narrow[2];
-    norm_forward(&trunk->norm, run->rows.kernels, run->pass->values, unused, scratch->statistics, x,
-                 ROW_TILE);
+    norm_forward(&trunk->norm, run->rows.kernels, run->pass->values, unused, scratch->statistics, x, n);
     memcpy(dnormed, dstream, bytes);
     memset(dstream, 0, bytes);
     norm_backward(&trunk->norm, run->rows.kernels, run->pass->values, gradients, dstream, dnormed, x,
-                  scratch->statistics, ROW_TILE);
+                  scratch->statistics, n);
     watch_lap(scratch->watch, PROFILE_NORM);
 }
 
@@ -237,17 +238,18 @@ static void enter_tile_backward(const struct run *run, const struct block_scratc
 {
     const struct trunk *trunk = run->trunk;
     const struct input *input = &trunk->input;
+    size_t n = rows_of_tile(&run->rows, first);
     if (input->kind == INPUT_GIVEN)
         return;
     drop_input(run, scratch, dstream, first);
     if (!trunk->norm_last) { /* recomputes the rows before the norm */
         float *words = scratch->narrow[0];
-        input_forward(input, &run->rows, run->pass->values, words, &run->pass->input, first, ROW_TILE);
+        input_forward(input, &run->rows, run->pass->values, words, &run->pass->input, first, n);
         watch_lap(scratch->watch, PROFILE_EMBEDDING);
-        norm_tile_backward(run, scratch, gradients, words, dstream);
+        norm_tile_backward(run, scratch, gradients, words, dstream, n);
     }
     input_backward_tile(input, &run->rows, run->pass->values, gradients, dstream, &run->pass->input, first,
-                        ROW_TILE);
+                        n);
     watch_lap(scratch->watch, PROFILE_EMBEDDING);
 }
 
@@ -261,7 +263,8 @@ static void beginning_backward(const struct run *run, const struct block_scratch
         struct place p = place_of(run, layer);
         block_enter_backward(p.block, &p.pass, &p.space, scratch, gradients, s->dstream, &s->d, first);
     } else if (trunk_has_last_norm(run->trunk)) {
-        norm_tile_backward(run, scratch, gradients, trunk_stream(run->pass, layer) + at, s->dstream + at);
+        norm_tile_backward(run, scratch, gradients, trunk_stream(run->pass, layer) + at, s->dstream + at,
+                           rows_of_tile(&run->rows, first));
     }
 }
 
@@ -309,7 +312,7 @@ static void backward_chunk(void *argument, size_t chunk, int worker)
     watch_lap(scratch.watch, PROFILE_SUMS);
     size_t tile, end;
     for (rows_chunk(run->over->tiles, run->chunks, chunk, &tile, &end); tile < end; tile++) {
-        backward_tile(run, &scratch, gradients, tile * ROW_TILE);
+        backward_tile(run, &scratch, gradients, tile * run->rows.tile_rows);
         if (worker == 0 && run->pass->listener != NULL) { /* the calling thread */
             run->pass->listener->tick(run->pass->listener->argument);
             watch_lap(scratch.watch, PROFILE_RANKS);

@@ -1,5 +1,5 @@
-/* Head first, then each tail on copies of its rows. A row's numbers depend on the row alone, because tiles
-   are full (nn/rows.h). The lists of rows depend on the batch alone, so the number of threads changes no bit.
+/* Head first, then each tail on copies of its rows. A row's numbers depend on the row alone, see
+   nn/rows.h. The lists of rows depend on the batch alone, so the number of threads changes no bit.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/adaptive_output.h"
 
@@ -39,7 +39,7 @@ hashattn_status adaptive_output_describe(struct host *host, struct params *param
 struct adaptive_output_space adaptive_output_lay(const struct adaptive_output *output,
                                                  const struct rows *rows, bool training, struct arena *arena)
 {
-    size_t padded = rows->padded, dim = output->head.dim, most = size_sum(padded, ROW_TILE), widest = 0;
+    size_t padded = rows->padded, dim = output->head.dim, most = size_sum(padded, ROW_STEP), widest = 0;
     struct adaptive_output_space s = {.head = tied_output_lay(&output->head, rows, training, arena)};
     if (output->tails->count == 0)
         return s;
@@ -112,9 +112,9 @@ static void project_tile(void *argument, size_t tile, int worker)
     (void)worker;
     const struct work *w = argument;
     const struct adaptive_output_space *s = w->space;
-    size_t dim = w->output->head.dim, width = tail_now(w)->dim, row = tile * ROW_TILE;
+    size_t dim = w->output->head.dim, width = tail_now(w)->dim, row = tile * w->chosen.tile_rows;
     product_weights(w->rows->kernels, w->output->head.precision, s->h + row * width, width, s->x + row * dim,
-                    dim, s->packed, ROW_TILE, width, dim, false);
+                    dim, s->packed, rows_of_tile(&w->chosen, row), width, dim, false);
 }
 
 /* Copies `count` rows and projects them. Their targets are in s->wanted, with weight 0 for those whose target
@@ -227,7 +227,7 @@ static double forward_tails(struct work *w)
     }
     /* Once the scores in tails are known. What backward needs of the rows above stays. */
     for (w->index = 0; w->index < w->output->tails->count; w->index++) {
-        size_t used = (s->count[w->index] + ROW_TILE - 1) / ROW_TILE * ROW_TILE;
+        size_t used = rows_padded(s->count[w->index]);
         size_t *places = s->tail[w->index].places + s->count[w->index];
         struct tied_output_space rest = tied_output_from(&s->tail[w->index].output, used);
         forward_rows(w, &rest, places, list_others(w, places));
@@ -275,9 +275,9 @@ static void unproject_tile(void *argument, size_t tile, int worker)
     (void)worker;
     const struct work *w = argument;
     const struct adaptive_output_space *s = w->space;
-    size_t dim = w->output->head.dim, width = tail_now(w)->dim, row = tile * ROW_TILE;
+    size_t dim = w->output->head.dim, width = tail_now(w)->dim, row = tile * w->chosen.tile_rows;
     product_weights(w->rows->kernels, w->output->head.precision, s->dx + row * dim, dim, s->dh + row * width,
-                    width, s->packed, ROW_TILE, dim, width, false);
+                    width, s->packed, rows_of_tile(&w->chosen, row), dim, width, false);
 }
 
 /* The gradient of some rows of the projection from all rows of the tail, in order. */
@@ -289,12 +289,12 @@ static void projection_block(void *argument, size_t unit, int worker)
     size_t dim = w->output->head.dim, width = tail->dim, at = unit * BLOCK, n = size_min(width - at, BLOCK);
     float *into = slice_at(w->gradients, tail->projection + at * dim);
     for (size_t tile = 0; tile < w->chosen.tiles; tile++) {
-        const float *dh = w->space->dh + tile * ROW_TILE * width + at,
-                    *x = w->space->x + tile * ROW_TILE * dim;
+        size_t row = tile * w->chosen.tile_rows, count = rows_of_tile(&w->chosen, row);
+        const float *dh = w->space->dh + row * width + at, *x = w->space->x + row * dim;
         if (w->output->head.precision == PRECISION_BF16)
-            product_transposed_bf16(w->rows->kernels, into, dim, dh, width, x, dim, n, dim, ROW_TILE);
+            product_transposed_bf16(w->rows->kernels, into, dim, dh, width, x, dim, n, dim, count);
         else
-            product(w->rows->kernels, into, dim, dh, width, true, x, dim, false, n, dim, ROW_TILE, true);
+            product(w->rows->kernels, into, dim, dh, width, true, x, dim, false, n, dim, count, true);
     }
 }
 

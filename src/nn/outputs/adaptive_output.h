@@ -6,7 +6,7 @@
      p(w | x) = softmax(x W_0^T + b_0)_tail softmax((x P^T) W^T + b)_w      for a word of a tail.
    They sum to 1 over the vocabulary. Without tails it is the tied output, bit for bit.
 
-   Cost: the head for every row, a tail for the rows whose target is in it, in whole tiles of ROW_TILE rows. A
+   Cost: the head for every row, a tail for the rows whose target is in it, up to a multiple of ROW_STEP. A
    hit needs the largest probability of all words: a tail is computed, forward only, also for the few rows
    whose target is the best word so far while the tail as a whole is likelier.
    SPDX-License-Identifier: Apache-2.0 */
@@ -40,7 +40,7 @@ struct adaptive_output_space {
     float *weights;   /* (padded) */
     struct {
         struct tied_output_space output;
-        size_t *places; /* (padded + ROW_TILE) its rows, in the order of h */
+        size_t *places; /* (padded + ROW_STEP) its rows, in the order of h */
     } tail[WORD_TAILS];
 };
 struct adaptive_output_space adaptive_output_lay(const struct adaptive_output *output,

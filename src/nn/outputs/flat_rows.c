@@ -43,10 +43,10 @@ static void backward_tile(void *argument, size_t tile, int worker)
     (void)worker;
     const struct spread *p = argument;
     const struct rows *rows = p->rows;
-    size_t dim = p->dim, first = tile * ROW_TILE;
+    size_t dim = p->dim, first = tile * rows->tile_rows, n = rows_of_tile(rows, first);
     if (!p->add)
-        memset(p->dx + first * dim, 0, ROW_TILE * dim * sizeof *p->dx);
-    for (struct span s = rows_span(rows, first, ROW_TILE); s.count > 0; s = rows_next(rows, s)) {
+        memset(p->dx + first * dim, 0, n * dim * sizeof *p->dx);
+    for (struct span s = rows_span(rows, first, n); s.count > 0; s = rows_next(rows, s)) {
         size_t length = rows->offsets[s.sequence + 1] - rows->offsets[s.sequence];
         size_t place = s.sequence * p->max_len + (p->max_len - length) + s.position;
         rows->kernels->rows.axpy(p->dx + s.row * dim, 1, p->dy + place * dim, s.count * dim);

@@ -135,10 +135,10 @@ static void lay_chunk(struct work *w, bool backward)
 
 static void compute_logits(const struct work *w, float *logits, size_t row)
 {
-    size_t dim = w->output->dim, width = w->width;
+    size_t dim = w->output->dim, width = w->width, n = rows_of_tile(w->rows, row);
     product_weights(w->kernels, w->output->precision, logits, width, w->x + row * dim, dim, w->space->packed,
-                    ROW_TILE, width, dim, false);
-    w->kernels->layers.add_bias(logits, width, w->values + w->output->bias + w->first, ROW_TILE, width);
+                    n, width, dim, false);
+    w->kernels->layers.add_bias(logits, width, w->values + w->output->bias + w->first, n, width);
 }
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
@@ -148,7 +148,8 @@ static void compute_logits(const struct work *w, float *logits, size_t row)
 static void note_asked(const struct work *w, const float *logits, size_t row)
 {
     const struct tied_output_space *s = w->space;
-    for (size_t i = 0; i < ROW_TILE; i++, row++, logits += w->width) {
+    size_t end = row + rows_of_tile(w->rows, row);
+    for (; row < end; row++, logits += w->width) {
         size_t label = label_in(w, row), c = 0;
         if (label >= w->width)
             continue;
@@ -161,9 +162,9 @@ static void note_asked(const struct work *w, const float *logits, size_t row)
 
 static void keep_classes(const struct work *w, const float *logits, size_t row)
 {
-    size_t classes = w->output->classes;
+    size_t classes = w->output->classes, n = rows_of_tile(w->rows, row);
     float *kept = w->space->classes + row * classes + (w->first - plain_words(w->output));
-    for (size_t i = 0; i < ROW_TILE; i++)
+    for (size_t i = 0; i < n; i++)
         memcpy(kept + i * classes, logits + i * w->width, w->width * sizeof *logits);
 }
 
@@ -172,13 +173,13 @@ static void forward_tile(void *argument, size_t tile, int worker)
     const struct work *w = argument;
     const struct tied_output_space *s = w->space;
     float *logits = s->logits + (size_t)worker * ROW_TILE * w->output->chunk;
-    size_t row = tile * ROW_TILE;
+    size_t row = tile * w->rows->tile_rows;
     compute_logits(w, logits, row);
     note_asked(w, logits, row);
     if (w->first >= plain_words(w->output))
         keep_classes(w, logits, row);
-    w->kernels->softmax.step(logits, w->width, ROW_TILE, w->width, 1, s->max + row, s->sum + row,
-                             s->factor + row);
+    w->kernels->softmax.step(logits, w->width, rows_of_tile(w->rows, row), w->width, 1, s->max + row,
+                             s->sum + row, s->factor + row);
 }
 
 static double finish_rows(const struct work *w)
@@ -222,7 +223,7 @@ double tied_output_forward(const struct tied_output *output, const struct rows *
 static void logits_tile(void *argument, size_t tile, int worker)
 {
     const struct work *w = argument;
-    size_t row = tile * ROW_TILE, count = size_min(ROW_TILE, w->rows->count - row);
+    size_t row = tile * w->rows->tile_rows, count = size_min(w->rows->tile_rows, w->rows->count - row);
     float *logits = w->space->logits + (size_t)worker * ROW_TILE * w->output->chunk;
     compute_logits(w, logits, row);
     for (size_t i = 0; i < count; i++)
@@ -254,18 +255,19 @@ static void backward_tile(void *argument, size_t tile, int worker)
     (void)worker;
     const struct work *w = argument;
     const struct tied_output_space *s = w->space;
-    size_t dim = w->output->dim, width = w->width, row = tile * ROW_TILE;
+    size_t dim = w->output->dim, width = w->width, row = tile * w->rows->tile_rows,
+           n = rows_of_tile(w->rows, row);
     float *dlogits = s->logits + row * w->output->chunk;
     compute_logits(w, dlogits, row);
-    w->kernels->softmax.again(dlogits, width, ROW_TILE, width, 1, s->max + row, s->log_sum + row);
-    w->kernels->rows.scale(dlogits, width, s->factor + row, ROW_TILE, width);
-    for (size_t i = 0; i < ROW_TILE; i++) {
+    w->kernels->softmax.again(dlogits, width, n, width, 1, s->max + row, s->log_sum + row);
+    w->kernels->rows.scale(dlogits, width, s->factor + row, n, width);
+    for (size_t i = 0; i < n; i++) {
         size_t label = label_in(w, row + i);
         if (label < width)
             dlogits[i * width + label] -= s->factor[row + i];
     }
     product_weights(w->kernels, w->output->precision, w->dx + row * dim, dim, dlogits, width,
-                    s->packed_backward, ROW_TILE, dim, width, w->add || w->first > 0);
+                    s->packed_backward, n, dim, width, w->add || w->first > 0);
 }
 
 /* The gradients of a block of words from all rows, in order. */
@@ -279,14 +281,13 @@ static void backward_words(void *argument, size_t index, int worker)
     float *dweight = slice_at(w->gradients, output->weight) + (w->first + at) * dim;
     float *dbias = slice_at(w->gradients, output->bias) + w->first + at;
     for (size_t tile = 0; tile < w->rows->tiles; tile++) {
-        size_t row = tile * ROW_TILE;
+        size_t row = tile * w->rows->tile_rows, n = rows_of_tile(w->rows, row);
         const float *dlogits = w->space->logits + row * output->chunk + at, *x = w->x + row * dim;
         if (output->precision == PRECISION_BF16)
-            product_transposed_bf16(w->kernels, dweight, dim, dlogits, width, x, dim, words, dim, ROW_TILE);
+            product_transposed_bf16(w->kernels, dweight, dim, dlogits, width, x, dim, words, dim, n);
         else
-            product(w->kernels, dweight, dim, dlogits, width, true, x, dim, false, words, dim, ROW_TILE,
-                    true);
-        for (size_t i = 0; i < ROW_TILE; i++)
+            product(w->kernels, dweight, dim, dlogits, width, true, x, dim, false, words, dim, n, true);
+        for (size_t i = 0; i < n; i++)
             w->kernels->rows.axpy(dbias, 1, dlogits + i * width, words);
     }
 }

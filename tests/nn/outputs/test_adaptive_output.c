@@ -30,7 +30,7 @@ enum {
     HEAD = 60,
     SECOND = 100,
     ROWS = ROW_TILE + 37,
-    PADDED = 2 * ROW_TILE
+    PADDED = (ROWS + ROW_STEP - 1) / ROW_STEP * ROW_STEP
 };
 
 struct next_case {

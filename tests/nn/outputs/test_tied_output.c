@@ -26,7 +26,7 @@ enum {
     FIRST = 1,
     WORDS = VOCAB - FIRST,
     ROWS = 2 * ROW_TILE + 37,
-    PADDED = 3 * ROW_TILE
+    PADDED = (ROWS + ROW_STEP - 1) / ROW_STEP * ROW_STEP
 };
 
 struct next_case {
