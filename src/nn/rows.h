@@ -3,9 +3,10 @@
    activations are `padded` rows long, and the rows after the last token are zeros without gradient. Products
    with weights (kernels/product_weights.h) and our own tiles sum a row in one order, however many rows there
    are. A row therefore has the same bits at any index, and a sequence the same output alone and packed. In
-   backward, a product library may sum the rows of a shorter tile in another order. Sums over rows (gradients
-   of weights) are computed per chunk of neighbouring tiles and added in the order of the chunks; only shapes
-   determine the number of chunks. SPDX-License-Identifier: Apache-2.0 */
+   backward, a product library may sum the rows of a shorter tile in another order.
+   Sums over rows (gradients of weights) are computed per chunk of neighbouring tiles and added in the order
+   of the chunks, whose number only shapes determine.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_ROWS_H
 #define NN_ROWS_H
 

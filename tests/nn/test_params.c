@@ -2,7 +2,8 @@
    caught: offsets not rounded up; the second growth of the rows losing the first; initial values keyed by
    offset (a row added in front changed nothing it should not); scale not applied; padding between rows left
    unchanged; a tensor not packed anew whose end, or start alone, has changed; all tensors packed anew;
-   weights for backward not packed anew. SPDX-License-Identifier: Apache-2.0 */
+   weights for backward not packed anew.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "nn/params.h"
 
 #include <math.h>
