@@ -141,14 +141,14 @@ hashattn_status attention_layer_describe_leave(struct host *host, struct params 
 /* ---- tiles -------------------------------------------------------------------------------------------- */
 
 void attention_layer_enter(const struct attention_layer *attention, const struct kernels *kernels,
-                           const float *values, float *query, float *key, float *value, const float *x,
-                           size_t n, bf16 *halves)
+                           struct pool *pool, const float *values, float *query, float *key, float *value,
+                           const float *x, size_t n, bf16 *halves)
 {
     size_t dim = attention->dim;
     const void *left = dense_left(&attention->query, kernels, halves, x, n);
-    dense_forward_left(&attention->query, kernels, values, query, left, n, 0, dim);
-    dense_forward_left(&attention->key, kernels, values, key, left, n, 0, dim);
-    dense_forward_left(&attention->value, kernels, values, value, left, n, 0, dim);
+    dense_forward_left(&attention->query, kernels, pool, values, query, left, n, 0, dim);
+    dense_forward_left(&attention->key, kernels, pool, values, key, left, n, 0, dim);
+    dense_forward_left(&attention->value, kernels, pool, values, value, left, n, 0, dim);
 }
 
 void attention_layer_enter_backward(const struct attention_layer *attention, const struct kernels *kernels,
@@ -186,9 +186,9 @@ void attention_layer_place(const struct attention_layer *attention, const struct
 {
     size_t columns = attention->placed.columns;
     const void *left = dense_left(&attention->placed.query, kernels, halves, places, n);
-    dense_forward_left(&attention->placed.query, kernels, values, work, left, n, 0, columns);
+    dense_forward_left(&attention->placed.query, kernels, NULL, values, work, left, n, 0, columns);
     add_placed(attention, kernels, query, work, n);
-    dense_forward_left(&attention->placed.key, kernels, values, work, left, n, 0, columns);
+    dense_forward_left(&attention->placed.key, kernels, NULL, values, work, left, n, 0, columns);
     add_placed(attention, kernels, key, work, n);
 }
 

@@ -103,10 +103,11 @@ struct attention_gradients {
     float *query, *key, *value, *mixed;
 };
 
-/* On a tile: query, key and value (n, dim) from x (n, dim). halves: scratch of (n, dim + 1) in bf16. */
+/* On a tile: query, key and value (n, dim) from x (n, dim). halves: scratch of (n, dim + 1) in bf16. pool: as
+   in dense_forward_left. */
 void attention_layer_enter(const struct attention_layer *attention, const struct kernels *kernels,
-                           const float *values, float *query, float *key, float *value, const float *x,
-                           size_t n, bf16 *halves);
+                           struct pool *pool, const float *values, float *query, float *key, float *value,
+                           const float *x, size_t n, bf16 *halves);
 /* Writes dx (n, dim); adds the gradients of the three layers to gradients. */
 void attention_layer_enter_backward(const struct attention_layer *attention, const struct kernels *kernels,
                                     const float *values, struct slice gradients, float *dx,

@@ -146,8 +146,8 @@ void block_enter(const struct block *block, const struct block_pass *pass, const
     const struct attention_space *a = &space->attention;
     size_t at = first * block->dim, n = rows_of_tile(pass->rows, first);
     const float *rows = into_attention(block, pass, space, scratch, first);
-    attention_layer_enter(&block->attention, pass->rows->kernels, pass->values, a->query + at, a->key + at,
-                          a->value + at, rows, n, scratch->halves);
+    attention_layer_enter(&block->attention, pass->rows->kernels, rows_tile_pool(pass->rows), pass->values,
+                          a->query + at, a->key + at, a->value + at, rows, n, scratch->halves);
     if (block->attention.placed.columns > 0) {
         float *places = scratch->narrow[1], *work = scratch->narrow[2];
         take_places(block, pass, places, first);
@@ -284,7 +284,8 @@ static void residual_forward(const struct block *block, const struct block_pass 
 {
     const struct kernels *kernels = pass->rows->kernels;
     float *branch = scratch->narrow[0];
-    dense_forward(r->output, kernels, pass->values, branch, r->mixed, r->n);
+    dense_forward_shared(r->output, kernels, rows_tile_pool(pass->rows), pass->values, branch, r->mixed, r->n,
+                         scratch->halves);
     watch_lap(scratch->watch, PROFILE_PRODUCTS);
     dropout_add_rows(&pass->dropout, site_key(pass, r->site), pass->rows, r->middle, r->x, branch, first,
                      r->n, block->dim);

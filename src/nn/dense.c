@@ -49,8 +49,8 @@ const void *dense_left(const struct dense *dense, const struct kernels *kernels,
     return weights_left(kernels, dense->precision, halves, x, n, dense->in);
 }
 
-void dense_forward_left(const struct dense *dense, const struct kernels *kernels, const float *values,
-                        float *y, const void *left, size_t n, size_t first, size_t count)
+static void forward_range(const struct dense *dense, const struct kernels *kernels, const float *values,
+                          float *y, const void *left, size_t n, size_t first, size_t count)
 {
     const float *bias = dense->plain ? NULL : values + dense->bias + first;
     size_t in = dense->in, out = dense->out;
@@ -65,11 +65,45 @@ void dense_forward_left(const struct dense *dense, const struct kernels *kernels
         kernels->layers.add_bias(y + first, out, bias, n, count);
 }
 
+/* A pass over weights, shared by threads. */
+struct shared_pass {
+    const struct dense *dense;
+    const struct kernels *kernels;
+    const float *values;
+    float *y;
+    const void *left;
+    size_t n, first, end; /* rows; range of columns */
+    size_t wide;          /* columns of a unit */
+};
+
+static void forward_columns(void *argument, size_t index, int worker)
+{
+    (void)worker;
+    const struct shared_pass *pass = argument;
+    size_t first = pass->first + index * pass->wide;
+    forward_range(pass->dense, pass->kernels, pass->values, pass->y, pass->left, pass->n, first,
+                  size_min(pass->wide, pass->end - first));
+}
+
+/* A unit reads UNIT_FLOATS of weights, so that it takes longer than handing it to a thread (about 10 us). */
+void dense_forward_left(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
+                        const float *values, float *y, const void *left, size_t n, size_t first, size_t count)
+{
+    enum { UNIT_FLOATS = 1 << 16 };
+    size_t panels = size_max(UNIT_FLOATS / (dense->in * WEIGHTS_PANEL), 1);
+    struct shared_pass pass = {
+        dense, kernels, values, y, left, n, first, first + count, panels * WEIGHTS_PANEL};
+    if (dense->packed == 0 || pool == NULL)
+        pass.wide = count;
+    if (count > 0)
+        pool_run(pool, forward_columns, &pass, (count + pass.wide - 1) / pass.wide);
+}
+
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n)
 {
     if (dense->precision == PRECISION_FLOAT32) {
-        dense_forward_left(dense, kernels, values, y, x, n, 0, dense->out);
+        dense_forward_left(dense, kernels, NULL, values, y, x, n, 0, dense->out);
         return;
     }
     product_weights(kernels, dense->precision, y, dense->out, x, dense->in, values - dense->packed, n,
@@ -78,35 +112,11 @@ void dense_forward(const struct dense *dense, const struct kernels *kernels, con
         kernels->layers.add_bias(y, dense->out, values + dense->bias, n, dense->out);
 }
 
-/* A pass over weights, shared by threads. */
-struct shared_pass {
-    const struct dense *dense;
-    const struct kernels *kernels;
-    const float *values;
-    float *y;
-    const void *left;
-    size_t n, wide; /* columns of a unit */
-};
-
-static void forward_columns(void *argument, size_t index, int worker)
+void dense_forward_shared(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
+                          const float *values, float *y, const float *x, size_t n, bf16 *halves)
 {
-    (void)worker;
-    const struct shared_pass *pass = argument;
-    size_t first = index * pass->wide, count = size_min(pass->wide, pass->dense->out - first);
-    dense_forward_left(pass->dense, pass->kernels, pass->values, pass->y, pass->left, pass->n, first, count);
-}
-
-/* A unit reads UNIT_FLOATS of weights, so that it takes longer than handing it to a thread (about 10 us). */
-void dense_forward_few(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
-                       const float *values, float *y, const float *x, size_t n, bf16 *halves)
-{
-    enum { UNIT_FLOATS = 1 << 16 };
     const void *left = dense_left(dense, kernels, halves, x, n);
-    size_t panels = size_max(UNIT_FLOATS / (dense->in * WEIGHTS_PANEL), 1);
-    struct shared_pass pass = {dense, kernels, values, y, left, n, panels * WEIGHTS_PANEL};
-    if (dense->packed == 0)
-        pass.wide = dense->out;
-    pool_run(pool, forward_columns, &pass, (dense->out + pass.wide - 1) / pass.wide);
+    dense_forward_left(dense, kernels, pool, values, y, left, n, 0, dense->out);
 }
 
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,

@@ -29,16 +29,17 @@ hashattn_status dense_describe_plain(struct host *host, struct params *params, c
 const void *dense_left(const struct dense *dense, const struct kernels *kernels, bf16 *halves, const float *x,
                        size_t n);
 /* Computes columns [first, first + count) of y (n, out) from such an x; first is a multiple of
-   WEIGHTS_PANEL. */
-void dense_forward_left(const struct dense *dense, const struct kernels *kernels, const float *values,
-                        float *y, const void *left, size_t n, size_t first, size_t count);
+   WEIGHTS_PANEL. pool: threads that share the columns of large packed weights, with the same bits; NULL: the
+   caller alone. */
+void dense_forward_left(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
+                        const float *values, float *y, const void *left, size_t n, size_t first,
+                        size_t count);
 /* Computes y (n, out) from x (n, in). */
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n);
-/* dense_forward for a few rows that are alone: the threads of the pool share the panels of large packed
-   weights. The same bits. halves: as in dense_left. */
-void dense_forward_few(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
-                       const float *values, float *y, const float *x, size_t n, bf16 *halves);
+/* The same by the threads of a pool. halves: as in dense_left. */
+void dense_forward_shared(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
+                          const float *values, float *y, const float *x, size_t n, bf16 *halves);
 /* dx (n, in) = [add: dx +] dy W. dx may be NULL, or x itself without add. Adds the gradients of W and b to
    gradients. */
 void dense_backward(const struct dense *dense, const struct kernels *kernels, const float *values,

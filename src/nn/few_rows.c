@@ -25,7 +25,7 @@ struct few_space few_space_take(const struct block *block, struct arena *arena)
 static void dense(const struct dense *layer, const struct few_rows *rows, const struct few_space *space,
                   float *y, const float *x)
 {
-    dense_forward_few(layer, rows->kernels, rows->pool, rows->values, y, x, rows->count, space->halves);
+    dense_forward_shared(layer, rows->kernels, rows->pool, rows->values, y, x, rows->count, space->halves);
 }
 
 static void norm(const struct norm *norm, const struct few_rows *rows, const struct few_space *space,
@@ -44,9 +44,8 @@ void few_rows_enter(const struct block *block, const struct few_rows *rows, cons
         norm(&block->first_norm, rows, space, space->normed, x);
         x = space->normed;
     }
-    dense(&attention->query, rows, space, space->query, x);
-    dense(&attention->key, rows, space, space->key, x);
-    dense(&attention->value, rows, space, space->value, x);
+    attention_layer_enter(attention, rows->kernels, rows->pool, rows->values, space->query, space->key,
+                          space->value, x, rows->count, space->halves);
     if (attention->placed.columns > 0)
         attention_layer_place(attention, rows->kernels, rows->values, space->query, space->key, places,
                               rows->count, space->branch, space->halves);

@@ -34,6 +34,7 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
                  const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch)
 {
     const struct kernels *kernels = rows->kernels;
+    struct pool *pool = rows_tile_pool(rows);
     size_t wide = ffn->first.out;
     const void *left = dense_left(&ffn->first, kernels, halves, x, n), *middle = NULL;
     bf16 *rounded = halves == NULL ? NULL : halves + n * weights_left_width(ffn->first.in);
@@ -41,7 +42,7 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
         middle = rounded;
     for (size_t c = 0; c < wide; c += COLUMNS) {
         size_t count = wide - c < COLUMNS ? wide - c : COLUMNS;
-        dense_forward_left(&ffn->first, kernels, values, before, left, n, c, count);
+        dense_forward_left(&ffn->first, kernels, pool, values, before, left, n, c, count);
         watch_lap(watch, PROFILE_PRODUCTS);
         for (size_t i = 0; i < n; i++)
             ffn_activate(ffn, kernels, after + i * wide + c, before + i * wide + c, count);
@@ -53,7 +54,7 @@ void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *va
     watch_lap(watch, PROFILE_DROPOUT);
     if (middle == NULL)
         middle = dense_left(&ffn->second, kernels, rounded, after, n);
-    dense_forward_left(&ffn->second, kernels, values, y, middle, n, 0, ffn->second.out);
+    dense_forward_left(&ffn->second, kernels, pool, values, y, middle, n, 0, ffn->second.out);
     watch_lap(watch, PROFILE_PRODUCTS);
 }
 

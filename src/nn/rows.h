@@ -73,6 +73,11 @@ static inline size_t rows_of_tile(const struct rows *rows, size_t first)
 {
     return size_min(rows->tile_rows, rows->padded - first);
 }
+/* The threads for work inside a tile: all of them if there is one tile, else NULL. */
+static inline struct pool *rows_tile_pool(const struct rows *rows)
+{
+    return rows->tiles == 1 ? rows->pool : NULL;
+}
 /* In tiles of ROW_TILE rows. */
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
                     const size_t *offsets, const uint64_t *sample_ids);

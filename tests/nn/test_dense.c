@@ -251,7 +251,7 @@ static void check_laid(enum precision precision, size_t n, size_t in, size_t out
     const void *left = dense_left(&dense, t.kernels, halves, x, n);
     memset(y, 0xff, n * out * sizeof *y);
     for (size_t c = 0; c < out; c += WEIGHTS_PANEL)
-        dense_forward_left(&dense, t.kernels, values, y, left, n, c,
+        dense_forward_left(&dense, t.kernels, c == 0 ? t.pool : NULL, values, y, left, n, c,
                            out - c < WEIGHTS_PANEL ? out - c : WEIGHTS_PANEL);
     check_near_all(y, want, n * out, sum_bound(in, ax, aw), "y of stretches");
     free(halves), free(want);
