@@ -19,7 +19,7 @@ int pool_threads(const struct pool *pool);            /* NULL: 1 */
 /* Calls run(argument, index, worker) once for every index < count, in parallel, and returns when all are
    done. Indices are assigned in ascending order; worker < pool_threads selects the thread's scratch memory.
    Not re-entrant: pass NULL as the pool to code inside a run, which then computes on its own thread as worker
-   0. */
+   0. But a run of one index is a plain call, in which the pool may be used. */
 void pool_run(struct pool *pool, void (*run)(void *argument, size_t index, int worker), void *argument,
               size_t count);
 

@@ -41,7 +41,7 @@ const void *weights_left(const struct kernels *kernels, enum precision precision
                          const float *rows, size_t m, size_t k);
 
 /* C (m, n) = A B [+ bias in every row, if not NULL], with A from weights_left and B from weights_pack, both
-   for this precision. Safe to call from any thread; m, n, k may be 0. */
+   for this precision and by this table of kernels. Safe to call from any thread; m, n, k may be 0. */
 void product_left(const struct kernels *kernels, enum precision precision, float *c, size_t ld_c,
                   const void *left, const float *weights, size_t m, size_t n, size_t k, const float *bias);
 /* C = [add: C +] A B for rows of A (m, k) that no other product shares: bf16 rounds them during the

@@ -17,8 +17,8 @@ struct tiles_slots {
     size_t columns;
 
     /* c (rows, cols) = [add: c +] A B with A(i, k) = a[i * a_row + k * a_col] and B (depth, cols), rows ld_b
-       apart. For sizes up to a few hundred, with operands in cache. The order of a row's sum may depend on
-       `rows` only if it is the same for every position of the row: sums run over k in order. TOLERANT. */
+       apart. For sizes up to a few hundred, with operands in cache. Sums run over k in order, whatever
+       `rows` and `cols` are. TOLERANT. */
     void (*product)(float *c, size_t ld_c, const float *a, size_t a_row, size_t a_col, const float *b,
                     size_t ld_b, size_t rows, size_t cols, size_t depth, bool add);
 

@@ -24,17 +24,23 @@ struct layer {
 
 enum { PART_LAY, PART_FORWARD, PART_BACKWARD, PARTS };
 
-/* x, and the gradient of the output rows; parameters and gradients. */
+/* x, and the gradient of the output rows; packed weights with the parameters after them; gradients. */
 struct layer_blocks {
-    void *x, *dy, *values, *packed, *gradients, *plans, *workspace, *times;
+    void *x, *dy, *values, *gradients, *plans, *workspace, *times;
 };
 
 static void free_blocks(struct host *host, struct layer_blocks *blocks)
 {
-    void *const all[] = {blocks->x,         blocks->dy,    blocks->values,    blocks->packed,
-                         blocks->gradients, blocks->plans, blocks->workspace, blocks->times};
+    void *const all[] = {blocks->x,     blocks->dy,        blocks->values, blocks->gradients,
+                         blocks->plans, blocks->workspace, blocks->times};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         memory_free(host, all[i]);
+}
+
+/* As in a training, the parameters lie after their packed weights, and are not copied. */
+static float *values_of(const struct layer *layer, const struct layer_blocks *blocks)
+{
+    return (float *)blocks->values + layer->params.packed_weights;
 }
 
 /* Plans the layer for these rows. */
@@ -57,9 +63,8 @@ static hashattn_status make_blocks(struct host *host, struct layer *layer, size_
     TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", &blocks->x));
     if (plan->training)
         TRY(memory_new_zeroed(host, floats, sizeof(float), "rows of the layer", &blocks->dy));
-    TRY(memory_new(host, total, sizeof(float), "parameters", &blocks->values));
-    TRY(memory_new(host, params_packed_floats(&layer->params), sizeof(float), "weights packed for products",
-                   &blocks->packed));
+    TRY(memory_new(host, size_sum(layer->params.packed_weights, total), sizeof(float),
+                   "parameters and packed weights", &blocks->values));
     TRY(memory_new_zeroed(host, total, sizeof(float), "gradients", &blocks->gradients));
     TRY(memory_new(host, size_product(PARTS, repeats), sizeof(double), "times", &blocks->times));
     TRY(memory_new(host, plan->memory_bytes, 1, "workspace of the layer", &blocks->workspace));
@@ -67,7 +72,7 @@ static hashattn_status make_blocks(struct host *host, struct layer *layer, size_
     random_normals(random_key(layer->seed, RANDOM_BENCH, 0), 0, blocks->x, used);
     if (plan->training)
         random_normals(random_key(layer->seed, RANDOM_BENCH, 1), 0, blocks->dy, used);
-    params_start(&layer->params, layer->seed, blocks->values);
+    params_start(&layer->params, layer->seed, values_of(layer, blocks));
     layer->pass =
         trunk_open(plan, (struct input_rows){.floats = blocks->x}, NULL, layer->seed, blocks->workspace);
     return HASHATTN_OK;
@@ -79,8 +84,8 @@ static double run_lay(struct layer *layer, const struct layer_blocks *blocks)
     const struct rows *rows = &layer->plan.rows;
     double start = clock_seconds();
     profile_begin(rows->profile);
-    layer->pass.values = params_pack(&layer->params, rows->kernels, rows->pool, blocks->values,
-                                     layer->plan.training, blocks->packed);
+    layer->pass.values = params_pack(&layer->params, rows->kernels, rows->pool, values_of(layer, blocks),
+                                     layer->plan.training, blocks->values);
     profile_lap(rows->profile, PROFILE_LAYING);
     return clock_seconds() - start;
 }

@@ -53,7 +53,7 @@ static hashattn_status measure_forward(struct stepper *stepper, size_t passes, d
     hashattn_status status = session_open(stepper->host, stepper->model, &session);
     for (size_t i = 0; i <= passes && status == HASHATTN_OK; i++) { /* the first warms up */
         double start = clock_seconds();
-        session_pack(&session, setup.kernels, setup.pool, stepper->values, false);
+        session_pack(&session, setup.kernels, setup.pool, stepper->values);
         status = evaluate_within(stepper->host, &setup, &session, &stepper->train, NULL, count, count,
                                  (uint64_t)stepper->options->seed, NULL, &found);
         if (i > 0)

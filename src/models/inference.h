@@ -6,7 +6,7 @@
 
 #include "models/model.h"
 
-/* Rows of a batch: 24 tiles, which 2, 3, 4, 6, 8, 12 or 24 threads share evenly; more cost memory only.
+/* Rows of a batch: 24 tiles, or somewhat lower ones that the threads share evenly; more cost memory only.
    `embed` with MiniLM and two threads takes 0.88, 0.96 and 0.92 of the time that it took with 2,048 rows, for
    documents of 64, 256 and 512 tokens (Zen 4). */
 enum { INFERENCE_ROWS = 24 * ROW_TILE };

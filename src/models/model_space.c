@@ -51,10 +51,10 @@ hashattn_status session_open(struct host *host, struct model *model, struct sess
 }
 
 void session_pack(struct session *session, const struct kernels *kernels, struct pool *pool,
-                  const float *values, bool backward)
+                  const float *values)
 {
     session->values =
-        params_pack(model_params(session->model), kernels, pool, values, backward, session->packed);
+        params_pack(model_params(session->model), kernels, pool, values, false, session->packed);
 }
 
 void session_close(struct host *host, struct session *session)

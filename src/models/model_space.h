@@ -33,9 +33,9 @@ struct session {
 };
 /* Allocates `packed`. The session is empty after a failure. */
 hashattn_status session_open(struct host *host, struct model *model, struct session *session);
-/* Packs parameters `values` as params_pack does; the ones before are gone. */
+/* Packs parameters `values` for forward passes as params_pack does; the ones before are gone. */
 void session_pack(struct session *session, const struct kernels *kernels, struct pool *pool,
-                  const float *values, bool backward);
+                  const float *values);
 /* Empties the session. Does nothing to an empty one. */
 void session_close(struct host *host, struct session *session);
 

@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "kernels/product.h"
 
-enum { SMALL = 256 };
+enum { SMALL = 256 }; /* at most those of product.c that our tiles compute, for which rows.h relies on them */
 
 static float start_scale(const struct params *params, size_t in)
 {
@@ -85,16 +85,23 @@ static void forward_columns(void *argument, size_t index, int worker)
                   size_min(pass->wide, pass->end - first));
 }
 
-/* A unit reads UNIT_FLOATS of weights, so that it takes longer than handing it to a thread (about 10 us). */
+/* Columns of a unit: a share for each thread, but at least UNIT_FLOATS of weights, so that it takes longer
+   than handing it to a thread (about 10 us). */
+static size_t unit_columns(const struct dense *dense, const struct pool *pool, size_t count)
+{
+    enum { UNIT_FLOATS = 1 << 16 };
+    size_t threads = (size_t)pool_threads(pool);
+    if (threads == 1 || dense->packed == 0)
+        return count;
+    size_t share = (count + threads - 1) / threads, least = UNIT_FLOATS / dense->in;
+    return (size_max(share, least) + WEIGHTS_PANEL - 1) / WEIGHTS_PANEL * WEIGHTS_PANEL;
+}
+
 void dense_forward_left(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
                         const float *values, float *y, const void *left, size_t n, size_t first, size_t count)
 {
-    enum { UNIT_FLOATS = 1 << 16 };
-    size_t panels = size_max(UNIT_FLOATS / (dense->in * WEIGHTS_PANEL), 1);
     struct shared_pass pass = {
-        dense, kernels, values, y, left, n, first, first + count, panels * WEIGHTS_PANEL};
-    if (dense->packed == 0 || pool == NULL)
-        pass.wide = count;
+        dense, kernels, values, y, left, n, first, first + count, unit_columns(dense, pool, count)};
     if (count > 0)
         pool_run(pool, forward_columns, &pass, (count + pass.wide - 1) / pass.wide);
 }

@@ -37,7 +37,8 @@ void dense_forward_left(const struct dense *dense, const struct kernels *kernels
 /* Computes y (n, out) from x (n, in). */
 void dense_forward(const struct dense *dense, const struct kernels *kernels, const float *values, float *y,
                    const float *x, size_t n);
-/* The same by the threads of a pool. halves: as in dense_left. */
+/* The same by the threads of a pool. halves: as in dense_left. In bf16 the depth is cut at other places than
+   by dense_forward, which may round a sum once more or less. */
 void dense_forward_shared(const struct dense *dense, const struct kernels *kernels, struct pool *pool,
                           const float *values, float *y, const float *x, size_t n, bf16 *halves);
 /* dx (n, in) = [add: dx +] dy W. dx may be NULL, or x itself without add. Adds the gradients of W and b to

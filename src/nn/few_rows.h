@@ -1,9 +1,8 @@
 /* A block on 1 to FEW_ROWS rows, for text that grows by a token at a time: one product of a matrix and a few
-   vectors per weight, instead of a tile of ROW_TILE rows. Every weight is read once, by all threads; at this
-   size that is the cost. Queries, keys and values leave it, and mixed rows come back; the caller has the
-   mechanism. Evaluation only, without cross attention and convolution. The products are those of tiles, so
-   rows have the bits that they have there.
-   SPDX-License-Identifier: Apache-2.0 */
+   vectors per weight, instead of a tile of ROW_STEP rows at least. Every weight is read once, by all threads;
+   at this size that is the cost. Queries, keys and values leave it, and mixed rows come back; the caller has
+   the mechanism. Evaluation only, without cross attention and convolution. The products are those of tiles,
+   so rows have the bits that they have there. SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_FEW_ROWS_H
 #define NN_FEW_ROWS_H
 

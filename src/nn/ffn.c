@@ -28,20 +28,20 @@ void ffn_activate(const struct ffn *ffn, const struct kernels *kernels, float *y
 }
 
 /* A range of columns goes through the activation, and in bf16 is rounded, while it is in the second-level
-   cache. */
+   cache; all columns at once if threads share them. */
 void ffn_forward(const struct ffn *ffn, const struct rows *rows, const float *values,
                  const struct dropout *dropout, uint64_t key, float *y, float *before, float *after,
                  const float *x, size_t first, size_t n, bf16 *halves, struct watch *watch)
 {
     const struct kernels *kernels = rows->kernels;
     struct pool *pool = rows_tile_pool(rows);
-    size_t wide = ffn->first.out;
+    size_t wide = ffn->first.out, range = pool_threads(pool) == 1 ? COLUMNS : wide;
     const void *left = dense_left(&ffn->first, kernels, halves, x, n), *middle = NULL;
     bf16 *rounded = halves == NULL ? NULL : halves + n * weights_left_width(ffn->first.in);
     if (dropout->threshold == 0 && ffn->second.precision == PRECISION_BF16 && wide % 2 == 0)
         middle = rounded;
-    for (size_t c = 0; c < wide; c += COLUMNS) {
-        size_t count = wide - c < COLUMNS ? wide - c : COLUMNS;
+    for (size_t c = 0; c < wide; c += range) {
+        size_t count = size_min(range, wide - c);
         dense_forward_left(&ffn->first, kernels, pool, values, before, left, n, c, count);
         watch_lap(watch, PROFILE_PRODUCTS);
         for (size_t i = 0; i < n; i++)

@@ -49,7 +49,8 @@ hashattn_status params_add(struct host *host, struct params *params, enum param_
         row.shape[i] = shape[i];
         row.count = size_product(row.count, shape[i]);
     }
-    /* The bytes of four blocks (values, gradients, two moments) must not overflow size_t. */
+    /* The bytes of four blocks (values, gradients, two moments) and of weights packed twice must not overflow
+       size_t. */
     size_t total = size_sum(params->total, size_sum(row.count, ROW_ALIGNMENT - 1));
     FAIL_IF(total > SIZE_MAX / (8 * sizeof(float)), host, HASHATTN_INVALID,
             "'%s' would make the model larger than this machine can address", row.name);

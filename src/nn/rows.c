@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* Of a tile: every weight is read once for each. */
+/* Of a lower tile, since each reads every weight. */
 enum { LEAST_ROWS = 2 * ROW_STEP };
 
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
@@ -25,9 +25,12 @@ struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num
 void rows_share(struct rows *rows)
 {
     size_t threads = (size_t)pool_threads(rows->pool), rounds = (rows->tiles + threads - 1) / threads;
+    rows->shared = true;
     if (rows->tiles == 0)
         return;
     size_t share = (rows->padded + rounds * threads - 1) / (rounds * threads);
+    if (rows->tiles == 1 && share < LEAST_ROWS)
+        return;
     rows->tile_rows = size_min(size_max(rows_padded(share), LEAST_ROWS), ROW_TILE);
     rows->tiles = (rows->padded + rows->tile_rows - 1) / rows->tile_rows;
 }

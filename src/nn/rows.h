@@ -10,6 +10,8 @@
 #ifndef NN_ROWS_H
 #define NN_ROWS_H
 
+#include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,7 +23,7 @@
 
 enum {
     ROW_TILE = 192, /* a multiple of the heights of register blocks in product libraries (4 to 48) */
-    ROW_STEP = 16   /* divides ROW_TILE */
+    ROW_STEP = 16   /* divides ROW_TILE; rows of an AMX tile */
 };
 
 /* Observes attention. Called after every call of attention in a forward; `layer` is the index of the block.
@@ -59,6 +61,7 @@ struct rows {
                                    dropout */
     size_t count, padded;       /* rows; rows_padded(count) */
     size_t tile_rows, tiles;    /* of every tile but the last; how many */
+    bool shared;                /* rows_share was called: the pass is forward only */
     struct profile *profile;    /* or NULL; set by callers that have one */
     const struct inspector *inspector; /* or NULL; set by callers that have one */
     size_t layer;                      /* index of the layer that mixes now, for the inspector */
@@ -71,6 +74,7 @@ static inline size_t rows_padded(size_t count)
 /* The rows of the tile that begins at row `first`. */
 static inline size_t rows_of_tile(const struct rows *rows, size_t first)
 {
+    assert(first < rows->padded);
     return size_min(rows->tile_rows, rows->padded - first);
 }
 /* The threads for work inside a tile: all of them if there is one tile, else NULL. */
@@ -82,8 +86,8 @@ static inline struct pool *rows_tile_pool(const struct rows *rows)
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
                     const size_t *offsets, const uint64_t *sample_ids);
 
-/* Lower tiles, of the same number for every thread. For forward passes alone, in which no bit depends on the
-   height of a tile; sums of gradients do. */
+/* Lower tiles, so that threads get equally many; a batch too small for it keeps one tile, whose columns the
+   threads share (rows_tile_pool). For forward passes alone: sums of gradients depend on the tiles. */
 void rows_share(struct rows *rows);
 
 /* Consecutive rows of one sequence inside a range of packed rows. To walk a range [first, first + n): for

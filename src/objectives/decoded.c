@@ -33,7 +33,7 @@ static hashattn_status describe(struct host *host, struct params *params, const 
                           &d->dense);
 }
 
-/* Arrays of all rows of the batch, so that products have full tiles. */
+/* Arrays of all rows of the batch, because products are made tile by tile. */
 struct space {
     float *y;         /* (examples, outputs) */
     float *all;       /* (padded rows, width) */

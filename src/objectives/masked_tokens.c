@@ -111,6 +111,8 @@ static void choose(struct chosen *chosen, const struct objective_pass *pass, siz
     chosen->offsets[0] = 0;
     chosen->offsets[1] = count;
     chosen->rows = rows_of(pass->rows->kernels, pass->rows->pool, 1, chosen->offsets, NULL);
+    if (!pass->training)
+        rows_share(&chosen->rows);
 }
 
 static struct chosen open_chosen(const struct objective_pass *pass)

@@ -415,7 +415,7 @@ hashattn_status evaluate_open(struct host *host, const struct train_setup *setup
     hashattn_status status =
         comm_agree(host, setup->comm, open ? HASHATTN_OK : session_open(host, model, session));
     if (!open && status == HASHATTN_OK)
-        session_pack(session, setup->kernels, setup->pool, values, false);
+        session_pack(session, setup->kernels, setup->pool, values);
     else if (!open)
         session_close(host, session);
     return status;

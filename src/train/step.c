@@ -34,7 +34,7 @@ static hashattn_status make_blocks(struct stepper *s)
     size_t total = s->params->total, packed = s->params->packed_weights;
     void *block;
     TRY(memory_new_zeroed(host, size_sum(packed, size_product(total, 4)), sizeof(float),
-                          "parameters, gradients and moments", &block));
+                          "parameters, gradients, moments and packed weights", &block));
     s->blocks = block;
     s->values = s->blocks + packed;
     s->gradients = s->values + total;

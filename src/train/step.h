@@ -11,11 +11,10 @@
    them is rounded, also where nothing is sent, so that ranks change no bit. With sequence_parallel R, the
    ranks are a grid (comm/row_ranks.h): R ranks share the rows of each sequence of a shard. A gradient is then
    first summed over shards, then over these R; the bits depend on R, and not on the number of ranks. Memory:
-   the blocks of values, gradients and two moments, for S shards on R ranks up to log2(S / R) + 2 more
-   gradients, the training set, and one workspace, allocated at once for the shard with the most rows. On one
-   rank a step allocates nothing, unless a batch with as many or fewer rows in more sequences needs a little
-   more.
-   SPDX-License-Identifier: Apache-2.0 */
+   the blocks of values, gradients and two moments, packed weights, for S shards on R ranks up to log2(S / R)
+   + 2 more gradients, the training set, and one workspace, allocated at once for the shard with the most
+   rows. On one rank a step allocates nothing, unless a batch with as many or fewer rows in more sequences
+   needs a little more. SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_STEP_H
 #define TRAIN_STEP_H
 
@@ -42,7 +41,7 @@ struct stepper {
     float *values, *gradients;
     struct optim optim;
     double *chunk_sums;
-    struct session session; /* reads the values where they are; NULL in it: they are not packed yet */
+    struct session session; /* owns no block; its `values` are NULL until the first packing */
     struct rank_grid grid;
     size_t first_shard, end_shard;  /* of this rank */
     float *more;                    /* gradients of shards after the first */

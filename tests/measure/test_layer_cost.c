@@ -104,11 +104,11 @@ static void a_layer_computes_real_passes(void **state)
         config.max_len = ROWS;
         make_layer(&small.host, &config, rows, SEED, training, 1 + REPEATS, &made); /* one warms up */
         size_t narrow = made.floats * sizeof(float), total = made.params.total * sizeof(float);
-        size_t room = params_packed_floats(&made.params) * sizeof(float),
+        size_t packed = made.params.packed_weights * sizeof(float),
                library = product_library_size(ROWS, 24, 16);
-        const size_t sizes[] = {narrow,        training ? narrow : 0,        total,      room,
-                                total,         3 * REPEATS * sizeof(double), made.bytes, library,
-                                sizeof(double)};
+        const size_t sizes[] = {
+            narrow,  training ? narrow : 0, packed + total, total, 3 * REPEATS * sizeof(double), made.bytes,
+            library, sizeof(double)};
         const void *found[sizeof sizes / sizeof *sizes] = {NULL};
         size_t at = keeping.count;
         for (size_t i = sizeof sizes / sizeof *sizes; i-- > 0;)
@@ -117,10 +117,10 @@ static void a_layer_computes_real_passes(void **state)
                 assert_int_equal(keeping.blocks[at].bytes, sizes[i]);
             }
         check_same_bits(found[0], made.x, narrow, "input rows");
-        check_same_bits(found[2], made.values, total, "parameters");
-        check_same_bits(found[4], made.gradients, total, "gradients");
+        check_same_bits((const char *)found[2] + packed, made.values, total, "parameters");
+        check_same_bits(found[3], made.gradients, total, "gradients");
         const char *y = (const char *)trunk_rows(&made.pass);
-        check_same_bits((const char *)found[6] + (y - (const char *)made.workspace), y, narrow, "rows out");
+        check_same_bits((const char *)found[5] + (y - (const char *)made.workspace), y, narrow, "rows out");
         if (training)
             check_same_bits(found[1], made.dy, narrow, "gradient of the rows");
         assert_int_equal(cost.workspace_bytes, made.bytes);

@@ -83,7 +83,7 @@ static void passes_share_the_memory(void **state)
     float *moved_value = base.values + model_params(model)->rows[0].offset + 8, kept = *moved_value;
     for (int moved = 1; moved >= 0; moved--) { /* other values, then those above */
         *moved_value = moved ? kept + 1 : kept;
-        session_pack(&session, base.kernels, base.pool, base.values, false);
+        session_pack(&session, base.kernels, base.pool, base.values);
         check_status(&base.host,
                      model_space_open(&base.host, &session.space, model, &batch, session.values, &pass),
                      HASHATTN_OK, NULL);

@@ -3,7 +3,8 @@
    same holds for the operands rounded to bfloat16. Bugs planted and caught: W used untransposed (in = out);
    bias gradient skipped; dx overwritten instead of added; gradient of W overwriting instead of adding; in and
    out swapped in the shape; dx written over x before the gradient of W; initial_std ignored; biases that are
-   not 0 with it; biases decayed; a bias read, or its gradient written, by a layer without one.
+   not 0 with it; biases decayed; a bias read, or its gradient written, by a layer without one; shared
+   columns that begin at 0 in each part.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/dense.h"
 
@@ -286,6 +287,37 @@ static void laid_weights_are_the_weights(void **state)
     check_laid(PRECISION_BF16, 70, 130, 65);
 }
 
+/* Threads that share columns change no bit and leave none out, in a part of the columns too. */
+static void threads_share_columns(void **state)
+{
+    (void)state;
+    enum { N = 5, IN = 300, OUT = 1300, FIRST = 2 * WEIGHTS_PANEL };
+    for (int precision = PRECISION_FLOAT32; precision <= PRECISION_BF16; precision++)
+        for (int threads = 2; threads <= 5; threads += 3) {
+            struct layer_test t;
+            struct dense dense;
+            layer_test_open(&t, threads);
+            t.params.precision = (enum precision)precision;
+            check_status(&t.host, dense_describe(&t.host, &t.params, "a", IN, OUT, &dense), HASHATTN_OK,
+                         NULL);
+            layer_test_start(&t, 3);
+            const float *values = layer_test_pack(&t, false);
+            float *x = new_normals(1, N * IN, 1), *want = new_zeros(N * OUT), *y = guard_floats(N * OUT);
+            bf16 *halves = malloc(N * IN * sizeof *halves);
+            const void *left = dense_left(&dense, t.kernels, halves, x, N);
+            dense_forward_left(&dense, t.kernels, NULL, values, want, left, N, 0, OUT);
+            dense_forward_shared(&dense, t.kernels, t.pool, values, y, x, N, halves);
+            check_same_bits(y, want, N * OUT * sizeof *y, "all columns");
+            memset(y, 0xff, N * OUT * sizeof *y);
+            dense_forward_left(&dense, t.kernels, t.pool, values, y, left, N, 0, FIRST);
+            dense_forward_left(&dense, t.kernels, t.pool, values, y, left, N, FIRST, OUT - FIRST);
+            check_same_bits(y, want, N * OUT * sizeof *y, "columns in two parts");
+            guard_free(y, N * OUT);
+            free(x), free(want), free(halves);
+            layer_test_close(&t);
+        }
+}
+
 /* Small weights of float32 are not packed. */
 static void small_weights_are_not_laid(void **state)
 {
@@ -319,6 +351,7 @@ int main(void)
         cmocka_unit_test(plain_layers_have_no_bias),
         cmocka_unit_test(dense_agrees_with_double),
         cmocka_unit_test(laid_weights_are_the_weights),
+        cmocka_unit_test(threads_share_columns),
         cmocka_unit_test(small_weights_are_not_laid),
         cmocka_unit_test(starts_like_a_linear_layer),
         cmocka_unit_test(initial_values_are_those_of_bert_or_pytorch),

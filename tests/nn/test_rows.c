@@ -47,10 +47,8 @@ static void forward_tiles_are_shared(void **state)
         int threads;
         size_t count, tile_rows, tiles;
     } cases[] = {
-        {1, 0, ROW_TILE, 0}, {1, 5, 32, 1},
-        {1, 100, 112, 1},    {1, 200, 112, 2},
-        {3, 100, 48, 3},     {3, 40, 32, 2},
-        {3, 577, 112, 6},    {2, 384, 192, 2},
+        {1, 0, ROW_TILE, 0}, {1, 5, ROW_TILE, 1},         {1, 100, 112, 1}, {1, 200, 112, 2},
+        {3, 100, 48, 3},     {3, 40, ROW_TILE, 1},        {3, 577, 112, 6}, {2, 384, 192, 2},
         {2, 400, 112, 4},    {4, 30 * ROW_TILE, 192, 30},
     };
     struct host host;

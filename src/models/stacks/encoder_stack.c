@@ -87,7 +87,7 @@ static struct rows rows_at(const struct rows *rows, const size_t *halved_offsets
     struct rows halved = rows_of(rows->kernels, rows->pool, rows->num_sequences, offsets, rows->sample_ids);
     halved.profile = rows->profile;
     halved.inspector = rows->inspector;
-    if (rows->tile_rows < ROW_TILE)
+    if (rows->shared)
         rows_share(&halved);
     return halved;
 }

@@ -312,7 +312,7 @@ static void backward_chunk(void *argument, size_t chunk, int worker)
     watch_lap(scratch.watch, PROFILE_SUMS);
     size_t tile, end;
     for (rows_chunk(run->over->tiles, run->chunks, chunk, &tile, &end); tile < end; tile++) {
-        backward_tile(run, &scratch, gradients, tile * run->rows.tile_rows);
+        backward_tile(run, &scratch, gradients, tile * run->over->tile_rows);
         if (worker == 0 && run->pass->listener != NULL) { /* the calling thread */
             run->pass->listener->tick(run->pass->listener->argument);
             watch_lap(scratch.watch, PROFILE_RANKS);

@@ -126,6 +126,8 @@ static void gather(struct work *w, const size_t *places, size_t count)
     size_t dim = w->output->head.dim;
     w->offsets[1] = count;
     w->chosen = rows_of(w->rows->kernels, w->rows->pool, 1, w->offsets, NULL);
+    if (w->rows->shared)
+        rows_share(&w->chosen);
     for (size_t i = 0; i < count; i++) {
         memcpy(s->x + i * dim, w->x + places[i] * dim, dim * sizeof *w->x);
         s->wanted[i] = w->targets->ids[places[i]];

@@ -52,7 +52,7 @@ static void open_case(struct grow_case *c, int positions, int threads)
     c->base.params = *model_params(c->model);
     layer_test_start(&c->base, 5);
     check_status(host, session_open(host, c->model, &c->session), HASHATTN_OK, NULL);
-    session_pack(&c->session, c->base.kernels, c->base.pool, c->base.values, false);
+    session_pack(&c->session, c->base.kernels, c->base.pool, c->base.values);
 }
 
 static void close_case(struct grow_case *c)
@@ -156,7 +156,7 @@ static void scores_must_be_finite(void **state)
     open_case(&c, POSITIONS_NONE, 1);
     float *bias = c.base.values + param_named(&c.base.params, "lm_head.bias")->offset;
     bias[7] = NAN;
-    session_pack(&c.session, c.base.kernels, c.base.pool, c.base.values, false);
+    session_pack(&c.session, c.base.kernels, c.base.pool, c.base.values);
     const struct train_setup setup = {.kernels = c.base.kernels, .pool = c.base.pool};
     const struct grow_options options = {.num_texts = 1, .max_tokens = 3, .rules = {0, 0, 1}};
     memset(&texts, 0, sizeof texts);
