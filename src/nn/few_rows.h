@@ -2,7 +2,8 @@
    vectors per weight, instead of a tile of ROW_STEP rows at least. Every weight is read once, by all threads;
    at this size that is the cost. Queries, keys and values leave it, and mixed rows come back; the caller has
    the mechanism. Evaluation only, without cross attention and convolution. The products are those of tiles,
-   so rows have the bits that they have there. SPDX-License-Identifier: Apache-2.0 */
+   so rows have the bits that they have there.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_FEW_ROWS_H
 #define NN_FEW_ROWS_H
 

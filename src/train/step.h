@@ -14,7 +14,8 @@
    the blocks of values, gradients and two moments, packed weights, for S shards on R ranks up to log2(S / R)
    + 2 more gradients, the training set, and one workspace, allocated at once for the shard with the most
    rows. On one rank a step allocates nothing, unless a batch with as many or fewer rows in more sequences
-   needs a little more. SPDX-License-Identifier: Apache-2.0 */
+   needs a little more.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef TRAIN_STEP_H
 #define TRAIN_STEP_H
 

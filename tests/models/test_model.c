@@ -494,33 +494,6 @@ static void threads_change_no_bit(void **state)
     }
 }
 
-/* In training tiles have one height; in evaluation that depends on the threads, which share the columns of a
-   batch of few rows. Wide enough for packed weights of float32. */
-static void evaluation_has_the_bits_of_training(void **state)
-{
-    (void)state;
-    static const size_t few[] = {20, 7, 5};
-    for (int way = 0; way < 4; way++)
-        for (int threads = 1; threads <= 5; threads += 2) {
-            struct model_test t = {.pass = {.plan = NULL}};
-            struct model_config config = config_of(&t, attention_find("softmax"), 260);
-            config.precision = way / 2;
-            config.dim = 272;
-            config.ffn = 300;
-            open_model(&t, &config, threads);
-            size_t sequences = way % 2 == 0 ? 3 : 5, floats = sequences * CLASSES;
-            open_batch(&t, sequences, way % 2 == 0 ? few : packed_lengths);
-            double loss = run_forward(&t);
-            float outputs[MOST_SEQUENCES * CLASSES];
-            memcpy(outputs, t.outputs, sizeof outputs);
-            t.batch.training = false;
-            double again = run_forward(&t);
-            check_same_bits(&loss, &again, sizeof loss, "loss");
-            check_same_bits(outputs, t.outputs, floats * sizeof *outputs, "outputs");
-            close_model(&t);
-        }
-}
-
 static void evaluation_is_training_without_dropout(void **state)
 {
     (void)state;
@@ -813,7 +786,6 @@ int main(void)
         cmocka_unit_test(a_sequence_is_the_same_alone_and_packed),
         cmocka_unit_test(predictions_do_not_depend_on_the_batch),
         cmocka_unit_test(threads_change_no_bit),
-        cmocka_unit_test(evaluation_has_the_bits_of_training),
         cmocka_unit_test(evaluation_is_training_without_dropout),
         cmocka_unit_test(chance_follows_step_and_sample),
         cmocka_unit_test(an_empty_batch_is_nothing),

@@ -2,7 +2,8 @@
    With ReLU and a wide layer it is that of the Long Range Arena; with tanh it is BERT's pooler and
    classifier, and RoBERTa's head; with GELU YOSO's. Rows are computed in full tiles of HEAD_TILE, so
    that every product has the same shape. Arrays therefore hold head_rows(n) rows, and the inputs (x, dlogits)
-   are zeros from row n on. SPDX-License-Identifier: Apache-2.0 */
+   are zeros from row n on.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_HEAD_H
 #define NN_HEAD_H
 
