@@ -3,8 +3,9 @@
    panels interleave two rows. A product cuts the depth into slabs, so that a tile of rows of A fits the
    second-level cache. The panels of a slab are read sequentially, and C is read and written once per slab
    rather than once per piece of a panel that fits the first level.
-   Strips of 16 of AVX2, as multiples of the rate with rows 64 apart (Zen 3, weights not in a cache): 1.9 at
-   16 rows, 1.4 at 48 and 1.15 to 1.2 at 192, depth 384 to 1536. Slabs of 256 and 384 gain nothing.
+   Rates of AVX2 with rows of B 64 apart and in strips of 16, GF/s on Zen 3 (bench/products.c, rows x columns
+   x depth): 16x1536x384 52 and 84, 48x1536x384 67 and 84, 192x1536x384 58 and 75, 192x384x1536 63 and 76,
+   192x3072x768 70 and 81, 192x768x3072 66 and 81. Slabs of 256 and 384 gain nothing.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kernels/product_weights.h"
 

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* Of a lower tile, since each reads every weight. */
+/* The fewest rows of a lower tile, because each tile reads every weight. */
 enum { LEAST_ROWS = 2 * ROW_STEP };
 
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,

@@ -11,7 +11,7 @@
    them is rounded, also where nothing is sent, so that ranks change no bit. With sequence_parallel R, the
    ranks are a grid (comm/row_ranks.h): R ranks share the rows of each sequence of a shard. A gradient is then
    first summed over shards, then over these R; the bits depend on R, and not on the number of ranks. Memory:
-   the blocks of values, gradients and two moments, packed weights, for S shards on R ranks up to log2(S / R)
+   the blocks of values, gradients, two moments and packed weights, for S shards on R ranks up to log2(S / R)
    + 2 more gradients, the training set, and one workspace, allocated at once for the shard with the most
    rows. On one rank a step allocates nothing, unless a batch with as many or fewer rows in more sequences
    needs a little more.

@@ -1,5 +1,5 @@
-/* Head first, then each tail on copies of its rows. A row's numbers depend on the row alone, see
-   nn/rows.h. The lists of rows depend on the batch alone, so the number of threads changes no bit.
+/* Head first, then each tail on copies of its rows. A row's numbers depend on the row alone
+   (nn/rows.h). The lists of rows depend on the batch alone, so the number of threads changes no bit.
    SPDX-License-Identifier: Apache-2.0 */
 #include "nn/outputs/adaptive_output.h"
 

@@ -1,6 +1,5 @@
 /* BERT's transform of the rows before the output of a masked language model: Linear(dim -> dim), GELU, layer
-   norm (Devlin et al. 2019, released code). Forward keeps the rows before GELU;
-   backward recomputes the rest.
+   norm (Devlin et al. 2019, released code). Forward keeps the rows before GELU; backward recomputes the rest.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef NN_TRANSFORM_H
 #define NN_TRANSFORM_H
