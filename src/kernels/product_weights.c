@@ -16,10 +16,10 @@
 
 enum {
     PANEL = WEIGHTS_PANEL,
-    DEPTH_32 = 768, /* depth of a slab: 192 rows of it are 576 KiB in either precision */
+    ROWS = 192,     /* of a slab, 576 KiB in either precision, */
+    DEPTH_32 = 768, /* with this depth */
     DEPTH_16 = 1536,
-    ROWS = 192,        /* rows rounded at a time, */
-    ROUNDED = 448,     /* for this depth, on the stack: 168 KiB of the 256 that a caller has */
+    ROUNDED = 448,     /* depth of ROWS rows rounded on the stack: 168 KiB of the 256 that a caller has */
     TURNED_ROWS = 384, /* rows of A^T rounded at a time, for TURNED_DEPTH: 144 KiB */
     TURNED_DEPTH = 192,
     BLOCK = 64 /* rows transposed at a time */
@@ -119,6 +119,13 @@ static void product_panel(const struct kernels *kernels, enum precision precisio
                                size_min(strip, wide - j), deep, add);
 }
 
+/* Depth of a slab of m rows of A: as many floats as ROWS rows of DEPTH_32. The strips of few rows so have
+   their whole depth, and each is followed by the next one, which the slot fetches. */
+static size_t slab_depth(size_t m)
+{
+    return m < ROWS ? ROWS * DEPTH_32 / size_max(m, 1) : DEPTH_32;
+}
+
 /* C = [add: C +] the product over the depth [first, first + deep) [+ bias]; a is that part of A. */
 static void product_slab(const struct kernels *kernels, enum precision precision, float *c, size_t ld_c,
                          const void *a, size_t ld_a, const float *weights, size_t m, size_t n, size_t k,
@@ -138,7 +145,7 @@ void product_left(const struct kernels *kernels, enum precision precision, float
     const bool half = precision == PRECISION_BF16;
     size_t first = 0, ld = half ? weights_left_width(k) : k;
     do {
-        size_t deep = size_min(half ? DEPTH_16 : DEPTH_32, k - first);
+        size_t deep = size_min(half ? DEPTH_16 : slab_depth(m), k - first);
         const void *a =
             half ? (const void *)((const bf16 *)left + first) : (const void *)((const float *)left + first);
         product_slab(kernels, precision, c, ld_c, a, ld, weights, m, n, k, first, deep,
@@ -177,7 +184,7 @@ void product_weights(const struct kernels *kernels, enum precision precision, fl
     }
     size_t first = 0;
     do {
-        size_t deep = size_min(DEPTH_32, k - first);
+        size_t deep = size_min(slab_depth(m), k - first);
         product_slab(kernels, precision, c, ld_c, a + first, ld_a, weights, m, n, k, first, deep, NULL,
                      add || first > 0);
         first += deep;

@@ -13,7 +13,7 @@ enum { KERNELS_TILE = 64 }; /* rows of a query block and of a key tile */
 
 struct tiles_slots {
     /* Columns of the block whose sums `product` keeps in registers. A B with rows this far apart is read as
-       one run of memory. */
+       one run of memory; with few rows of A the run after it may be fetched, so it should be needed next. */
     size_t columns;
 
     /* c (rows, cols) = [add: c +] A B with A(i, k) = a[i * a_row + k * a_col] and B (depth, cols), rows ld_b

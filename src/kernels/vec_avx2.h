@@ -19,7 +19,8 @@
 enum {
     VLEN = 8,
     BLOCK_ROWS = 6, /* 12 sums, 2 loads and a broadcast: 15 of the 16 registers */
-    BLOCK_VECTORS = 2
+    BLOCK_VECTORS = 2,
+    AHEAD_ROWS = 96 /* the most rows of a product that fetches the next strip of weights; 0: none does */
 };
 
 typedef __m256 vf;

@@ -17,9 +17,10 @@
 #include "kernels/vec_word.h"
 
 enum {
-    VLEN = 16,        /* floats in a vector */
-    BLOCK_ROWS = 6,   /* of a product in registers: ROWS * VECTORS sums, VECTORS loads and a broadcast */
-    BLOCK_VECTORS = 4 /* fill 29 of the 32 registers; 24 sums hide the latency of 4 twice over */
+    VLEN = 16,         /* floats in a vector */
+    BLOCK_ROWS = 6,    /* of a product in registers: ROWS * VECTORS sums, VECTORS loads and a broadcast */
+    BLOCK_VECTORS = 4, /* fill 29 of the 32 registers; 24 sums hide the latency of 4 twice over */
+    AHEAD_ROWS = 0     /* not measured */
 };
 
 typedef __m512 vf;

@@ -23,7 +23,8 @@
 enum {
     VLEN = 8,
     BLOCK_ROWS = 6, /* 24 registers of sums, 4 of loads and a broadcast: 29 of 32 */
-    BLOCK_VECTORS = 2
+    BLOCK_VECTORS = 2,
+    AHEAD_ROWS = 0 /* not measured */
 };
 
 typedef struct {

@@ -5,7 +5,7 @@
 #include <assert.h>
 
 /* The fewest rows of a lower tile, because each tile reads every weight. */
-enum { LEAST_ROWS = 2 * ROW_STEP };
+enum { LEAST_ROWS = 32 };
 
 struct rows rows_of(const struct kernels *kernels, struct pool *pool, size_t num_sequences,
                     const size_t *offsets, const uint64_t *sample_ids)

@@ -12,7 +12,7 @@
 #include "support/check.h"
 #include "support/layers.h"
 
-enum { SEQUENCES = 4, ROWS = 395, PADDED = 400, DIM = 9, MAX_LEN = 350 };
+enum { SEQUENCES = 4, ROWS = 395, PADDED = 396, DIM = 9, MAX_LEN = 350 };
 static const size_t offsets[] = {0, 1, 65, 70, ROWS};
 
 static double weight_of(int pooling, size_t sequence, size_t row)
