@@ -127,7 +127,8 @@ typedef struct hashattn_prediction {
     size_t best_class; /* with the largest probability */
     /* (num_classes); of a model that predicts numbers the one number, in the units of the training file */
     const float *probabilities;
-    const char *file; /* that holds it; NULL: standard input, or a task of the library's own files */
+    const char *file; /* that holds it; NULL: standard input, a text in memory, or a task of the library's
+                         own files */
     const char *id;   /* "id" of its line, or NULL */
     int id_is_number;
 } hashattn_prediction;
@@ -160,6 +161,14 @@ HASHATTN_API hashattn_status hashattn_model_predict(hashattn_model *model, const
                                                     size_t num_paths, const hashattn_predict_options *options,
                                                     hashattn_predicted_callback *callback, void *user,
                                                     hashattn_predicted *counts);
+/* The same for UTF-8 texts in memory, without names; the options about files change nothing. seconds:
+   (num_texts) the second texts of pairs, for a model of them; otherwise NULL. INVALID, with the place, before
+   the first callback: a text is NULL or no text. REFUSED: the task reads no documents. */
+HASHATTN_API hashattn_status hashattn_model_predict_texts(hashattn_model *model, const char *const *texts,
+                                                          const char *const *seconds, size_t num_texts,
+                                                          const hashattn_predict_options *options,
+                                                          hashattn_predicted_callback *callback, void *user,
+                                                          hashattn_predicted *counts);
 
 /* ---- quality of buckets ---- */
 

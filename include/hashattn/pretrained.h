@@ -101,7 +101,7 @@ typedef struct hashattn_embedding {
     size_t document, first, count, dim; /* vectors [first, first + count) are those of this document */
     const float *vectors;               /* (count, dim), valid during the call */
     size_t max_tokens;                  /* longer documents are cut to */
-    const char *file;                   /* that holds the document; NULL: standard input */
+    const char *file;                   /* that holds the document; NULL: standard input, or no file */
     const char *id;                     /* "id" of its line or record, or NULL; valid during the call */
     int id_is_number;
 } hashattn_embedding;
@@ -114,6 +114,14 @@ HASHATTN_API hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pret
                                                        const char *const *paths, size_t num_paths,
                                                        const hashattn_text_options *options,
                                                        hashattn_embedding_callback *callback, void *user);
+
+/* The same for UTF-8 texts in memory, such as a query; `file` and `id` are NULL, and the options about files
+   change nothing. INVALID, with the place and the numbers: a text is too long, empty or no text. */
+HASHATTN_API hashattn_status hashattn_pretrained_embed_texts(hashattn_pretrained *pretrained,
+                                                             const char *const *texts, size_t num_texts,
+                                                             const hashattn_text_options *options,
+                                                             hashattn_embedding_callback *callback,
+                                                             void *user);
 
 typedef struct hashattn_guess {
     size_t struct_size;

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import tempfile
 from ctypes import byref
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +16,10 @@ import numpy.typing as npt
 from . import _library
 from .arrays import seed_of, whole_number
 from .context import Context, ContextObject, ObjectHandle
-from .errors import BadFileError, InvalidError, InvalidTypeError, named
+from .errors import BadFileError, InvalidError, InvalidTypeError
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher
-from .texts import listed, write_texts
+from .texts import listed, utf8_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -105,17 +104,10 @@ class Pretrained(ContextObject):
 
         InvalidError (a ValueError): a text is empty, too long or no text, named texts[i].
         """
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "texts.jsonl")
-            given = list(listed("texts", texts))
-            for index, text in enumerate(given):
-                if not isinstance(text, str):
-                    raise InvalidTypeError(f"texts[{index}] is a {type(text).__name__}; a str is needed")
-            write_texts(path, given)
-            with named(path, "texts"):
-                return self.embed_files([path], pooling=pooling, normalize=normalize, prompt_name=prompt_name, prompt=prompt,
-                                        special_tokens=special_tokens, truncate=truncate, text_column="text", encoding="utf-8",
-                                        seed=seed, progress=progress)
+        encoded = [utf8_of(f"texts[{index}]", text) for index, text in enumerate(listed("texts", texts))]
+        options = self._text_options(pooling, normalize, special_tokens, truncate, seed, prompt_name=prompt_name,
+                                     prompt=prompt)
+        return self._vectors(_library.functions().pretrained_embed_texts, encoded, options, progress)
 
     def embed_files(self, paths: Any, *, pooling: str = "stored", normalize: bool = False,
                     prompt_name: str | None = None, prompt: str | None = None, special_tokens: bool = True,
@@ -137,13 +129,24 @@ class Pretrained(ContextObject):
         """
         listed: list[Any] = [paths] if isinstance(paths, (str, bytes, os.PathLike)) else list(paths)
         encoded = [path_of("paths", path) for path in listed]
-        named = {"prompt_name": prompt_name, "prompt": prompt, "text_column": text_column, "delimiter": delimiter,
-                 "encoding": encoding}
+        options = self._text_options(pooling, normalize, special_tokens, truncate, seed, prompt_name=prompt_name,
+                                     prompt=prompt, text_column=text_column, delimiter=delimiter, encoding=encoding)
+        options.lines, options.no_header = bool(lines), not header
+        found = self._vectors(_library.functions().pretrained_embed, encoded, options, progress)
+        self._warn_of_repairs(3)
+        return found
+
+    def _text_options(self, pooling: str, normalize: bool, special_tokens: bool, truncate: bool, seed: int | None,
+                      **named: str | None) -> _library.TextOptions:
         texts = {name: None if given is None else text_of(name, given).encode() for name, given in named.items()}
-        options = _library.TextOptions(pooling=text_of("pooling", pooling).encode(), normalize=bool(normalize),
-                                       truncate=bool(truncate), special_tokens=bool(special_tokens), lines=bool(lines),
-                                       no_header=not header, seed=self._seed_of(seed), **texts)
-        watch, library = Watch(progress, "document"), _library.functions()
+        return _library.TextOptions(pooling=text_of("pooling", pooling).encode(), normalize=bool(normalize),
+                                    truncate=bool(truncate), special_tokens=bool(special_tokens),
+                                    seed=self._seed_of(seed), **texts)
+
+    def _vectors(self, function: Callable[..., int], given: list[bytes], options: _library.TextOptions,
+                 progress: Watcher) -> Floats | TokenVectors:
+        """The vectors by a function of the library, which takes `given` and the options."""
+        watch = Watch(progress, "document")
         vectors: list[Floats] = []
         offsets = [0]
 
@@ -154,13 +157,11 @@ class Pretrained(ContextObject):
             return watch(Progress(now.document + 1, now.num_documents))
 
         callback = _library.EMBEDDING_CALLBACK(take)
-        names = (ctypes.c_char_p * len(encoded))(*encoded)
+        array = (ctypes.c_char_p * len(given))(*given)
         with self._use() as handle, watch:
-            status = library.pretrained_embed(handle.pointer, names, len(encoded), byref(options), callback, None)
-            watch.check(handle.origin, status)
-        self._warn_of_repairs(3)
+            watch.check(handle.origin, function(handle.pointer, array, len(given), byref(options), callback, None))
         rows = np.concatenate(vectors) if vectors else np.empty((0, self.dim), np.float32)
-        return TokenVectors(rows, np.array(offsets, np.int64)) if pooling == "none" else rows
+        return TokenVectors(rows, np.array(offsets, np.int64)) if options.pooling == b"none" else rows
 
     def fill_mask(self, text: str, *, top: int = 5, seed: int | None = None) -> list[list[Guess]]:
         """The `top` most probable tokens for each mask of a text, most probable first.
@@ -177,12 +178,8 @@ class Pretrained(ContextObject):
             found[-1].append(Guess(_library.text(guess.token), guess.probability, guess.id))
             return 0
 
-        if not isinstance(text, str):
-            raise InvalidTypeError(f"text is {type(text).__name__}; a str is needed")
         callback, number = _library.GUESS_CALLBACK(take), whole_number("top", top, 2**20)
-        encoded, key = text.encode("utf-8", "surrogatepass"), self._seed_of(seed)
-        if b"\0" in encoded:
-            raise InvalidError("text holds a zero character")
+        encoded, key = utf8_of("text", text), self._seed_of(seed)
         with self._use() as handle:
             handle.origin.check(_library.functions().pretrained_fill_mask(
                 handle.pointer, encoded, number, key, callback, None))

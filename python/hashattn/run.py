@@ -10,7 +10,6 @@ import json
 import math
 import os
 import stat
-import tempfile
 import warnings
 from ctypes import byref
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
@@ -20,10 +19,10 @@ import numpy as np
 from . import _library
 from .arrays import real_number, seed_of, whole_number
 from .context import Context, ContextObject, ObjectHandle
-from .errors import BadFileError, InvalidError, InvalidTypeError, named
+from .errors import BadFileError, InvalidError, InvalidTypeError
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher, metrics_of
-from .texts import write_texts
+from .texts import columns_of
 
 
 def _open_regular(path: str, flags: int) -> int:
@@ -256,11 +255,32 @@ class Run(ContextObject):
             lines are left out, and a UserWarning counts them; False = a bad line is a BadFileError.
         Other arguments as of `evaluate`. RefusedError: the task has no such files.
         """
+        options = _library.PredictOptions(seed=self.seed if seed is None else seed_of(seed), lines=bool(lines))
         if isinstance(path, (list, tuple)) and not more:
-            return self._predict_texts(path, seed, progress)
+            texts, seconds = columns_of(path)
+            return self._predictions(_library.functions().model_predict_texts, (texts, seconds, len(path)), options,
+                                     progress)
         paths = [path_of("path", one) for one in (path, *more)]
-        found: list[Prediction] = []
         bad: list[str] = []
+
+        def skip(user: Any, message: bytes) -> int:
+            bad.append(_library.text(message))
+            return 0
+
+        if skip_bad:
+            options.skip = _library.SKIP_CALLBACK(skip)
+        found = self._predictions(_library.functions().model_predict,
+                                  ((ctypes.c_char_p * len(paths))(*paths), len(paths)), options, progress)
+        self._warn_of_repairs(3)
+        if bad:
+            warnings.warn(f"{len(bad)} bad line{'' if len(bad) == 1 else 's'} left out, the first one: {bad[0]}",
+                          stacklevel=2)
+        return found
+
+    def _predictions(self, function: Callable[..., int], given: tuple[Any, ...], options: _library.PredictOptions,
+                     progress: Watcher) -> list[Prediction]:
+        """The predictions by a function of the library, which takes `given` and the options."""
+        found: list[Prediction] = []
 
         def take(user: Any, prediction: Any) -> int:
             of = prediction.contents
@@ -276,21 +296,8 @@ class Run(ContextObject):
             found.append(Prediction(best, chances, None, has, name, file))
             return 0
 
-        def skip(user: Any, message: bytes) -> int:
-            bad.append(_library.text(message))
-            return 0
-
-        options = _library.PredictOptions(seed=self.seed if seed is None else seed_of(seed), lines=bool(lines),
-                                          skip=_library.SKIP_CALLBACK(skip) if skip_bad else _library.SKIP_CALLBACK())
         callback = _library.PREDICTED_CALLBACK(take)
-        function = _library.functions().model_predict
-        listed = (ctypes.c_char_p * len(paths))(*paths)
-        self._watched(progress, lambda pointer: function(pointer, listed, len(paths), byref(options), callback, None,
-                                                         None))
-        self._warn_of_repairs(3)
-        if bad:
-            warnings.warn(f"{len(bad)} bad line{'' if len(bad) == 1 else 's'} left out, the first one: {bad[0]}",
-                          stacklevel=2)
+        self._watched(progress, lambda pointer: function(pointer, *given, byref(options), callback, None, None))
         return found
 
     def generate(self, prompt: str | bytes = "", *, max_tokens: int | None = None, temperature: float = 1.0,
@@ -352,18 +359,6 @@ class Run(ContextObject):
             if not ended or status != _library.INTERRUPTED:
                 watch.check(handle.origin, status)
         return [Generated("".join(pieces[index]), *last[index]) for index in sorted(last)]
-
-    def _predict_texts(self, texts: Sequence[Any], seed: int | None, progress: Watcher) -> list[Prediction]:
-        """Predicts texts by a file of them, which is removed afterwards."""
-        with open(os.path.join(self.path, "config.json"), encoding="utf-8", opener=_open_regular) as file:
-            options = json.load(file)["task"]["options"]
-        if not len(texts):
-            return []
-        with tempfile.TemporaryDirectory(prefix="hashattn-") as folder:
-            path = os.path.join(folder, "texts.jsonl")
-            write_texts(path, texts, text_column=options.get("text_column", "text"))
-            with named(path, "texts"):
-                return [one._replace(file=None) for one in self.predict(path, seed=seed, progress=progress)]
 
     def forecast(self, path: Any = None, *, seed: int | None = None, progress: Watcher = True) -> Forecast:
         """Forecasts the rows after the end of a table, a CSV file with the columns of the training.

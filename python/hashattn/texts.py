@@ -11,7 +11,8 @@ import math
 import os
 import re
 from contextlib import contextmanager
-from typing import Any, Iterable, Iterator
+from ctypes import c_char_p
+from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -40,6 +41,30 @@ def check_characters(name: str, text: Any) -> None:
     if found is not None:
         raise InvalidError(f"{name}: character {found.start() + 1} of {len(text)} is U+{ord(found[0]):04X}; a text may have "
                            "neither NUL (U+0000) nor a lone surrogate (U+D800 to U+DFFF)")
+
+
+def utf8_of(name: str, text: Any) -> bytes:
+    """A text as functions of the library take it. InvalidTypeError: it is no str. InvalidError: as of check_characters."""
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"{name} is a {type(text).__name__}; a str is needed")
+    check_characters(name, text)
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le").encode()  # joins pairs of surrogates
+
+
+def columns_of(texts: Sequence[Any]) -> tuple[Any, Any]:
+    """Texts, or pairs of texts, as arrays of C strings; the second array is None if they are no pairs."""
+    firsts, seconds = [], []
+    pairs = len(texts) > 0 and isinstance(texts[0], (list, tuple))
+    for index, text in enumerate(texts):
+        if not pairs:
+            firsts.append(utf8_of(f"texts[{index}]", text))
+            continue
+        if not isinstance(text, (list, tuple)) or len(text) != 2:
+            raise InvalidTypeError(f"texts[{index}] is a {type(text).__name__}; a pair of texts is needed, as texts[0] is one")
+        firsts.append(utf8_of(f"texts[{index}][0]", text[0]))
+        seconds.append(utf8_of(f"texts[{index}][1]", text[1]))
+    array = c_char_p * len(firsts)
+    return array(*firsts), array(*seconds) if pairs else None
 
 
 def is_missing(value: Any) -> bool:

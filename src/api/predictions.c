@@ -1,5 +1,5 @@
-/* Predicting documents: a file at a time is read in parts, whose documents are predicted together. Their
-   names wait in a queue for the part that has them.
+/* Predicting documents: a file, or the texts in memory, are read in parts, whose documents are predicted
+   together. Names of files wait in a queue for the part that has them.
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "tasks/documents/document_names.h"
 #include "tasks/documents/document_unread.h"
+#include "tasks/documents/given_texts.h"
 #include "train/run_ranks.h"
 
 /* Documents that are read and predicted at once. Results do not depend on it. */
@@ -65,7 +66,7 @@ static void to_units(const struct task_facts *facts, float *scores, size_t count
         scores[i] = (float)(facts->columns[0].mean + facts->columns[0].deviation * (double)scores[i]);
 }
 
-/* Tasks of the library's own files name no documents. */
+/* Texts in memory and tasks of the library's own files name no documents. */
 static hashattn_status give(struct host *host, struct prediction *prediction, const float *row,
                             size_t classes, const struct named *named)
 {
@@ -118,23 +119,51 @@ static hashattn_status check_paths(struct host *host, const struct hashattn_mode
     return HASHATTN_OK;
 }
 
-static hashattn_status predict_paths(struct hashattn_model *model, const char *const *paths, size_t num_paths,
-                                     bool lines, struct prediction *prediction)
+/* What is predicted: files and folders, or texts in memory if paths is NULL. */
+struct given {
+    const char *const *paths; /* (num_paths) */
+    size_t num_paths;
+    struct given_texts texts;
+    bool lines;
+};
+
+static hashattn_status check_task(struct host *host, const struct hashattn_model *model,
+                                  const struct given *given)
+{
+    const struct task *task = model->config.task;
+    FAIL_IF(task->stream_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
+            "%s has no files of documents to predict; %s", task->name,
+            task->load_dated != NULL ? "it forecasts tables" : "eval reports its metrics");
+    FAIL_IF(given->paths == NULL && task->stream_texts == NULL, host, HASHATTN_REFUSED,
+            "a run of %s predicts files, not texts in memory", task->name);
+    return HASHATTN_OK;
+}
+
+static hashattn_status read_given(struct host *host, const struct run_config *config,
+                                  const struct given *given, const struct dataset_stream *stream)
+{
+    const struct task *task = config->task;
+    if (given->texts.count > 0)
+        return task->stream_texts(host, config->task_options, &config->facts, &given->texts, stream);
+    for (size_t i = 0; i < given->num_paths; i++)
+        TRY(task->stream_file(host, config->task_options, &config->facts, given->paths[i], stream));
+    return HASHATTN_OK;
+}
+
+static hashattn_status predict_given(struct hashattn_model *model, const struct given *given,
+                                     struct prediction *prediction)
 {
     struct host *host = &model->context->host;
-    const struct run_config *config = &model->config;
     struct unread_files unread = {.count = 0};
     const struct dataset_stream stream = {.batch = PREDICTED,
-                                          .lines = lines,
+                                          .lines = given->lines,
                                           .unread = &unread,
                                           .visit = predict_part,
                                           .name = keep_name,
                                           .skip = prediction->skip == NULL ? NULL : skip_line,
                                           .context = prediction};
-    FAIL_IF(config->task->stream_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
-            "%s has no files of documents to predict; %s", config->task->name,
-            config->task->load_dated != NULL ? "it forecasts tables" : "eval reports its metrics");
-    TRY(comm_agree(host, &model->context->comm, check_paths(host, model, paths, num_paths)));
+    TRY(check_task(host, model, given));
+    TRY(comm_agree(host, &model->context->comm, check_paths(host, model, given->paths, given->num_paths)));
     TRY(model_check_ranks(model, prediction->seed));
     host->note[0] = '\0';
     host->repaired = 0;
@@ -143,8 +172,8 @@ static hashattn_status predict_paths(struct hashattn_model *model, const char *c
                                         memory_new(host, size_product(PREDICTED, model_outputs(model->net)),
                                                    sizeof(float), "probabilities", &block));
     prediction->probabilities = block;
-    for (size_t i = 0; i < num_paths && status == HASHATTN_OK; i++)
-        status = config->task->stream_file(host, config->task_options, &config->facts, paths[i], &stream);
+    if (status == HASHATTN_OK)
+        status = read_given(host, &model->config, given, &stream);
     if (status == HASHATTN_OK)
         unread_note(host, &unread);
     document_names_free(host, &prediction->names);
@@ -158,6 +187,29 @@ void hashattn_predict_options_default_sized(hashattn_predict_options *options, s
     version_fill_options(options, struct_size, &own, sizeof own);
 }
 
+/* given->lines: of the options. */
+static hashattn_status predict(hashattn_model *model, struct given *given,
+                               const hashattn_predict_options *options, hashattn_predicted_callback *callback,
+                               void *user, hashattn_predicted *counts)
+{
+    struct host *host = &model->context->host;
+    hashattn_predict_options own = {.seed = (uint64_t)model->config.training.seed};
+    FAIL_IF(callback == NULL, host, HASHATTN_INVALID, "callback is NULL");
+    if (options != NULL)
+        TRY(version_take(host, &own, sizeof own, options, first_sizes.predict_options,
+                         "options of a prediction"));
+    struct prediction prediction = {
+        .model = model, .seed = own.seed, .callback = callback, .user = user, .skip = own.skip};
+    given->lines = own.lines != 0;
+    TRY(predict_given(model, given, &prediction));
+    const hashattn_predicted found = {.num_documents = prediction.done,
+                                      .num_cut = prediction.num_cut,
+                                      .num_skipped = prediction.num_skipped};
+    if (counts != NULL)
+        version_give(counts, &found, sizeof found);
+    return HASHATTN_OK;
+}
+
 hashattn_status hashattn_model_predict(hashattn_model *model, const char *const *paths, size_t num_paths,
                                        const hashattn_predict_options *options,
                                        hashattn_predicted_callback *callback, void *user,
@@ -166,22 +218,23 @@ hashattn_status hashattn_model_predict(hashattn_model *model, const char *const 
     FLOATING_DEFAULT;
     if (model == NULL)
         return HASHATTN_INVALID;
-    struct host *host = &model->context->host;
-    hashattn_predict_options own = {.seed = (uint64_t)model->config.training.seed};
-    FAIL_IF(paths == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
-            paths == NULL ? "paths" : "callback");
-    if (options != NULL)
-        TRY(version_take(host, &own, sizeof own, options, first_sizes.predict_options,
-                         "options of a prediction"));
-    struct prediction prediction = {
-        .model = model, .seed = own.seed, .callback = callback, .user = user, .skip = own.skip};
-    TRY(predict_paths(model, paths, num_paths, own.lines != 0, &prediction));
-    const hashattn_predicted found = {.num_documents = prediction.done,
-                                      .num_cut = prediction.num_cut,
-                                      .num_skipped = prediction.num_skipped};
-    if (counts != NULL)
-        version_give(counts, &found, sizeof found);
-    return HASHATTN_OK;
+    FAIL_IF(paths == NULL, &model->context->host, HASHATTN_INVALID, "paths is NULL");
+    struct given given = {.paths = paths, .num_paths = num_paths};
+    return predict(model, &given, options, callback, user, counts);
+}
+
+hashattn_status hashattn_model_predict_texts(hashattn_model *model, const char *const *texts,
+                                             const char *const *seconds, size_t num_texts,
+                                             const hashattn_predict_options *options,
+                                             hashattn_predicted_callback *callback, void *user,
+                                             hashattn_predicted *counts)
+{
+    FLOATING_DEFAULT;
+    if (model == NULL)
+        return HASHATTN_INVALID;
+    FAIL_IF(texts == NULL, &model->context->host, HASHATTN_INVALID, "texts is NULL");
+    struct given given = {.texts = {texts, seconds, num_texts}};
+    return predict(model, &given, options, callback, user, counts);
 }
 
 /* The callback of a single file, whose documents have no names. */
@@ -209,7 +262,8 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
     FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "callback");
     struct prediction prediction = {.model = model, .seed = seed, .callback = give_unnamed, .user = &unnamed};
-    TRY(predict_paths(model, &path, 1, false, &prediction));
+    const struct given given = {.paths = &path, .num_paths = 1};
+    TRY(predict_given(model, &given, &prediction));
     if (num_cut != NULL)
         *num_cut = prediction.num_cut;
     return HASHATTN_OK;

@@ -90,6 +90,14 @@ static hashattn_status stream_file(struct host *host, const void *options, const
     return documents_stream(host, &source, facts, path, stream);
 }
 
+static hashattn_status stream_texts(struct host *host, const void *options, const struct task_facts *facts,
+                                    const struct given_texts *texts, const struct dataset_stream *stream)
+{
+    struct document_source source;
+    TRY(source_of(host, options, facts, &source));
+    return documents_stream_texts(host, &source, facts, texts, stream);
+}
+
 const struct task task_retrieval = {
     .name = "retrieval",
     .summary = "classify pairs of your own documents, or the document matching of the Long Range Arena",
@@ -109,4 +117,5 @@ const struct task task_retrieval = {
     .facts = facts,
     .load = load,
     .stream_file = stream_file,
+    .stream_texts = stream_texts,
 };

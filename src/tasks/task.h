@@ -167,6 +167,7 @@ struct document_name {
 };
 
 struct unread_files; /* documents/document_unread.h */
+struct given_texts;  /* documents/given_texts.h */
 
 /* Who gets the examples of a file that is read in parts. */
 struct dataset_stream {
@@ -283,6 +284,9 @@ struct task {
        input. */
     hashattn_status (*stream_file)(struct host *host, const void *options, const struct task_facts *facts,
                                    const char *path, const struct dataset_stream *stream);
+    /* (optional) The same for texts in memory, at least one. INVALID: as given_texts_visit. */
+    hashattn_status (*stream_texts)(struct host *host, const void *options, const struct task_facts *facts,
+                                    const struct given_texts *texts, const struct dataset_stream *stream);
 };
 
 extern const struct task *const task_table[]; /* all tasks, ended by NULL (task_table.c) */

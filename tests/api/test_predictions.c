@@ -1,6 +1,7 @@
 /* Predictions of several files, with the names of documents, bad lines, and numbers in the units of the
-   training. Planted and caught: the id of the document before; names of the next part; standard scores; a
-   skipped line counted as a document; the documents of the last part before a bad line left out.
+   training; and of texts in memory. Planted and caught: the id of the document before; names of the next
+   part; standard scores; a skipped line counted as a document; the documents of the last part before a bad
+   line left out; the last text in memory left out.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +110,28 @@ static void documents_keep_their_names(void **state)
     heard = (struct heard){0};
     check_ok(context, hashattn_model_predict(model, paths + 1, 1, &options, hear, &heard, &counts));
     assert_true(heard.first > 2000 && heard.first < 4000);
+    float of_file = heard.first;
+    static const char *const texts[MANY] = {"zzzz"};
+    const char *few[] = {"zzzz", "aaaaaaaaaaaa", "\xff"};
+    heard = (struct heard){0};
+    check_ok(context, hashattn_model_predict_texts(model, few, NULL, 2, &options, hear, &heard, &counts));
+    assert_true(counts.num_documents == 2 && counts.num_cut == 1 && heard.count == 2);
+    check_same_bits(&heard.first, &of_file, sizeof of_file, "the prediction of a text");
+    assert_true(heard.file[0] == '\0' && strcmp(heard.ids[1], "-") == 0);
+    heard = (struct heard){0};
+    check_ok(context, hashattn_model_predict_texts(model, few, NULL, 0, NULL, hear, &heard, &counts));
+    assert_int_equal(counts.num_documents, 0);
+    check_call(context, hashattn_model_predict_texts(model, few, NULL, 3, NULL, hear, &heard, NULL),
+               HASHATTN_INVALID, "texts[2]: ");
+    check_call(context, hashattn_model_predict_texts(model, texts, NULL, MANY, NULL, hear, &heard, NULL),
+               HASHATTN_INVALID, "texts[1]: the text is NULL");
+    check_call(context, hashattn_model_predict_texts(model, few, few, 2, NULL, hear, &heard, NULL),
+               HASHATTN_INVALID, "reads single texts, and pairs were given");
+    check_call(context, hashattn_model_predict_texts(model, NULL, NULL, 2, NULL, hear, &heard, NULL),
+               HASHATTN_INVALID, "texts is NULL");
+    check_call(context, hashattn_model_predict_texts(model, few, NULL, 2, NULL, NULL, NULL, NULL),
+               HASHATTN_INVALID, "callback is NULL");
+    assert_int_equal(heard.count, 0);
     hashattn_model_free(model);
     hashattn_context_free(context);
 }

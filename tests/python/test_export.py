@@ -162,6 +162,8 @@ def test_pairs_of_glue(tmp_path):
         shares = model(**encoded).logits.softmax(-1).numpy()
     with hashattn.Run(tmp_path / "run") as own:
         found = own.predict(tmp_path / "RTE" / "dev.tsv", progress=False)
+        with pytest.raises(hashattn.RefusedError, match="a run of glue predicts files, not texts in memory"):
+            own.predict(PAIRS[:2])
     assert np.abs(shares - [list(one.probabilities.values()) for one in found]).max() <= 1e-5
 
 

@@ -144,7 +144,7 @@ def test_bad_input_is_named(bert, tmp_path):
         bert.embed(TEXTS, pooling="median")
     with pytest.raises(ValueError, match="has no .MASK. to be filled"):
         bert.fill_mask("no mask here")
-    with pytest.raises(TypeError, match="text is bytes"):
+    with pytest.raises(TypeError, match="text is a bytes; a str"):
         bert.fill_mask(b"a [MASK]")
 
     def fail(progress):

@@ -41,6 +41,10 @@ def test_texts_are_trained_on_and_predicted(tmp_path):
                          progress=False, **TINY)
     assert [found.label for found in run.predict(["zzzz", "aaaa", "zzzz"], progress=False)] == ["high", "low", "high"]
     assert run.predict([]) == []
+    with pytest.raises(hashattn.InvalidError, match="reads single texts"):
+        run.predict([("zzzz", "aaaa")])
+    with pytest.raises(hashattn.InvalidTypeError, match=r"texts\[1\] is a str; a pair of texts is needed, as texts\[0\]"):
+        run.predict([("zzzz", "aaaa"), "aaaa"])
     with pytest.raises(hashattn.InvalidTypeError, match=r"texts\[1\] is a int"):
         run.predict(["a", 5])
     assert run.evaluate("test", progress=False).examples == 8

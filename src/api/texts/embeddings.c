@@ -1,5 +1,5 @@
-/* Vectors of documents. A directory of the sentence-transformers library says how they are made
-   (models/sentences).
+/* Vectors of documents, from files or from memory. A directory of the sentence-transformers library says how
+   they are made (models/sentences).
    SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
@@ -10,6 +10,7 @@
 #include "tasks/documents/document_names.h"
 #include "tasks/documents/document_unread.h"
 #include "tasks/documents/documents.h"
+#include "tasks/documents/given_texts.h"
 #include "tasks/documents/token_documents.h"
 
 void hashattn_text_options_default_sized(hashattn_text_options *options, size_t struct_size)
@@ -92,7 +93,14 @@ static hashattn_status keep_name(struct host *host, void *context, const struct 
     return document_names_keep(host, context, name);
 }
 
-/* The documents of all files, and their names. */
+/* What is read: files and folders, or texts in memory if paths is NULL. */
+struct given {
+    const char *const *paths; /* (num_paths) */
+    size_t num_paths;
+    struct given_texts texts;
+};
+
+/* All documents, and the names of those of files. */
 struct reading {
     struct dataset documents;
     struct document_names names;
@@ -109,8 +117,8 @@ static hashattn_status find_prompt(struct host *host, const struct sentence_sett
     return *prompt != NULL ? HASHATTN_OK : sentence_prompt(host, stored, options->prompt_name, prompt);
 }
 
-static hashattn_status read_paths(struct hashattn_pretrained *pretrained, const char *const *paths,
-                                  size_t num_paths, const struct token_rules *rules, struct reading *reading)
+static hashattn_status read_given(struct hashattn_pretrained *pretrained, const struct given *given,
+                                  const struct token_rules *rules, struct reading *reading)
 {
     struct host *host = &pretrained->context->host;
     struct dataset_builder builder = {.dataset = {.segmented = true}};
@@ -122,9 +130,12 @@ static hashattn_status read_paths(struct hashattn_pretrained *pretrained, const 
                            pretrained->sentences.encoder);
     if (status == HASHATTN_OK)
         status = token_prompt_length(host, tokenizer, rules, &reading->prompt_tokens);
-    for (size_t i = 0; i < num_paths && status == HASHATTN_OK; i++)
-        status = paths[i] == NULL ? host_fail(host, HASHATTN_INVALID, "path %zu is NULL", i)
-                                  : token_documents_read(host, tokenizer, rules, paths[i], &builder);
+    if (given->paths == NULL && status == HASHATTN_OK)
+        status = token_documents_take(host, tokenizer, rules, &given->texts, &builder);
+    for (size_t i = 0; i < given->num_paths && status == HASHATTN_OK; i++)
+        status = given->paths[i] == NULL
+                     ? host_fail(host, HASHATTN_INVALID, "path %zu is NULL", i)
+                     : token_documents_read(host, tokenizer, rules, given->paths[i], &builder);
     return dataset_finish(host, &builder, status, &reading->documents);
 }
 
@@ -136,9 +147,8 @@ static enum text_cut cut_of(const struct run_config *run)
     return cut != NULL && *cut == CUT_MIDDLE ? CUT_MIDDLE : CUT_END;
 }
 
-static hashattn_status read_documents(struct hashattn_pretrained *pretrained, const char *const *paths,
-                                      size_t num_paths, const hashattn_text_options *options,
-                                      struct reading *reading)
+static hashattn_status read_documents(struct hashattn_pretrained *pretrained, const struct given *given,
+                                      const hashattn_text_options *options, struct reading *reading)
 {
     struct host *host = &pretrained->context->host;
     const struct sentence_settings *stored = &pretrained->sentences;
@@ -164,7 +174,7 @@ static hashattn_status read_documents(struct hashattn_pretrained *pretrained, co
                                       .context = &reading->names};
     host->note[0] = '\0';
     host->repaired = 0;
-    hashattn_status status = read_paths(pretrained, paths, num_paths, &rules, reading);
+    hashattn_status status = read_given(pretrained, given, &rules, reading);
     if (status == HASHATTN_OK)
         unread_note(host, &unread);
     return status;
@@ -211,14 +221,16 @@ static bool tell_rows(void *user, size_t first, size_t n, const float *rows)
     for (size_t s = first; s < first + n; s++) {
         size_t count = bridge->input->offsets[s + 1] - bridge->input->offsets[s];
         bool tokens = bridge->vectors.tokens;
-        const struct named *named = &bridge->reading->names.list[s];
+        const struct named *named = bridge->reading->names.count > 0 ? &bridge->reading->names.list[s] : NULL;
         e->document = s;
         e->first = tokens ? bridge->input->offsets[s] : s;
         e->count = tokens ? count : 1;
         e->vectors = vectors_of(bridge, rows, count);
-        e->file = document_names_file(named);
-        e->id = named->id;
-        e->id_is_number = named->id_is_number;
+        if (named != NULL) {
+            e->file = document_names_file(named);
+            e->id = named->id;
+            e->id_is_number = named->id_is_number;
+        }
         if (bridge->callback(bridge->user, e) != 0)
             return true;
         rows += count * e->dim;
@@ -259,6 +271,27 @@ done:
     return status;
 }
 
+static hashattn_status embed(hashattn_pretrained *pretrained, const struct given *given,
+                             const hashattn_text_options *options, hashattn_embedding_callback *callback,
+                             void *user)
+{
+    struct host *host = &pretrained->context->host;
+    hashattn_text_options own;
+    hashattn_text_options_default(&own);
+    if (options != NULL)
+        TRY(version_take(host, &own, sizeof own, options, first_sizes.text_options, "text options"));
+    FAIL_IF(callback == NULL, host, HASHATTN_INVALID, "callback is NULL");
+    struct reading reading = {.max_tokens = 0};
+    struct embedding_bridge bridge = {.reading = &reading, .callback = callback, .user = user};
+    TRY(find_vectors(host, &pretrained->sentences, &own, &bridge.vectors));
+    hashattn_status status = read_documents(pretrained, given, &own, &reading);
+    if (status == HASHATTN_OK && reading.documents.count > 0)
+        status = tell_all(pretrained, &reading, own.seed, &bridge);
+    dataset_free(host, &reading.documents);
+    document_names_free(host, &reading.names);
+    return status;
+}
+
 hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained, const char *const *paths,
                                           size_t num_paths, const hashattn_text_options *options,
                                           hashattn_embedding_callback *callback, void *user)
@@ -266,20 +299,19 @@ hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained, const
     FLOATING_DEFAULT;
     if (pretrained == NULL)
         return HASHATTN_INVALID;
-    struct host *host = &pretrained->context->host;
-    hashattn_text_options own;
-    hashattn_text_options_default(&own);
-    if (options != NULL)
-        TRY(version_take(host, &own, sizeof own, options, first_sizes.text_options, "text options"));
-    FAIL_IF(paths == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
-            paths == NULL ? "paths" : "callback");
-    struct reading reading = {.max_tokens = 0};
-    struct embedding_bridge bridge = {.reading = &reading, .callback = callback, .user = user};
-    TRY(find_vectors(host, &pretrained->sentences, &own, &bridge.vectors));
-    hashattn_status status = read_documents(pretrained, paths, num_paths, &own, &reading);
-    if (status == HASHATTN_OK && reading.documents.count > 0)
-        status = tell_all(pretrained, &reading, own.seed, &bridge);
-    dataset_free(host, &reading.documents);
-    document_names_free(host, &reading.names);
-    return status;
+    FAIL_IF(paths == NULL, &pretrained->context->host, HASHATTN_INVALID, "paths is NULL");
+    const struct given given = {.paths = paths, .num_paths = num_paths};
+    return embed(pretrained, &given, options, callback, user);
+}
+
+hashattn_status hashattn_pretrained_embed_texts(hashattn_pretrained *pretrained, const char *const *texts,
+                                                size_t num_texts, const hashattn_text_options *options,
+                                                hashattn_embedding_callback *callback, void *user)
+{
+    FLOATING_DEFAULT;
+    if (pretrained == NULL)
+        return HASHATTN_INVALID;
+    FAIL_IF(texts == NULL, &pretrained->context->host, HASHATTN_INVALID, "texts is NULL");
+    const struct given given = {.texts = {.texts = texts, .count = num_texts}};
+    return embed(pretrained, &given, options, callback, user);
 }

@@ -15,7 +15,7 @@ struct document {
     const struct json *label_json; /* the label of .jsonl if it is an array; otherwise NULL */
     struct piece id;               /* of its line or record; id.bytes NULL: none */
     bool id_is_number;             /* a number of .jsonl */
-    const char *file;              /* "-": standard input */
+    const char *file;              /* "-": standard input; NULL: a text in memory */
 };
 
 enum { DOCUMENT_COLUMNS = 200 };

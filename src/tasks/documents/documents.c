@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "tasks/documents/document_unread.h"
+#include "tasks/documents/given_texts.h"
 
 const char *const document_endings[] = {".jsonl", ".tsv", ".csv", "/", NULL};
 const char *const document_delimiter[] = {"auto", NULL};
@@ -98,7 +99,8 @@ static hashattn_status name_document(struct host *host, const struct dataset_str
                                        .id = document->id.bytes,
                                        .id_size = document->id.size,
                                        .id_is_number = document->id_is_number};
-    return stream == NULL || stream->name == NULL ? HASHATTN_OK : stream->name(host, stream->context, &name);
+    bool named = document->file != NULL && stream != NULL && stream->name != NULL;
+    return named ? stream->name(host, stream->context, &name) : HASHATTN_OK;
 }
 
 static hashattn_status push_document(struct host *host, void *context, const struct document *document)
@@ -147,14 +149,22 @@ static void note_columns(struct host *host, const struct reading *reading, const
         host_note(host, 1, "%.200s was read as %s; none of its labels is one of the run's", path, columns);
 }
 
+static hashattn_status open_reading(struct host *host, const struct labelled *labelled,
+                                    struct dataset_builder *builder, struct reading *reading)
+{
+    *reading = (struct reading){
+        .rules = &labelled->rules, .labels = labelled->labels, .facts = labelled->facts, .builder = builder};
+    hashattn_status status = text_encoder_open(host, labelled->facts, &reading->encoder);
+    reading->encoder.cut = labelled->cut;
+    return status;
+}
+
 static hashattn_status read_file(struct host *host, const void *context, const char *path,
                                  struct dataset_builder *builder)
 {
     const struct labelled *labelled = context;
-    struct reading reading = {
-        .rules = &labelled->rules, .labels = labelled->labels, .facts = labelled->facts, .builder = builder};
-    hashattn_status status = text_encoder_open(host, labelled->facts, &reading.encoder);
-    reading.encoder.cut = labelled->cut;
+    struct reading reading;
+    hashattn_status status = open_reading(host, labelled, builder, &reading);
     if (status == HASHATTN_OK)
         status = document_file_read(host, path, dataset_source(builder), &labelled->rules, push_document,
                                     &reading);
@@ -198,4 +208,18 @@ hashattn_status documents_stream(struct host *host, const struct document_source
     bool nothing = read == HASHATTN_OK && builder.streamed == 0 && builder.dataset.count == 0;
     hashattn_status status = dataset_stream_end(host, &builder, path, "documents", read);
     return nothing && status != HASHATTN_OK ? unread_explain(host, stream->unread, status) : status;
+}
+
+hashattn_status documents_stream_texts(struct host *host, const struct document_source *source,
+                                       const struct task_facts *facts, const struct given_texts *texts,
+                                       const struct dataset_stream *stream)
+{
+    struct dataset_builder builder = {.dataset = shape_of(source, facts), .stream = stream};
+    const struct labelled labelled = {source->rules, source->labels, source->cut, facts};
+    struct reading reading;
+    hashattn_status status = open_reading(host, &labelled, &builder, &reading);
+    if (status == HASHATTN_OK)
+        status = given_texts_visit(host, texts, source->rules.pairs, push_document, &reading);
+    text_encoder_close(&reading.encoder);
+    return dataset_stream_end(host, &builder, "texts", "documents", status);
 }

@@ -56,5 +56,8 @@ hashattn_status documents_load(struct host *host, const struct document_source *
 hashattn_status documents_stream(struct host *host, const struct document_source *source,
                                  const struct task_facts *facts, const char *path,
                                  const struct dataset_stream *stream);
+hashattn_status documents_stream_texts(struct host *host, const struct document_source *source,
+                                       const struct task_facts *facts, const struct given_texts *texts,
+                                       const struct dataset_stream *stream);
 
 #endif

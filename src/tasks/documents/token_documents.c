@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "tasks/documents/document_files.h"
+#include "tasks/documents/given_texts.h"
 
 struct reader {
     const struct token_rules *rules;
@@ -52,7 +53,8 @@ static hashattn_status name_document(struct host *host, const struct token_rules
                                        .id = document->id.bytes,
                                        .id_size = document->id.size,
                                        .id_is_number = document->id_is_number};
-    return rules->name == NULL ? HASHATTN_OK : rules->name(host, rules->context, &name);
+    return rules->name == NULL || document->file == NULL ? HASHATTN_OK
+                                                         : rules->name(host, rules->context, &name);
 }
 
 static hashattn_status add_document(struct host *host, void *context, const struct document *document)
@@ -76,6 +78,12 @@ static hashattn_status add_document(struct host *host, void *context, const stru
     return name_document(host, rules, document);
 }
 
+static void reader_close(struct host *host, struct reader *reader)
+{
+    memory_free(host, reader->prompted.bytes);
+    encoder_free(reader->encoder);
+}
+
 hashattn_status token_documents_read(struct host *host, const struct tokenizer *tokenizer,
                                      const struct token_rules *rules, const char *path,
                                      struct dataset_builder *builder)
@@ -83,8 +91,18 @@ hashattn_status token_documents_read(struct host *host, const struct tokenizer *
     struct reader reader = {.rules = rules, .builder = builder};
     TRY(encoder_new(host, tokenizer, &reader.encoder));
     hashattn_status status = document_file_read(host, path, FILE_TYPED, &rules->files, add_document, &reader);
-    memory_free(host, reader.prompted.bytes);
-    encoder_free(reader.encoder);
+    reader_close(host, &reader);
+    return status;
+}
+
+hashattn_status token_documents_take(struct host *host, const struct tokenizer *tokenizer,
+                                     const struct token_rules *rules, const struct given_texts *texts,
+                                     struct dataset_builder *builder)
+{
+    struct reader reader = {.rules = rules, .builder = builder};
+    TRY(encoder_new(host, tokenizer, &reader.encoder));
+    hashattn_status status = given_texts_visit(host, texts, false, add_document, &reader);
+    reader_close(host, &reader);
     return status;
 }
 

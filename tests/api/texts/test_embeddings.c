@@ -2,7 +2,8 @@
    library says. Bugs planted and caught: the mean without the last token; the first document's vectors for
    all; a vector per token counted per document; max_seq_length obeyed by truncate; stored unit length given
    to a pooling that was asked for; tokens of the prompt pooled although the directory leaves them out; the id
-   of the last document given to all.
+   of the last document given to all; a text in memory that is no UTF-8 taken; errors of all texts about the
+   first one.
    SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
@@ -86,6 +87,41 @@ static void vectors_are_those_of_the_tokens(void **state)
     assert_int_equal(plain.vectors, 6);
     check_call(context, hashattn_pretrained_embed(p, paths, 2, NULL, take, &stopped), HASHATTN_INTERRUPTED,
                "stopped");
+    hashattn_pretrained_free(p);
+    hashattn_context_free(context);
+}
+
+static void texts_in_memory_are_documents(void **state)
+{
+    struct folder *folder = *state;
+    hashattn_context *context = context_with(2, NULL);
+    hashattn_pretrained *p;
+    char text[200], lines[200];
+    const char *const paths[] = {text, lines};
+    static const char *const texts[] = {"The cats sat", "a dog"};
+    const char *wrong[] = {"a dog", NULL};
+    struct taken files = {0}, memory = {0}, none = {0};
+    put_documents(folder, text, lines, sizeof text);
+    check_ok(context, hashattn_pretrained_load(context, checkpoint, NULL, &p));
+    check_ok(context, hashattn_pretrained_embed(p, paths, 2, NULL, take, &files));
+    check_ok(context, hashattn_pretrained_embed_texts(p, texts, 2, NULL, take, &memory));
+    assert_true(memory.calls == 2 && memory.last.num_documents == 2);
+    assert_true(memory.last.file == NULL && memory.last.id == NULL && !memory.last.id_is_number);
+    check_same_bits(memory.rows, files.rows, 2 * DIM * sizeof(float), "vectors of texts");
+    check_ok(context, hashattn_pretrained_embed_texts(p, texts, 0, NULL, take, &none));
+    check_call(context, hashattn_pretrained_embed_texts(p, NULL, 1, NULL, take, &none), HASHATTN_INVALID,
+               "texts is NULL");
+    check_call(context, hashattn_pretrained_embed_texts(p, texts, 1, NULL, NULL, NULL), HASHATTN_INVALID,
+               "callback is NULL");
+    check_call(context, hashattn_pretrained_embed_texts(p, wrong, 2, NULL, take, &none), HASHATTN_INVALID,
+               "texts[1]: the text is NULL");
+    wrong[1] = "a \xff dog";
+    check_call(context, hashattn_pretrained_embed_texts(p, wrong, 2, NULL, take, &none), HASHATTN_INVALID,
+               "texts[1]: ");
+    wrong[1] = "the cat sat the cat sat the cat sat";
+    check_call(context, hashattn_pretrained_embed_texts(p, wrong, 2, NULL, take, &none), HASHATTN_INVALID,
+               "texts[1]: the document has 11 tokens, the model has positions for 10");
+    assert_int_equal(none.calls, 0);
     hashattn_pretrained_free(p);
     hashattn_context_free(context);
 }
@@ -323,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(vectors_are_those_of_the_tokens, folder_enter, folder_leave),
+        cmocka_unit_test_setup_teardown(texts_in_memory_are_documents, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(a_directory_says_which_vectors, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(documents_keep_their_ids, folder_enter, folder_leave),
         cmocka_unit_test_setup_teardown(prompts_are_pooled_or_not, folder_enter, folder_leave),
