@@ -119,16 +119,8 @@ static hashattn_status check_paths(struct host *host, const struct hashattn_mode
     return HASHATTN_OK;
 }
 
-/* What is predicted: files and folders, or texts in memory if paths is NULL. */
-struct given {
-    const char *const *paths; /* (num_paths) */
-    size_t num_paths;
-    struct given_texts texts;
-    bool lines;
-};
-
 static hashattn_status check_task(struct host *host, const struct hashattn_model *model,
-                                  const struct given *given)
+                                  const struct given_documents *given)
 {
     const struct task *task = model->config.task;
     FAIL_IF(task->stream_file == NULL || model_outputs(model->net) == 0, host, HASHATTN_REFUSED,
@@ -140,7 +132,7 @@ static hashattn_status check_task(struct host *host, const struct hashattn_model
 }
 
 static hashattn_status read_given(struct host *host, const struct run_config *config,
-                                  const struct given *given, const struct dataset_stream *stream)
+                                  const struct given_documents *given, const struct dataset_stream *stream)
 {
     const struct task *task = config->task;
     if (given->texts.count > 0)
@@ -150,13 +142,13 @@ static hashattn_status read_given(struct host *host, const struct run_config *co
     return HASHATTN_OK;
 }
 
-static hashattn_status predict_given(struct hashattn_model *model, const struct given *given,
-                                     struct prediction *prediction)
+static hashattn_status predict_given(struct hashattn_model *model, const struct given_documents *given,
+                                     bool lines, struct prediction *prediction)
 {
     struct host *host = &model->context->host;
     struct unread_files unread = {.count = 0};
     const struct dataset_stream stream = {.batch = PREDICTED,
-                                          .lines = given->lines,
+                                          .lines = lines,
                                           .unread = &unread,
                                           .visit = predict_part,
                                           .name = keep_name,
@@ -187,8 +179,7 @@ void hashattn_predict_options_default_sized(hashattn_predict_options *options, s
     version_fill_options(options, struct_size, &own, sizeof own);
 }
 
-/* given->lines: of the options. */
-static hashattn_status predict(hashattn_model *model, struct given *given,
+static hashattn_status predict(hashattn_model *model, const struct given_documents *given,
                                const hashattn_predict_options *options, hashattn_predicted_callback *callback,
                                void *user, hashattn_predicted *counts)
 {
@@ -200,8 +191,7 @@ static hashattn_status predict(hashattn_model *model, struct given *given,
                          "options of a prediction"));
     struct prediction prediction = {
         .model = model, .seed = own.seed, .callback = callback, .user = user, .skip = own.skip};
-    given->lines = own.lines != 0;
-    TRY(predict_given(model, given, &prediction));
+    TRY(predict_given(model, given, own.lines != 0, &prediction));
     const hashattn_predicted found = {.num_documents = prediction.done,
                                       .num_cut = prediction.num_cut,
                                       .num_skipped = prediction.num_skipped};
@@ -219,7 +209,7 @@ hashattn_status hashattn_model_predict(hashattn_model *model, const char *const 
     if (model == NULL)
         return HASHATTN_INVALID;
     FAIL_IF(paths == NULL, &model->context->host, HASHATTN_INVALID, "paths is NULL");
-    struct given given = {.paths = paths, .num_paths = num_paths};
+    const struct given_documents given = {.paths = paths, .num_paths = num_paths};
     return predict(model, &given, options, callback, user, counts);
 }
 
@@ -233,7 +223,7 @@ hashattn_status hashattn_model_predict_texts(hashattn_model *model, const char *
     if (model == NULL)
         return HASHATTN_INVALID;
     FAIL_IF(texts == NULL, &model->context->host, HASHATTN_INVALID, "texts is NULL");
-    struct given given = {.texts = {texts, seconds, num_texts}};
+    const struct given_documents given = {.texts = {texts, seconds, num_texts}};
     return predict(model, &given, options, callback, user, counts);
 }
 
@@ -262,8 +252,8 @@ hashattn_status hashattn_model_predict_file(hashattn_model *model, const char *p
     FAIL_IF(path == NULL || callback == NULL, host, HASHATTN_INVALID, "%s is NULL",
             path == NULL ? "path" : "callback");
     struct prediction prediction = {.model = model, .seed = seed, .callback = give_unnamed, .user = &unnamed};
-    const struct given given = {.paths = &path, .num_paths = 1};
-    TRY(predict_given(model, &given, &prediction));
+    const struct given_documents given = {.paths = &path, .num_paths = 1};
+    TRY(predict_given(model, &given, false, &prediction));
     if (num_cut != NULL)
         *num_cut = prediction.num_cut;
     return HASHATTN_OK;

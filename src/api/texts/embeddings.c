@@ -93,13 +93,6 @@ static hashattn_status keep_name(struct host *host, void *context, const struct 
     return document_names_keep(host, context, name);
 }
 
-/* What is read: files and folders, or texts in memory if paths is NULL. */
-struct given {
-    const char *const *paths; /* (num_paths) */
-    size_t num_paths;
-    struct given_texts texts;
-};
-
 /* All documents, and the names of those of files. */
 struct reading {
     struct dataset documents;
@@ -117,7 +110,7 @@ static hashattn_status find_prompt(struct host *host, const struct sentence_sett
     return *prompt != NULL ? HASHATTN_OK : sentence_prompt(host, stored, options->prompt_name, prompt);
 }
 
-static hashattn_status read_given(struct hashattn_pretrained *pretrained, const struct given *given,
+static hashattn_status read_given(struct hashattn_pretrained *pretrained, const struct given_documents *given,
                                   const struct token_rules *rules, struct reading *reading)
 {
     struct host *host = &pretrained->context->host;
@@ -147,7 +140,8 @@ static enum text_cut cut_of(const struct run_config *run)
     return cut != NULL && *cut == CUT_MIDDLE ? CUT_MIDDLE : CUT_END;
 }
 
-static hashattn_status read_documents(struct hashattn_pretrained *pretrained, const struct given *given,
+static hashattn_status read_documents(struct hashattn_pretrained *pretrained,
+                                      const struct given_documents *given,
                                       const hashattn_text_options *options, struct reading *reading)
 {
     struct host *host = &pretrained->context->host;
@@ -271,7 +265,7 @@ done:
     return status;
 }
 
-static hashattn_status embed(hashattn_pretrained *pretrained, const struct given *given,
+static hashattn_status embed(hashattn_pretrained *pretrained, const struct given_documents *given,
                              const hashattn_text_options *options, hashattn_embedding_callback *callback,
                              void *user)
 {
@@ -300,7 +294,7 @@ hashattn_status hashattn_pretrained_embed(hashattn_pretrained *pretrained, const
     if (pretrained == NULL)
         return HASHATTN_INVALID;
     FAIL_IF(paths == NULL, &pretrained->context->host, HASHATTN_INVALID, "paths is NULL");
-    const struct given given = {.paths = paths, .num_paths = num_paths};
+    const struct given_documents given = {.paths = paths, .num_paths = num_paths};
     return embed(pretrained, &given, options, callback, user);
 }
 
@@ -312,6 +306,6 @@ hashattn_status hashattn_pretrained_embed_texts(hashattn_pretrained *pretrained,
     if (pretrained == NULL)
         return HASHATTN_INVALID;
     FAIL_IF(texts == NULL, &pretrained->context->host, HASHATTN_INVALID, "texts is NULL");
-    const struct given given = {.texts = {.texts = texts, .count = num_texts}};
+    const struct given_documents given = {.texts = {.texts = texts, .count = num_texts}};
     return embed(pretrained, &given, options, callback, user);
 }

@@ -10,6 +10,13 @@ struct given_texts {
     size_t count;
 };
 
+/* What a caller gives: files and folders, or texts if paths is NULL. */
+struct given_documents {
+    const char *const *paths; /* (num_paths) */
+    size_t num_paths;
+    struct given_texts texts;
+};
+
 /* Calls visit for every text, or pair, until a call fails. They have neither label nor id nor file. Checks
    all before the first call. INVALID, with the place: a text is NULL or not UTF-8, or fails in its visit as a
    bad file does; pairs are read and there are no second texts, or the other way round. */
