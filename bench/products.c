@@ -1,5 +1,6 @@
 /* GF/s of float32 products of the shapes that layers have: by the library, by our tiles, and with B packed
-   once (weights). src/kernels/product.c chooses by them, so measure again for a new instruction set.
+   once (weights), in a cache if it fits there, and from memory, where the weights of a whole model are.
+   src/kernels/product.c chooses by them, so measure again for a new instruction set.
 
      make -C build bench_products && build/bench_products [INSTRUCTION SET]
 
@@ -15,7 +16,12 @@
 #include "kernels/product.h"
 #include "kernels/product_tiles.h"
 
-enum { ROUNDS = 15, WAYS = 3, MOST = 768 * 3072 };
+enum {
+    ROUNDS = 15,
+    WAYS = 4,
+    MOST = 768 * 3072,
+    PACKED = 1 << 24 /* floats of packed copies, more than a third-level cache has */
+};
 static const double round_seconds = 0.008;
 
 struct shape {
@@ -29,10 +35,10 @@ static const struct shape shapes[] = {
     {192, 1536, 384, false, false}, {192, 384, 1536, false, false}, {192, 512, 512, false, false},
     {192, 1024, 256, false, false}, {192, 768, 768, false, false},  {192, 3072, 768, false, false},
     {192, 768, 3072, false, false}, {16, 1536, 384, false, false},  {16, 384, 1536, false, false},
-    {48, 1536, 384, false, false},  {64, 384, 384, false, false},   {512, 768, 768, false, false},
-    {512, 3072, 768, false, false}, {384, 384, 192, true, false},   {512, 512, 192, true, false},
-    {768, 768, 192, true, false},   {768, 3072, 192, true, false},  {2048, 64, 64, false, true},
-    {2048, 256, 256, false, true},
+    {32, 1536, 384, false, false},  {48, 1536, 384, false, false},  {96, 1536, 384, false, false},
+    {64, 384, 384, false, false},   {512, 768, 768, false, false},  {512, 3072, 768, false, false},
+    {384, 384, 192, true, false},   {512, 512, 192, true, false},   {768, 768, 192, true, false},
+    {768, 3072, 192, true, false},  {2048, 64, 64, false, true},    {2048, 256, 256, false, true},
 };
 
 struct operands {
@@ -40,9 +46,10 @@ struct operands {
     float *a, *b, *c, *packed;
 };
 
-/* Returns false if this way has no such product. */
-static bool multiply(const struct operands *o, const struct shape *s, int way)
+/* Returns false if this way has no such product. turn: which copy of the weights is read from memory. */
+static bool multiply(const struct operands *o, const struct shape *s, int way, size_t turn)
 {
+    size_t size = weights_size(PRECISION_FLOAT32, s->k, s->n), copy = way == 3 ? turn % (PACKED / size) : 0;
     size_t ld_a = s->transpose_a ? s->m : s->k, ld_b = s->transpose_b ? s->k : s->n;
     if (way == 0)
         return product_by_library(o->c, s->n, o->a, ld_a, s->transpose_a, o->b, ld_b, s->transpose_b, s->m,
@@ -51,8 +58,8 @@ static bool multiply(const struct operands *o, const struct shape *s, int way)
         product_tiles(o->kernels, o->c, s->n, o->a, ld_a, s->transpose_a, o->b, ld_b, s->transpose_b, s->m,
                       s->n, s->k, true);
     else if (!s->transpose_a && !s->transpose_b)
-        product_weights(o->kernels, PRECISION_FLOAT32, o->c, s->n, o->a, ld_a, o->packed, s->m, s->n, s->k,
-                        true);
+        product_weights(o->kernels, PRECISION_FLOAT32, o->c, s->n, o->a, ld_a, o->packed + copy * size, s->m,
+                        s->n, s->k, true);
     return way == 1 || (!s->transpose_a && !s->transpose_b);
 }
 
@@ -65,9 +72,10 @@ static double seconds(void)
 
 static double rate(const struct operands *o, const struct shape *s, int way)
 {
+    static size_t turn;
     double begin = seconds(), spent = 0, products = 0;
     for (; spent < round_seconds; spent = seconds() - begin, products++)
-        multiply(o, s, way);
+        multiply(o, s, way, turn++);
     return 2e-9 * (double)s->m * (double)s->n * (double)s->k * products / spent;
 }
 
@@ -82,9 +90,11 @@ static void measure(const struct operands *o, const struct shape *s)
     double rates[WAYS][ROUNDS];
     bool has[WAYS];
     if (!s->transpose_b)
-        weights_pack(o->kernels, PRECISION_FLOAT32, o->packed, o->b, s->n, false, s->k, s->n);
+        for (size_t size = weights_size(PRECISION_FLOAT32, s->k, s->n), at = 0; at + size <= PACKED;
+             at += size)
+            weights_pack(o->kernels, PRECISION_FLOAT32, o->packed + at, o->b, s->n, false, s->k, s->n);
     for (int way = 0; way < WAYS; way++)
-        has[way] = multiply(o, s, way);
+        has[way] = multiply(o, s, way, 0);
     for (int i = 0; i < ROUNDS; i++)
         for (int way = 0; way < WAYS; way++)
             rates[way][i] = has[way] ? rate(o, s, way) : 0;
@@ -118,14 +128,15 @@ int main(int count, char **words)
         return 2;
     }
     o.a = numbers(MOST), o.b = numbers(MOST), o.c = numbers(MOST);
-    o.packed = numbers(MOST);
+    o.packed = numbers(PACKED);
     if (o.a == NULL || o.b == NULL || o.c == NULL || o.packed == NULL) {
         fprintf(stderr, "bench_products: no memory\n");
         return 1;
     }
     product_library(library, sizeof library);
-    printf("| rows x columns x depth | %s | our tiles (%s) | B packed |\n|---|---|---|---|\n", library,
-           o.kernels->name);
+    printf(
+        "| rows x columns x depth | %s | our tiles (%s) | B packed | from memory |\n|---|---|---|---|---|\n",
+        library, o.kernels->name);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         measure(&o, &shapes[i]);
     free(o.a), free(o.b), free(o.c), free(o.packed);

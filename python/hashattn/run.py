@@ -22,7 +22,7 @@ from .context import Context, ContextObject, ObjectHandle
 from .errors import BadFileError, InvalidError, InvalidTypeError
 from .options import OptionValue, path_of, text_of
 from .progress import Progress, Watch, Watcher, metrics_of
-from .texts import columns_of
+from .texts import arrays_of
 
 
 def _open_regular(path: str, flags: int) -> int:
@@ -257,7 +257,7 @@ class Run(ContextObject):
         """
         options = _library.PredictOptions(seed=self.seed if seed is None else seed_of(seed), lines=bool(lines))
         if isinstance(path, (list, tuple)) and not more:
-            texts, seconds = columns_of(path)
+            texts, seconds = arrays_of(path)
             return self._predictions(_library.functions().model_predict_texts, (texts, seconds, len(path)), options,
                                      progress)
         paths = [path_of("path", one) for one in (path, *more)]

@@ -51,7 +51,7 @@ def utf8_of(name: str, text: Any) -> bytes:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le").encode()  # joins pairs of surrogates
 
 
-def columns_of(texts: Sequence[Any]) -> tuple[Any, Any]:
+def arrays_of(texts: Sequence[Any]) -> tuple[Any, Any]:
     """Texts, or pairs of texts, as arrays of C strings; the second array is None if they are no pairs."""
     firsts, seconds = [], []
     pairs = len(texts) > 0 and isinstance(texts[0], (list, tuple))
@@ -99,20 +99,19 @@ def file_of_texts(folder: str, run: str, texts: Iterable[Any], labels: Iterable[
         raise
 
 
-def write_texts(path: str, texts: Iterable[Any], labels: Iterable[Any] | None = None, *, text_column: str = "text",
+def write_texts(path: str, texts: Iterable[Any], labels: Iterable[Any], *, text_column: str = "text",
                 label_column: str = "label") -> None:
     """Writes a new .jsonl file of texts, or of pairs of texts, with their labels; after an error there is no part of it.
     InvalidError: the file exists."""
     given = list(listed("texts", texts))
     # By place: in a pandas.Series, labels[0] is the one whose index is 0.
-    of_texts = None if labels is None else list(listed("labels", labels, "labels"))
-    if of_texts is not None and len(of_texts) != len(given):
+    of_texts = list(listed("labels", labels, "labels"))
+    if len(of_texts) != len(given):
         raise InvalidError(f"there are {len(given)} texts and {len(of_texts)} labels")
     lines = []
     for index, text in enumerate(given):
         row = _columns(index, text, text_column)
-        if of_texts is not None:
-            row[label_column] = _label(f"labels[{index}]", of_texts[index])
+        row[label_column] = _label(f"labels[{index}]", of_texts[index])
         lines.append(json.dumps(row) + "\n")
     try:
         file = open(path, "x", encoding="ascii")

@@ -1,4 +1,5 @@
-/* Texts in memory as documents, for callers that have no file of them.
+/* Texts in memory as documents, for callers that have no file of them. Cost: a pass over their bytes before
+   the first visit.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TASKS_GIVEN_TEXTS_H
 #define TASKS_GIVEN_TEXTS_H
